@@ -1,0 +1,45 @@
+"""alhena: an agent core for Gemini models.
+
+    from alhena import Agent, tool
+
+Names load on first use, so that `import alhena` costs nothing but this file.
+"""
+
+from alhena.version import __version__
+
+TYPE_CHECKING = False  # type checkers read it as true; importing typing would cost `--version` 5 ms
+if TYPE_CHECKING:
+    from alhena.agent.agent import Agent
+    from alhena.errors import AlhenaError
+    from alhena.policy.model import ApprovalMode
+    from alhena.tools.confirmation import ToolConfirmationOutcome
+    from alhena.tools.contract import ToolResult
+    from alhena.tools.function import tool
+
+__all__ = [
+    "Agent",
+    "AlhenaError",
+    "ApprovalMode",
+    "ToolConfirmationOutcome",
+    "ToolResult",
+    "__version__",
+    "tool",
+]
+
+_HOMES = {
+    "Agent": "alhena.agent.agent",
+    "AlhenaError": "alhena.errors",
+    "ApprovalMode": "alhena.policy.model",
+    "ToolConfirmationOutcome": "alhena.tools.confirmation",
+    "ToolResult": "alhena.tools.contract",
+    "tool": "alhena.tools.function",
+}
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'alhena' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(home), name)

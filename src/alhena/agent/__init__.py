@@ -1,0 +1,1 @@
+"""The loop, the builder that puts a session together, `Agent` for embedding."""

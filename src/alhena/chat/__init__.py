@@ -1,0 +1,1 @@
+"""History and its curation, one streamed turn, prompts and context."""

@@ -1,0 +1,67 @@
+"""The root of every error this library raises.
+
+    AlhenaError                          exit 1
+    ├── UsageError                       exit 2    an argument is wrong
+    ├── InputError                       exit 42   the prompt or a named file cannot be used
+    ├── InterruptedRun                   exit 130  the user stopped the run
+    ├── config.errors.ConfigError        exit 52   settings, policies, environment
+    ├── wire.errors.WireError
+    │   ├── SseError                     bytes that are no event stream, or too large
+    │   ├── DecodeError                  JSON that is not the documented shape
+    │   └── ConformanceError             a request that breaks a rule of the API
+    ├── models.errors.ModelError
+    │   ├── CredentialsError             exit 41   none found, 401, 403
+    │   ├── ModelNotFoundError           404
+    │   ├── RequestRejectedError         any other 4xx
+    │   ├── QuotaError                   429
+    │   ├── ServerFaultError             5xx
+    │   ├── NetworkError                 no connection, timeout, proxy
+    │   ├── StreamCutError               the answer stopped before its end
+    │   └── RecordingError               a recorded response is missing or malformed
+    └── agent.errors.TurnLimitError      exit 53
+
+A tool failure is a value (`tools.contract.ToolFailure`), never an exception.
+"""
+
+from typing import ClassVar
+
+
+class AlhenaError(Exception):
+    """Something a caller can act on.
+
+    `message` is one line that says what happened and where; `remedy`, when there is one, says what
+    to do. `kind` is the stable name that JSON output uses as `error.type`; `exit_code` is what the
+    command ends with.
+    """
+
+    exit_code: ClassVar[int] = 1
+    kind: ClassVar[str] = "error"
+
+    def __init__(self, message: str, *, remedy: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.remedy}" if self.remedy else self.message
+
+
+class UsageError(AlhenaError):
+    """The command line cannot be carried out as written."""
+
+    exit_code = 2
+    kind = "usage"
+
+
+class InputError(AlhenaError):
+    """No prompt was given, or an input that was named cannot be used."""
+
+    exit_code = 42
+    kind = "input"
+
+
+class InterruptedRun(AlhenaError):
+    """The user stopped the run; what was done until then stands."""
+
+    exit_code = 130
+    kind = "interrupted"

@@ -1,0 +1,185 @@
+"""The one stream of events that every front end, the journal and telemetry read.
+
+Events hold plain values only, so that this module depends on no room and every event encodes to
+JSON as it is (`msgspec.json.encode(event)`); `type` is the tag.
+"""
+
+from typing import Any
+
+import msgspec
+
+
+class EventBase(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
+    """What all events share: immutable, tagged by `type`."""
+
+
+class RunStartedEvent(EventBase, frozen=True, kw_only=True, tag="init"):
+    """A prompt was accepted. `notices` are lines a person should see (a rehearsal, a skipped file)."""
+
+    session_id: str
+    model: str
+    cwd: str
+    tools: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
+
+
+class UserMessageEvent(EventBase, frozen=True, kw_only=True, tag="user_message"):
+    """The prompt as it enters the history."""
+
+    prompt_id: str
+    text: str
+
+
+class ThoughtEvent(EventBase, frozen=True, kw_only=True, tag="thought"):
+    """A summary of the model's thinking; never part of the history (CHAT-01, CHAT-02)."""
+
+    subject: str
+    description: str
+
+
+class ContentEvent(EventBase, frozen=True, kw_only=True, tag="content"):
+    """A piece of the answer's text, as it streamed in."""
+
+    text: str
+
+
+class ToolCallRequestEvent(EventBase, frozen=True, kw_only=True, tag="tool_call_request"):
+    """The model asked for a tool call."""
+
+    call_id: str
+    name: str
+    args: dict[str, Any]
+    prompt_id: str
+
+
+class ToolCallUpdateEvent(EventBase, frozen=True, kw_only=True, tag="tool_call_update"):
+    """A tool call entered a state of the scheduler (`status` is a `scheduler.states.Status`)."""
+
+    call_id: str
+    name: str
+    status: str
+    description: str = ""
+    pid: int | None = None
+
+
+class ToolOutputEvent(EventBase, frozen=True, kw_only=True, tag="tool_output"):
+    """Live output of a running tool: the text that came since the last such event."""
+
+    call_id: str
+    text: str
+
+
+class ConfirmationRequestEvent(EventBase, frozen=True, kw_only=True, tag="confirmation_request"):
+    """A tool call waits for an answer. `details` is the confirmation, encoded as plain values."""
+
+    call_id: str
+    name: str
+    details: dict[str, Any]
+    reason: str = ""
+
+
+class ToolCallResponseEvent(EventBase, frozen=True, kw_only=True, tag="tool_call_response"):
+    """A tool call ended; emitted exactly once for each request.
+
+    `display` is what a person sees: text, or the encoded display object. `decision` says how the
+    call came to run or not (auto_accept, accept, modify, reject).
+    """
+
+    call_id: str
+    name: str
+    status: str
+    display: Any = None
+    error: str | None = None
+    error_type: str | None = None
+    duration_ms: float = 0.0
+    decision: str = "auto_accept"
+    content_length: int = 0
+    data: dict[str, Any] | None = None
+
+
+class FinishedEvent(EventBase, frozen=True, kw_only=True, tag="finished"):
+    """A model turn ended with this reason (CHAT-01)."""
+
+    finish_reason: str
+
+
+class ApiRequestEvent(EventBase, frozen=True, kw_only=True, tag="api_request"):
+    """A request is about to be sent."""
+
+    model: str
+    prompt_id: str
+    contents: int
+    body_bytes: int = 0
+
+
+class ApiResponseEvent(EventBase, frozen=True, kw_only=True, tag="api_response"):
+    """A request was answered in full. Token counts are the server's; 0 where it gave none."""
+
+    model: str
+    prompt_id: str
+    duration_ms: float
+    finish_reason: str = ""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    thoughts_tokens: int = 0
+    tool_tokens: int = 0
+    total_tokens: int = 0
+
+
+class ApiErrorEvent(EventBase, frozen=True, kw_only=True, tag="api_error"):
+    """A request failed."""
+
+    model: str
+    prompt_id: str
+    duration_ms: float
+    error_type: str
+    message: str
+    status: int | None = None
+
+
+class WarningEvent(EventBase, frozen=True, kw_only=True, tag="warning"):
+    """Something a person should know that does not end the run."""
+
+    message: str
+
+
+class ErrorEvent(EventBase, frozen=True, kw_only=True, tag="error"):
+    """The run cannot go on. `error_type` is the error's `kind`."""
+
+    error_type: str
+    message: str
+    exit_code: int = 1
+
+
+class RunFinishedEvent(EventBase, frozen=True, kw_only=True, tag="result"):
+    """The last event of a run.
+
+    `reason` is one of done, turn_limit, interrupted, error; `text` is the text of the last model
+    turn.
+    """
+
+    reason: str
+    text: str
+    turns: int
+    duration_ms: float
+
+
+Event = (
+    RunStartedEvent
+    | UserMessageEvent
+    | ThoughtEvent
+    | ContentEvent
+    | ToolCallRequestEvent
+    | ToolCallUpdateEvent
+    | ToolOutputEvent
+    | ConfirmationRequestEvent
+    | ToolCallResponseEvent
+    | FinishedEvent
+    | ApiRequestEvent
+    | ApiResponseEvent
+    | ApiErrorEvent
+    | WarningEvent
+    | ErrorEvent
+    | RunFinishedEvent
+)

@@ -1,0 +1,1 @@
+"""One prompt in, one result out, no questions asked."""

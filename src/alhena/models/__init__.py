@@ -1,0 +1,1 @@
+"""Who answers: the ContentGenerator protocol and what implements it."""

@@ -1,0 +1,1 @@
+"""May this call run? Rules, their loading, and the decision with its reason."""

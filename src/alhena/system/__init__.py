@@ -1,0 +1,1 @@
+"""The machine: files, processes, ignore rules, search."""

@@ -1,0 +1,51 @@
+"""The directories a session may touch, and how paths given by a model map onto them."""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+
+class Workspace:
+    """A working directory plus further roots. All roots are real paths (symlinks resolved)."""
+
+    def __init__(
+        self, cwd: str | os.PathLike[str], include: Iterable[str | os.PathLike[str]] = ()
+    ) -> None:
+        self.cwd = Path(os.path.realpath(cwd))
+        roots = [self.cwd]
+        for extra in include:
+            root = Path(os.path.realpath(self.cwd / extra))
+            if root not in roots:
+                roots.append(root)
+        self.roots: tuple[Path, ...] = tuple(roots)
+
+    def resolve(self, path: str) -> Path:
+        """The absolute, normalised form of a path a model gave; relative ones start at `cwd`.
+
+        A leading "@" (as in "@src/a.py") is dropped when no file has that very name. Symlinks are
+        not followed here; `contains` follows them.
+        """
+        joined = Path(os.path.normpath(self.cwd / path))
+        if path.startswith("@") and not os.path.lexists(joined):
+            return Path(os.path.normpath(self.cwd / path[1:]))
+        return joined
+
+    def contains(self, path: Path) -> bool:
+        """Whether the real location of `path` (which need not exist) lies inside a root."""
+        real = Path(os.path.realpath(path))
+        return any(real == root or root in real.parents for root in self.roots)
+
+    def relative(self, path: Path) -> str:
+        """`path` for people: relative to the working directory when inside it."""
+        try:
+            return str(path.relative_to(self.cwd)) or "."
+        except ValueError:
+            return str(path)
+
+    def refusal(self, path: str) -> str:
+        """The sentence that refuses `path` for lying outside the workspace."""
+        roots = ", ".join(str(root) for root in self.roots)
+        return (
+            f'Path not in workspace: Attempted path "{self.resolve(path)}" resolves outside the '
+            f"allowed workspace directories: {roots}"
+        )

@@ -1,0 +1,1 @@
+"""Tools: their contract, the registry, parameters, results as parts of a content."""

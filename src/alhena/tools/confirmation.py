@@ -1,0 +1,58 @@
+"""What is shown to a person who has to approve a call, and what they can answer."""
+
+from enum import StrEnum
+
+import msgspec
+
+
+class ToolConfirmationOutcome(StrEnum):
+    """Answers to a confirmation (SCHED-04)."""
+
+    PROCEED_ONCE = "proceed_once"
+    PROCEED_ALWAYS = "proceed_always"
+    PROCEED_ALWAYS_AND_SAVE = "proceed_always_and_save"
+    PROCEED_ALWAYS_SERVER = "proceed_always_server"
+    PROCEED_ALWAYS_TOOL = "proceed_always_tool"
+    MODIFY_WITH_EDITOR = "modify_with_editor"
+    CANCEL = "cancel"
+
+
+class EditConfirmation(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag="edit"):
+    """A file is about to change."""
+
+    title: str
+    file_path: str
+    file_name: str
+    file_diff: str
+    original_content: str | None
+    new_content: str
+    is_new_file: bool
+
+
+class ExecConfirmation(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag="exec"):
+    """A command is about to run; `root_commands` are the programs it names."""
+
+    title: str
+    command: str
+    root_command: str
+    root_commands: tuple[str, ...]
+
+
+class McpConfirmation(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag="mcp"):
+    """A tool of an MCP server is about to be called."""
+
+    title: str
+    server_name: str
+    tool_name: str
+    tool_display_name: str
+
+
+class InfoConfirmation(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag="info"):
+    """Anything else: what will happen, in words."""
+
+    title: str
+    prompt: str
+    urls: tuple[str, ...] = ()
+
+
+ConfirmationDetails = EditConfirmation | ExecConfirmation | McpConfirmation | InfoConfirmation

@@ -1,0 +1,171 @@
+"""What a tool is: a declaration for the model, and invocations built from its parameters.
+
+A tool never asks for approval, never touches history and never raises (cancellation aside): a
+failure is a `ToolFailure` inside its result.
+"""
+
+import threading
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from alhena.tools.confirmation import ConfirmationDetails
+from alhena.tools.display import ToolDisplay
+from alhena.wire.content import Part
+from alhena.wire.request import FunctionDeclaration
+
+
+class Kind(StrEnum):
+    """What sort of thing a tool does (TOOLS-04)."""
+
+    READ = "read"
+    EDIT = "edit"
+    DELETE = "delete"
+    MOVE = "move"
+    SEARCH = "search"
+    EXECUTE = "execute"
+    THINK = "think"
+    FETCH = "fetch"
+    COMMUNICATE = "communicate"
+    PLAN = "plan"
+    OTHER = "other"
+
+
+MUTATOR_KINDS = frozenset({Kind.EDIT, Kind.DELETE, Kind.MOVE, Kind.EXECUTE})
+"""Kinds with side effects; calls of these run alone."""
+
+
+class ToolErrorType(StrEnum):
+    """Machine-readable reasons of a tool failure."""
+
+    TOOL_NOT_REGISTERED = "tool_not_registered"
+    INVALID_TOOL_PARAMS = "invalid_tool_params"
+    POLICY_VIOLATION = "policy_violation"
+    UNHANDLED_EXCEPTION = "unhandled_exception"
+    EXECUTION_FAILED = "execution_failed"
+    STOP_EXECUTION = "stop_execution"
+    CANCELLED = "cancelled"
+    FILE_NOT_FOUND = "file_not_found"
+    FILE_WRITE_FAILURE = "file_write_failure"
+    READ_CONTENT_FAILURE = "read_content_failure"
+    FILE_TOO_LARGE = "file_too_large"
+    PERMISSION_DENIED = "permission_denied"
+    NO_SPACE_LEFT = "no_space_left"
+    TARGET_IS_DIRECTORY = "target_is_directory"
+    NOT_A_REGULAR_FILE = "not_a_regular_file"
+    PATH_NOT_IN_WORKSPACE = "path_not_in_workspace"
+    PATH_IS_NOT_A_DIRECTORY = "path_is_not_a_directory"
+    ATTEMPT_TO_CREATE_EXISTING_FILE = "attempt_to_create_existing_file"
+    EDIT_NO_OCCURRENCE_FOUND = "edit_no_occurrence_found"
+    EDIT_EXPECTED_OCCURRENCE_MISMATCH = "edit_expected_occurrence_mismatch"
+    EDIT_NO_CHANGE = "edit_no_change"
+    LS_EXECUTION_ERROR = "ls_execution_error"
+    GLOB_EXECUTION_ERROR = "glob_execution_error"
+    GREP_EXECUTION_ERROR = "grep_execution_error"
+    SHELL_EXECUTE_ERROR = "shell_execute_error"
+
+
+class ToolFailure(msgspec.Struct, frozen=True):
+    """Why a tool call failed, in a sentence the model can act on."""
+
+    message: str
+    type: ToolErrorType = ToolErrorType.EXECUTION_FAILED
+
+
+LlmContent = str | Part | tuple[str | Part, ...]
+"""What the model gets back: text, one part, or a mix in order."""
+
+
+class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What a call came to (TOOLS-03). With `error` set, the model gets `error.message`."""
+
+    llm_content: LlmContent
+    display: ToolDisplay = ""
+    error: ToolFailure | None = None
+    data: dict[str, Any] | None = None
+
+    @classmethod
+    def failed(
+        cls, message: str, type: ToolErrorType = ToolErrorType.EXECUTION_FAILED
+    ) -> "ToolResult":
+        """A result that is a failure, shown to model and user alike."""
+        return cls(llm_content=message, display=message, error=ToolFailure(message, type))
+
+
+class ToolLocation(msgspec.Struct, frozen=True):
+    """A place on disk that a call reads or changes; `line` counts from 1."""
+
+    path: str
+    line: int | None = None
+
+
+class ExecutionContext:
+    """What a running call is given.
+
+    `cancellation` is set when the call is cancelled, for work in threads; coroutines also receive
+    CancelledError. `update_output` takes live output (a no-op for tools that have none);
+    `report_pid` the process id of a child.
+    """
+
+    __slots__ = ("cancellation", "cwd", "report_pid", "update_output")
+
+    def __init__(
+        self,
+        cwd: Path,
+        *,
+        cancellation: threading.Event | None = None,
+        update_output: Callable[[str], None] = lambda _text: None,
+        report_pid: Callable[[int], None] = lambda _pid: None,
+    ) -> None:
+        self.cwd = cwd
+        self.cancellation = cancellation or threading.Event()
+        self.update_output = update_output
+        self.report_pid = report_pid
+
+
+class ToolInvocation(Protocol):
+    """A validated call, ready to be decided on and executed. `params` use the declared names."""
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The parameters under their declared names."""
+        ...
+
+    def describe(self) -> str:
+        """One line for people: what this call will do."""
+        ...
+
+    def locations(self) -> tuple[ToolLocation, ...]:
+        """The paths this call reads or changes."""
+        ...
+
+    async def confirmation(self, context: ExecutionContext) -> ConfirmationDetails | None:
+        """What to show when a person has to approve; None when there is nothing to approve."""
+        ...
+
+    async def execute(self, context: ExecutionContext) -> ToolResult:
+        """Does it. Called by the scheduler's executor and by nothing else."""
+        ...
+
+
+class Tool(Protocol):
+    """A tool as the registry holds it (TOOLS-01)."""
+
+    name: str
+    display_name: str
+    description: str
+    kind: Kind
+    parameter_schema: dict[str, Any]
+    is_output_markdown: bool
+    can_update_output: bool
+
+    def declaration(self) -> FunctionDeclaration:
+        """The tool as the model sees it."""
+        ...
+
+    def build(self, params: dict[str, Any]) -> "ToolInvocation | ToolFailure":
+        """Aliases, JSON Schema, then the tool's own checks; a failure is a value (TOOLS-05)."""
+        ...

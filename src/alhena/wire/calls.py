@@ -1,0 +1,42 @@
+"""Function calls as the scheduler takes them (WIRE-10)."""
+
+import secrets
+from typing import Any
+
+import msgspec
+
+from alhena.wire.content import FunctionCall
+
+
+class ToolCallRequestInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """One call to schedule. `call_id` is the model's id, or one of `CallIds` when it gave none."""
+
+    call_id: str
+    name: str
+    args: dict[str, Any]
+    is_client_initiated: bool = False
+    prompt_id: str = ""
+    checkpoint: str | None = None
+    trace_id: str | None = None
+    parent_call_id: str | None = None
+    scheduler_id: str | None = None
+
+
+class CallIds:
+    """Ids for calls that came without one: unique in and across sessions, never from a clock."""
+
+    def __init__(self, token: str | None = None) -> None:
+        self._token = token or secrets.token_hex(4)
+        self._count = 0
+
+    def next(self, name: str) -> str:
+        """A new id for a call to `name`."""
+        self._count += 1
+        return f"{name}-{self._token}-{self._count}"
+
+
+def request_info(call: FunctionCall, call_id: str, prompt_id: str) -> ToolCallRequestInfo:
+    """The schedulable form of a model's function call."""
+    return ToolCallRequestInfo(
+        call_id=call_id, name=call.name, args=call.args or {}, prompt_id=prompt_id
+    )

@@ -1,0 +1,149 @@
+"""Contents and their parts, as the Gemini API documents them (wire names are camelCase).
+
+Every type ignores fields it does not know when decoding and never emits them, so what is sent back
+holds documented keys only (conformance C4).
+"""
+
+from typing import Any
+
+import msgspec
+
+
+class Wire(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """Base of all wire types: camelCase on the wire, absent when default."""
+
+
+class Blob(Wire, frozen=True, kw_only=True):
+    """Inline bytes; `data` is standard base64."""
+
+    mime_type: str
+    data: str
+    display_name: str | None = None
+
+
+class FileData(Wire, frozen=True, kw_only=True):
+    """A file the API holds or can fetch, by URI."""
+
+    file_uri: str
+    mime_type: str | None = None
+    display_name: str | None = None
+
+
+class FunctionCall(Wire, frozen=True, kw_only=True):
+    """A call the model asks for. `args` is absent on the wire when there are none."""
+
+    id: str | None = None
+    name: str = ""
+    args: dict[str, Any] | None = None
+    partial_args: list[Any] | None = None
+    will_continue: bool | None = None
+
+
+class FunctionResponsePart(Wire, frozen=True, kw_only=True):
+    """Media inside a function response (Gemini 3 and later)."""
+
+    inline_data: Blob | None = None
+    file_data: FileData | None = None
+
+
+class FunctionResponse(Wire, frozen=True, kw_only=True):
+    """The answer to one call. `response` holds `output` on success, `error` on failure."""
+
+    id: str | None = None
+    name: str = ""
+    response: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
+    parts: tuple[FunctionResponsePart, ...] | None = None
+    will_continue: bool | None = None
+    scheduling: str | None = None
+
+
+class ExecutableCode(Wire, frozen=True, kw_only=True):
+    """Code the model wrote for server-side execution."""
+
+    language: str = ""
+    code: str = ""
+    id: str | None = None
+
+
+class CodeExecutionResult(Wire, frozen=True, kw_only=True):
+    """What that code printed."""
+
+    outcome: str = ""
+    output: str | None = None
+    id: str | None = None
+
+
+class ServerToolCall(Wire, frozen=True, kw_only=True):
+    """A call that the server itself carries out."""
+
+    id: str | None = None
+    tool_type: str | None = None
+    args: dict[str, Any] | None = None
+
+
+class ServerToolResponse(Wire, frozen=True, kw_only=True):
+    """The server's answer to its own call."""
+
+    id: str | None = None
+    tool_type: str | None = None
+    response: dict[str, Any] | None = None
+
+
+class VideoMetadata(Wire, frozen=True, kw_only=True):
+    """Which stretch of a video a part means; offsets like "12.5s"."""
+
+    start_offset: str | None = None
+    end_offset: str | None = None
+    fps: float | None = None
+
+
+class Part(Wire, frozen=True, kw_only=True):
+    """One piece of a content: exactly one data field (`DATA_FIELDS`), plus metadata.
+
+    `thought_signature` is opaque base64 and goes back verbatim on its own part (conformance S2).
+    """
+
+    text: str | None = None
+    inline_data: Blob | None = None
+    file_data: FileData | None = None
+    function_call: FunctionCall | None = None
+    function_response: FunctionResponse | None = None
+    executable_code: ExecutableCode | None = None
+    code_execution_result: CodeExecutionResult | None = None
+    tool_call: ServerToolCall | None = None
+    tool_response: ServerToolResponse | None = None
+    thought: bool | None = None
+    thought_signature: str | None = None
+    video_metadata: VideoMetadata | None = None
+    media_resolution: dict[str, Any] | None = None
+    part_metadata: dict[str, Any] | None = None
+
+
+DATA_FIELDS = (
+    "text",
+    "inline_data",
+    "file_data",
+    "function_call",
+    "function_response",
+    "executable_code",
+    "code_execution_result",
+    "tool_call",
+    "tool_response",
+)
+"""The attributes of `Part` of which exactly one is set."""
+
+
+class Content(Wire, frozen=True, kw_only=True):
+    """A turn's worth of parts; `role` is "user" or "model"."""
+
+    parts: tuple[Part, ...] = ()
+    role: str | None = None
+
+
+USER = "user"
+MODEL = "model"
+
+
+def text_content(role: str, *texts: str) -> Content:
+    """A content of text parts."""
+    return Content(role=role, parts=tuple(Part(text=text) for text in texts))

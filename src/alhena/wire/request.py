@@ -1,0 +1,113 @@
+"""Requests: model, contents and config (WIRE-01), the same for streaming and not."""
+
+from enum import StrEnum
+from typing import Any
+
+from alhena.wire.content import Content, Wire
+from alhena.wire.encode import EncodedContent
+
+
+class ThinkingConfig(Wire, frozen=True, kw_only=True):
+    """How much the model may think: `thinking_budget` in tokens (-1: its own choice) for the 2.5
+    series, `thinking_level` for the 3 series."""
+
+    thinking_budget: int | None = None
+    thinking_level: str | None = None
+    include_thoughts: bool | None = None
+
+
+class GenerationConfig(Wire, frozen=True, kw_only=True):
+    """Sampling and output settings; what is None is left to the server."""
+
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    candidate_count: int | None = None
+    max_output_tokens: int | None = None
+    stop_sequences: tuple[str, ...] | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    seed: int | None = None
+    response_logprobs: bool | None = None
+    logprobs: int | None = None
+    response_mime_type: str | None = None
+    response_schema: dict[str, Any] | None = None
+    response_json_schema: dict[str, Any] | None = None
+    response_modalities: tuple[str, ...] | None = None
+    media_resolution: str | None = None
+    speech_config: dict[str, Any] | None = None
+    thinking_config: ThinkingConfig | None = None
+
+
+class FunctionDeclaration(Wire, frozen=True, kw_only=True):
+    """A tool as the model sees it; `parameters_json_schema` and `parameters` exclude each other."""
+
+    name: str
+    description: str = ""
+    parameters_json_schema: dict[str, Any] | None = None
+    parameters: dict[str, Any] | None = None
+
+
+class Tool(Wire, frozen=True, kw_only=True):
+    """One element of `tools`: all functions in one array (T2), or a server-side tool."""
+
+    function_declarations: tuple[FunctionDeclaration, ...] | None = None
+    google_search: dict[str, Any] | None = None
+    url_context: dict[str, Any] | None = None
+    code_execution: dict[str, Any] | None = None
+
+
+class FunctionCallingMode(StrEnum):
+    """Whether the model may, must or must not call a function."""
+
+    AUTO = "AUTO"
+    ANY = "ANY"
+    NONE = "NONE"
+    VALIDATED = "VALIDATED"
+
+
+class FunctionCallingConfig(Wire, frozen=True, kw_only=True):
+    """`allowed_function_names` only together with mode ANY (conformance T13)."""
+
+    mode: FunctionCallingMode | None = None
+    allowed_function_names: tuple[str, ...] | None = None
+
+
+class ToolConfig(Wire, frozen=True, kw_only=True):
+    """Settings for all tools of a request."""
+
+    function_calling_config: FunctionCallingConfig | None = None
+
+
+class GenerateContentConfig(Wire, frozen=True, kw_only=True):
+    """Everything of a request but its model and contents."""
+
+    system_instruction: Content | None = None
+    tools: tuple[Tool, ...] | None = None
+    tool_config: ToolConfig | None = None
+    safety_settings: tuple[dict[str, Any], ...] | None = None
+    cached_content: str | None = None
+    labels: dict[str, str] | None = None
+    generation_config: GenerationConfig | None = None
+
+    def function_names(self) -> tuple[str, ...]:
+        """The names of all declared functions, in order."""
+        return tuple(
+            declaration.name
+            for tool in self.tools or ()
+            for declaration in tool.function_declarations or ()
+        )
+
+
+class GenerateContentRequest(Wire, frozen=True, kw_only=True):
+    """One question to a model. `contents` are encoded already: a request is their join.
+
+    `prompt_id` and `session_id` name the prompt and the session this request belongs to; only
+    transports whose envelope has fields for them send them.
+    """
+
+    model: str
+    contents: tuple[EncodedContent, ...]
+    config: GenerateContentConfig = GenerateContentConfig()
+    prompt_id: str = ""
+    session_id: str = ""

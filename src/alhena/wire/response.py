@@ -1,0 +1,99 @@
+"""Responses, usage and finish reasons; streaming yields the same type chunk by chunk."""
+
+from enum import StrEnum
+from typing import Any
+
+from alhena.wire.content import Content, Part, Wire
+
+
+class FinishReason(StrEnum):
+    """Why a candidate ended. Unknown reasons stay strings: the field is typed `str`."""
+
+    STOP = "STOP"
+    MAX_TOKENS = "MAX_TOKENS"
+    SAFETY = "SAFETY"
+    RECITATION = "RECITATION"
+    LANGUAGE = "LANGUAGE"
+    OTHER = "OTHER"
+    BLOCKLIST = "BLOCKLIST"
+    PROHIBITED_CONTENT = "PROHIBITED_CONTENT"
+    SPII = "SPII"
+    MALFORMED_FUNCTION_CALL = "MALFORMED_FUNCTION_CALL"
+    UNEXPECTED_TOOL_CALL = "UNEXPECTED_TOOL_CALL"
+    TOO_MANY_TOOL_CALLS = "TOO_MANY_TOOL_CALLS"
+    IMAGE_SAFETY = "IMAGE_SAFETY"
+    MISSING_THOUGHT_SIGNATURE = "MISSING_THOUGHT_SIGNATURE"
+
+
+class UsageMetadata(Wire, frozen=True, kw_only=True):
+    """Token counts as the server gives them (WIRE-08)."""
+
+    prompt_token_count: int = 0
+    candidates_token_count: int = 0
+    total_token_count: int = 0
+    cached_content_token_count: int = 0
+    thoughts_token_count: int = 0
+    tool_use_prompt_token_count: int = 0
+
+
+class PromptFeedback(Wire, frozen=True, kw_only=True):
+    """Set when the prompt itself was blocked."""
+
+    block_reason: str | None = None
+    block_reason_message: str | None = None
+    safety_ratings: list[Any] | None = None
+
+
+class Candidate(Wire, frozen=True, kw_only=True):
+    """One answer. A chunk's `content` holds the parts that are new in it."""
+
+    content: Content | None = None
+    finish_reason: str | None = None
+    finish_message: str | None = None
+    index: int = 0
+    safety_ratings: list[Any] | None = None
+    citation_metadata: dict[str, Any] | None = None
+    grounding_metadata: dict[str, Any] | None = None
+    url_context_metadata: dict[str, Any] | None = None
+
+
+class GenerateContentResponse(Wire, frozen=True, kw_only=True):
+    """An answer, or one chunk of it."""
+
+    candidates: tuple[Candidate, ...] = ()
+    prompt_feedback: PromptFeedback | None = None
+    usage_metadata: UsageMetadata | None = None
+    model_version: str | None = None
+    response_id: str | None = None
+    automatic_function_calling_history: tuple[Content, ...] = ()
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The parts of the first candidate."""
+        if not self.candidates or self.candidates[0].content is None:
+            return ()
+        return self.candidates[0].content.parts
+
+    @property
+    def finish_reason(self) -> str | None:
+        """The first candidate's finish reason."""
+        return self.candidates[0].finish_reason if self.candidates else None
+
+
+class CountTokensResponse(Wire, frozen=True, kw_only=True):
+    """The answer of countTokens."""
+
+    total_tokens: int = 0
+    cached_content_token_count: int = 0
+
+
+class Embedding(Wire, frozen=True, kw_only=True):
+    """One vector."""
+
+    values: tuple[float, ...] = ()
+
+
+class EmbedContentResponse(Wire, frozen=True, kw_only=True):
+    """Vectors, one per content asked about."""
+
+    embeddings: tuple[Embedding, ...] = ()

@@ -1,0 +1,64 @@
+"""Every test runs in a home and a project of its own, with no credentials and no network config."""
+
+import os
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.server import ScriptedServer
+
+ROOT = Path(__file__).parent.parent
+CLEARED_PREFIXES = ("GEMINI_", "GOOGLE_", "ALHENA_", "CODE_ASSIST_", "OPENAI_", "ANTHROPIC_")
+CLEARED = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "XDG_CONFIG_HOME", "NO_COLOR")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--list-requirements", action="store_true", help="print what tests claim")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    rows = tomllib.loads((ROOT / "requirements.toml").read_text(encoding="utf-8"))
+    known = {identifier for ids in rows.values() for identifier in ids}
+    unknown: list[str] = []
+    for item in items:
+        for marker in item.iter_markers("requirement"):
+            for identifier in marker.args:
+                if identifier not in known:
+                    unknown.append(f"{item.nodeid} claims {identifier}")
+                elif config.getoption("--list-requirements"):
+                    print(f"requirement {identifier} {item.nodeid}")
+    if unknown:
+        raise pytest.UsageError("no such row in requirements.toml: " + "; ".join(unknown))
+
+
+@pytest.fixture(autouse=True)
+def isolation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = tmp_path / "home"
+    project = tmp_path / "project"
+    home.mkdir()
+    project.mkdir()
+    for name in list(os.environ):
+        if name.startswith(CLEARED_PREFIXES) or name.upper() in CLEARED:
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    monkeypatch.chdir(project)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    return tmp_path / "project"
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedServer]:
+    """A loopback model server; script it with `server.reply(...)`, read `server.requests`."""
+    with ScriptedServer() as running:
+        yield running
