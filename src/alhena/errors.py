@@ -3,7 +3,7 @@
     AlhenaError                          exit 1
     ├── UsageError                       exit 2    an argument is wrong
     ├── InputError                       exit 42   the prompt or a named file cannot be used
-    ├── InterruptedRun                   exit 130  the user stopped the run
+    ├── InterruptedRunError              exit 130  the user stopped the run
     ├── config.errors.ConfigError        exit 52   settings, policies, environment
     ├── wire.errors.WireError
     │   ├── SseError                     bytes that are no event stream, or too large
@@ -60,7 +60,7 @@ class InputError(AlhenaError):
     kind = "input"
 
 
-class InterruptedRun(AlhenaError):
+class InterruptedRunError(AlhenaError):
     """The user stopped the run; what was done until then stands."""
 
     exit_code = 130

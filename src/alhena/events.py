@@ -14,7 +14,7 @@ class EventBase(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, t
 
 
 class RunStartedEvent(EventBase, frozen=True, kw_only=True, tag="init"):
-    """A prompt was accepted. `notices` are lines a person should see (a rehearsal, a skipped file)."""
+    """A prompt was accepted. `notices` are lines a person should see."""
 
     session_id: str
     model: str

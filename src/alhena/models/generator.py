@@ -9,7 +9,7 @@ from alhena.wire.response import EmbedContentResponse, GenerateContentResponse
 
 
 class ContentGenerator(Protocol):
-    """Answers requests. Every method raises `models.errors.ModelError` or `wire.errors.WireError`."""
+    """Answers requests; methods raise `models.errors.ModelError` or `wire.errors.WireError`."""
 
     async def generate(self, request: GenerateContentRequest) -> GenerateContentResponse:
         """The whole answer in one piece."""
