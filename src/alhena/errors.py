@@ -8,6 +8,7 @@
     ├── wire.errors.WireError
     │   ├── SseError                     bytes that are no event stream, or too large
     │   ├── DecodeError                  JSON that is not the documented shape
+    │   ├── EncodeError                  a value that JSON cannot carry
     │   └── ConformanceError             a request that breaks a rule of the API
     ├── models.errors.ModelError
     │   ├── CredentialsError             exit 41   none found, 401, 403
@@ -18,6 +19,9 @@
     │   ├── NetworkError                 no connection, timeout, proxy
     │   ├── StreamCutError               the answer stopped before its end
     │   └── RecordingError               a recorded response is missing or malformed
+    ├── scheduler.errors.SchedulerError
+    │   ├── TransitionError              a tool call cannot go from one state to the other
+    │   └── ConfirmationError            an answer that no waiting call can take
     └── agent.errors.TurnLimitError      exit 53
 
 A tool failure is a value (`tools.contract.ToolFailure`), never an exception.

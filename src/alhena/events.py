@@ -88,7 +88,7 @@ class ToolCallResponseEvent(EventBase, frozen=True, kw_only=True, tag="tool_call
     call_id: str
     name: str
     status: str
-    display: Any = None
+    display: str | dict[str, Any] | None = None
     error: str | None = None
     error_type: str | None = None
     duration_ms: float = 0.0

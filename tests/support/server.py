@@ -80,6 +80,12 @@ class Handler(BaseHTTPRequestHandler):
         self.script.connections += 1
         self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
+    def handle(self) -> None:
+        try:
+            super().handle()
+        except ConnectionResetError:
+            self.script.disconnected.set()
+
     def log_message(self, *_args: Any) -> None:
         pass
 

@@ -154,13 +154,40 @@ class ToolInvocation(Protocol):
 class Tool(Protocol):
     """A tool as the registry holds it (TOOLS-01)."""
 
-    name: str
-    display_name: str
-    description: str
-    kind: Kind
-    parameter_schema: dict[str, Any]
-    is_output_markdown: bool
-    can_update_output: bool
+    @property
+    def name(self) -> str:
+        """The unique name, as calls use it."""
+        ...
+
+    @property
+    def display_name(self) -> str:
+        """The name for people."""
+        ...
+
+    @property
+    def description(self) -> str:
+        """What the model is told about it."""
+        ...
+
+    @property
+    def kind(self) -> Kind:
+        """What sort of thing it does."""
+        ...
+
+    @property
+    def parameter_schema(self) -> dict[str, Any]:
+        """JSON Schema of the parameters; its top is an object."""
+        ...
+
+    @property
+    def is_output_markdown(self) -> bool:
+        """Whether the display text is Markdown."""
+        ...
+
+    @property
+    def can_update_output(self) -> bool:
+        """Whether it has live output."""
+        ...
 
     def declaration(self) -> FunctionDeclaration:
         """The tool as the model sees it."""

@@ -1,6 +1,5 @@
 """Function calls as the scheduler takes them (WIRE-10)."""
 
-import secrets
 from typing import Any
 
 import msgspec
@@ -25,8 +24,9 @@ class ToolCallRequestInfo(msgspec.Struct, frozen=True, kw_only=True):
 class CallIds:
     """Ids for calls that came without one: unique in and across sessions, never from a clock."""
 
-    def __init__(self, token: str | None = None) -> None:
-        self._token = token or secrets.token_hex(4)
+    def __init__(self, token: str) -> None:
+        """`token` is random text, new for each process that adds to a session."""
+        self._token = token
         self._count = 0
 
     def next(self, name: str) -> str:

@@ -11,15 +11,29 @@ class WireError(AlhenaError):
 
 
 class SseError(WireError):
-    """The bytes are no server-sent events, or an event exceeds the size cap."""
+    """The bytes are no server-sent events, or an event exceeds the size cap.
+
+    `body` is the start of what came instead of events, empty otherwise: it may hold an API error
+    (`wire.decode.decode_error`).
+    """
 
     kind = "bad_stream"
+
+    def __init__(self, message: str, *, remedy: str | None = None, body: bytes = b"") -> None:
+        super().__init__(message, remedy=remedy)
+        self.body = body
 
 
 class DecodeError(WireError):
     """A JSON value is not of the documented shape."""
 
     kind = "bad_response"
+
+
+class EncodeError(WireError):
+    """A value that JSON cannot carry."""
+
+    kind = "bad_value"
 
 
 class ConformanceError(WireError):

@@ -4,7 +4,7 @@ from enum import StrEnum
 from typing import Any
 
 from alhena.wire.content import Content, Wire
-from alhena.wire.encode import EncodedContent
+from alhena.wire.encoded import EncodedContent
 
 
 class ThinkingConfig(Wire, frozen=True, kw_only=True):

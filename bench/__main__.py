@@ -1,0 +1,22 @@
+"""`make bench`: prints every figure with its baseline, ratio and limit."""
+
+import tempfile
+from pathlib import Path
+
+from bench import startup, stream, turns
+
+
+def main() -> None:
+    header = ("figure", "value", "baseline", "ratio", "limit")
+    print(f"{header[0]:46} {header[1]:>12} {header[2]:>24} {header[3]:>9}  {header[4]}")
+    with tempfile.TemporaryDirectory() as folder:
+        home, cwd = Path(folder, "home"), Path(folder, "project")
+        home.mkdir()
+        cwd.mkdir()
+        startup.run(home, cwd)
+        turns.run(home, cwd)
+        stream.run()
+
+
+if __name__ == "__main__":
+    main()

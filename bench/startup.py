@@ -1,0 +1,75 @@
+"""Start to exit, start to first request, and peak memory."""
+
+import time
+from pathlib import Path
+
+from bench.measure import ALHENA, PASS, environment, median_ms, peak_rss_mb, reference, row, wall
+from bench.server import BenchServer, text_answer
+
+ROUNDS = 15
+
+
+def _first_request(command: list[str], cwd: Path, env: dict[str, str]) -> float:
+    """Seconds from start to the first byte of the first request."""
+    with BenchServer(text_answer) as server:
+        start = time.perf_counter()
+        wall(command, cwd, env | {"GOOGLE_GEMINI_BASE_URL": server.url, "GEMINI_API_KEY": "x"})
+        return server.first_bytes[0] - start if server.first_bytes else float("nan")
+
+
+def run(home: Path, cwd: Path) -> None:
+    env = environment(home)
+    prompt = [*ALHENA, "-m", "gemini-2.5-flash", "-p", "hi"]
+    bare, version, first = [], [], []
+    for _ in range(ROUNDS):
+        bare.append(wall(PASS, cwd, env))
+        version.append(wall([*ALHENA, "--version"], cwd, env))
+        first.append(_first_request(prompt, cwd, env))
+    base = median_ms(bare)
+    shown = f"python -c pass {base:.1f} ms"
+    ratio = median_ms(version) / base
+    row("alhena --version", f"{median_ms(version):.1f} ms", shown, ratio, "<= 2.5", ok=ratio <= 2.5)
+    ratio = median_ms(first) / base
+    row(
+        "-p hi, start to first request",
+        f"{median_ms(first):.1f} ms",
+        shown,
+        ratio,
+        "<= 15",
+        ok=ratio <= 15,
+    )
+    _against_reference(median_ms(first), env, cwd)
+    with BenchServer(text_answer) as server:
+        loopback = env | {"GOOGLE_GEMINI_BASE_URL": server.url, "GEMINI_API_KEY": "x"}
+        rss = peak_rss_mb(prompt, cwd, loopback)
+    base_rss = peak_rss_mb(PASS, cwd, env)
+    row(
+        "-p hi, peak memory",
+        f"{rss:.1f} MB",
+        f"python -c pass {base_rss:.1f} MB",
+        rss / base_rss,
+        "<= 45 MB",
+        ok=rss <= 45,
+    )
+
+
+def _against_reference(ours_ms: float, env: dict[str, str], cwd: Path) -> None:
+    command = reference()
+    if command is None:
+        print(
+            f"{'-p hi against the reference':46} {'not installed beside'}"
+        )
+        return
+    times = [
+        _first_request([*command, "-m", "gemini-2.5-flash", "-p", "hi"], cwd, env) for _ in range(3)
+    ]
+    theirs = median_ms(times)
+    ratio = ours_ms / theirs
+    row(
+        "-p hi, first request against the reference",
+        f"{ours_ms:.1f} ms",
+        f"reference {theirs:.0f} ms",
+        ratio,
+        "<= 0.12",
+        ok=ratio <= 0.12,
+    )

@@ -1,0 +1,102 @@
+"""What the loop adds per turn, and what many calls in one response cost."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from bench.measure import ALHENA, environment, median_ms, row, wall
+from bench.server import BenchServer, candidate, event, text_answer
+
+TURNS = 205
+WINDOW = 5
+"""Figures at turn n are the median of the turns around it."""
+
+
+def _call(path: Path, offset: int) -> dict[str, Any]:
+    args = {"absolute_path": str(path), "offset": 0, "limit": 1000 + offset}
+    return {"functionCall": {"name": "read_file", "args": args}}
+
+
+def _gaps(server: BenchServer) -> list[float]:
+    """Seconds from a response's end to the next request's first byte, turn by turn."""
+    return [
+        after - before for before, after in zip(server.sent, server.first_bytes[1:], strict=False)
+    ]
+
+
+def run(home: Path, cwd: Path) -> None:
+    path = cwd / "kilobyte.txt"
+    path.write_text(
+        "".join(f"line {n:03} of some text\n" for n in range(44))[:1000], encoding="utf-8"
+    )
+    env = environment(home)
+
+    def answer(index: int) -> bytes:
+        if index >= TURNS:
+            return text_answer(index)
+        return event(candidate(_call(path, index)))
+
+    with BenchServer(answer) as server:
+        settings = env | {"GOOGLE_GEMINI_BASE_URL": server.url, "GEMINI_API_KEY": "x"}
+        _loop(settings, cwd)
+        ours = _gaps(server)
+    with BenchServer(answer) as server:
+        port = server.url.rsplit(":", 1)[1]
+        minimal = str(Path(__file__).parent / "minimal.py")
+        subprocess.run([sys.executable, minimal, port, str(TURNS + 1), str(path)], check=True)
+        theirs = _gaps(server)
+    for turn, limit in ((10, 3), (200, 6)):
+        window = slice(turn - WINDOW, turn + WINDOW)
+        value, base = median_ms(ours[window]), median_ms(theirs[window])
+        row(
+            f"loop overhead at turn {turn}, one read_file",
+            f"{value:.2f} ms",
+            f"minimal client {base:.2f} ms",
+            value / base,
+            f"<= {limit} ms",
+            ok=value <= limit,
+        )
+    _many_calls(path, env, cwd)
+
+
+def _loop(env: dict[str, str], cwd: Path) -> None:
+    """A run of more turns than one prompt may take, through the library."""
+    program = (
+        "import asyncio\n"
+        "from alhena import Agent\n"
+        "from alhena.agent.options import AgentSettings\n"
+        "async def main():\n"
+        "    async with Agent(model='gemini-2.5-flash', settings=AgentSettings(max_turns=-1)) as a:\n"
+        "        await a.ask('hi')\n"
+        "asyncio.run(main())\n"
+    )
+    wall([sys.executable, "-c", program], cwd, env)
+
+
+def _many_calls(path: Path, env: dict[str, str], cwd: Path) -> None:
+    def answer(index: int) -> bytes:
+        if index == 1:
+            return event(candidate(*(_call(path, n) for n in range(100))))
+        return event(candidate(_call(path, 0))) if index == 0 else text_answer(index)
+
+    gaps, base = [], []
+    for _ in range(5):
+        with BenchServer(answer) as server:
+            settings = env | {"GOOGLE_GEMINI_BASE_URL": server.url, "GEMINI_API_KEY": "x"}
+            wall([*ALHENA, "-m", "gemini-2.5-flash", "-p", "hi"], cwd, settings)
+            gaps.append(_gaps(server)[1])
+        with BenchServer(answer) as server:
+            port = server.url.rsplit(":", 1)[1]
+            minimal = str(Path(__file__).parent / "minimal.py")
+            subprocess.run([sys.executable, minimal, port, "3", str(path)], check=True)
+            base.append(_gaps(server)[1])
+    value, theirs = median_ms(gaps), median_ms(base)
+    row(
+        "100 read_file calls in one response",
+        f"{value:.1f} ms",
+        f"minimal client {theirs:.1f} ms",
+        value / theirs,
+        "<= 60 ms",
+        ok=value <= 60,
+    )

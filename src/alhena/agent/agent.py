@@ -1,0 +1,213 @@
+"""`Agent`: the library's front door. A prompt in, events or an answer out."""
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Self
+
+from alhena.agent.channel import EventChannel
+from alhena.agent.errors import BusyError
+from alhena.agent.loop import run_prompt
+from alhena.agent.options import AgentOptions, AgentSettings
+from alhena.agent.session import Session, open_session
+from alhena.errors import AlhenaError, InterruptedRunError
+from alhena.events import (
+    ApiRequestEvent,
+    ContentEvent,
+    ErrorEvent,
+    Event,
+    RunFinishedEvent,
+    RunStartedEvent,
+    UserMessageEvent,
+)
+from alhena.policy.model import PolicyRule
+from alhena.scheduler.confirm import Approver
+from alhena.tools.contract import Tool
+from alhena.wire.content import Content, Part
+
+REASONS = {53: "turn_limit", 130: "interrupted"}
+"""Exit code of an error -> the `reason` of the last event; anything else is "error"."""
+
+
+class Agent:
+    """A session with a model that can use tools. Use it as an async context manager.
+
+        async with Agent(tools=[lookup], approve=ask_me) as agent:
+            print(await agent.ask("What does this folder hold?"))
+
+    `model`: a name; None is GEMINI_MODEL, the user's setting, or the default. `cwd`: the workspace,
+    by default the current directory. `tools`: functions decorated with `@tool` (or any Tool),
+    beside the built-in ones. `approve`: called for each tool call that needs a person's consent;
+    without it such calls are denied. `policy`: policy files, directories, or rules. Entering raises
+    ConfigError or CredentialsError.
+    """
+
+    def __init__(
+        self,
+        model: str | None = None,
+        cwd: str | os.PathLike[str] | None = None,
+        tools: Sequence[Tool] = (),
+        approve: Approver | None = None,
+        policy: Sequence[str | os.PathLike[str] | PolicyRule] = (),
+        settings: AgentSettings | None = None,
+    ) -> None:
+        self._options = AgentOptions(
+            model=model,
+            cwd=Path(cwd) if cwd is not None else None,
+            tools=tuple(tools),
+            approve=approve,
+            policy=tuple(policy),
+            settings=settings or AgentSettings(),
+        )
+        self._channel = EventChannel()
+        self._session: Session | None = None
+        self._driver: asyncio.Task[str] | None = None
+        self._prompts = 0
+
+    async def __aenter__(self) -> Self:
+        """Reads settings and policies, chooses the model, declares the tools."""
+        self._session = open_session(self._options, self._channel)
+        return self
+
+    async def __aexit__(self, *_exc: object) -> None:
+        """Stops what still runs and closes connections and files."""
+        await self._stop()
+        session, self._session = self._session, None
+        if session is not None:
+            await session.aclose()
+
+    @property
+    def session_id(self) -> str:
+        """The id of this session."""
+        return self._opened().session_id
+
+    @property
+    def history(self) -> tuple[Content, ...]:
+        """The conversation so far."""
+        return tuple(entry.content for entry in self._opened().chat.history.contents)
+
+    async def run(self, prompt: str) -> AsyncIterator[Event]:
+        """Carries a prompt to its answer, event by event; the last one is a RunFinishedEvent.
+
+        When the run fails, its ErrorEvent and RunFinishedEvent come first, then the AlhenaError is
+        raised. Leaving the iteration early stops the run and its tools.
+        """
+        session = self._opened()
+        if self._driver is not None:
+            raise BusyError(
+                "this agent is still at work on another prompt.",
+                remedy="Wait for it, or use a second Agent.",
+            )
+        self._channel.open()
+        self._driver = asyncio.ensure_future(self._drive(session, prompt))
+        try:
+            async for event in self._channel.events():
+                yield event
+            await self._driver
+        finally:
+            await self._stop()
+
+    async def ask(self, prompt: str) -> str:
+        """Carries a prompt to its answer and returns the text of the last model turn."""
+        answer = ""
+        async for event in self.run(prompt):
+            if isinstance(event, RunFinishedEvent):
+                answer = event.text
+        return answer
+
+    def interrupt(self) -> bool:
+        """Ends the run in good order: tools are stopped, every call gets its response. False when
+        there is nothing to interrupt, or it was interrupted already."""
+        if self._driver is None or self._driver.done() or self._driver.cancelling():
+            return False
+        return self._driver.cancel("interrupted")
+
+    def kill(self) -> None:
+        """Ends every process the session has started, at once."""
+        if self._session is not None:
+            self._session.processes.kill()
+
+    async def _drive(self, session: Session, prompt: str) -> str:
+        """Runs the prompt and closes the event stream, whatever happens."""
+        self._prompts += 1
+        prompt_id = f"{session.session_id}#{self._prompts}"
+        emit = self._channel.emit
+        start = time.perf_counter()
+        text = LastText()
+        unsubscribe = self._channel.subscribe(text.feed)
+        emit(
+            RunStartedEvent(
+                session_id=session.session_id,
+                model=session.model,
+                cwd=str(session.workspace.cwd),
+                tools=session.tool_names,
+                notices=session.take_notices(),
+            )
+        )
+        emit(UserMessageEvent(prompt_id=prompt_id, text=prompt))
+        reason = "error"
+        try:
+            await run_prompt(
+                session.chat, session.scheduler, session.limits, (Part(text=prompt),), prompt_id
+            )
+            reason = "done"
+        except asyncio.CancelledError:
+            error = InterruptedRunError("the run was interrupted.")
+            reason = self._report(error)
+            raise error from None
+        except AlhenaError as error:
+            reason = self._report(error)
+            raise
+        finally:
+            emit(
+                RunFinishedEvent(
+                    reason=reason,
+                    text=text.value,
+                    turns=session.limits.prompt_turns,
+                    duration_ms=round((time.perf_counter() - start) * 1000, 3),
+                )
+            )
+            unsubscribe()
+            self._channel.close()
+        return text.value
+
+    def _report(self, error: AlhenaError) -> str:
+        """Emits the event of an error; returns the reason it gives the run's end."""
+        self._channel.emit(
+            ErrorEvent(error_type=error.kind, message=str(error), exit_code=error.exit_code)
+        )
+        return REASONS.get(error.exit_code, "error")
+
+    async def _stop(self) -> None:
+        """Ends the driver, if any, and takes note of its outcome."""
+        driver, self._driver = self._driver, None
+        if driver is None:
+            return
+        driver.cancel()
+        # Whoever iterates has been given its error; an abandoned run has nobody to tell.
+        with suppress(AlhenaError, asyncio.CancelledError):
+            await driver
+
+    def _opened(self) -> Session:
+        if self._session is None:
+            raise BusyError(
+                "this agent is not open.", remedy="Use it inside `async with Agent(...)`."
+            )
+        return self._session
+
+
+class LastText:
+    """The text of the last model turn, from the events."""
+
+    def __init__(self) -> None:
+        self.value = ""
+
+    def feed(self, event: Event) -> None:
+        """Takes an event; a request begins a new turn."""
+        if isinstance(event, ContentEvent):
+            self.value += event.text
+        elif isinstance(event, ApiRequestEvent):
+            self.value = ""

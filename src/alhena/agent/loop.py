@@ -1,0 +1,61 @@
+"""The loop: ask the model, run what it calls, give it the results, until it calls nothing."""
+
+import asyncio
+from collections.abc import Sequence
+
+from alhena.agent.errors import TurnLimitError
+from alhena.agent.limits import TurnLimits
+from alhena.chat.chat import Chat
+from alhena.chat.turn import Turn
+from alhena.scheduler.scheduler import Scheduler
+from alhena.scheduler.states import CompletedToolCall
+from alhena.tools.contract import ToolErrorType
+from alhena.tools.response import join_responses
+from alhena.wire.calls import ToolCallRequestInfo
+from alhena.wire.content import Part
+
+CANCELLED = "the run was interrupted"
+
+
+async def run_prompt(
+    chat: Chat, scheduler: Scheduler, limits: TurnLimits, parts: tuple[Part, ...], prompt_id: str
+) -> Turn:
+    """Carries a prompt to its last turn.
+
+    Every call gets exactly one response, also when the run is cancelled, a limit is reached or a
+    tool stops it: then the responses are recorded without asking the model again.
+    """
+    limits.new_prompt()
+    while True:
+        limits.take()
+        turn = await chat.send(parts, prompt_id)
+        if not turn.calls:
+            return turn
+        done = await _run_calls(chat, scheduler, turn.calls)
+        parts = _parts(done)
+        if any(call.response.error_type == ToolErrorType.STOP_EXECUTION for call in done):
+            chat.record_responses(parts)
+            return turn
+        try:
+            limits.check()
+        except TurnLimitError:
+            chat.record_responses(parts)
+            raise
+
+
+async def _run_calls(
+    chat: Chat, scheduler: Scheduler, calls: Sequence[ToolCallRequestInfo]
+) -> Sequence[CompletedToolCall]:
+    """Runs a turn's calls. When cancelled, ends them, records their responses, and goes on with
+    the cancellation."""
+    running = asyncio.ensure_future(scheduler.schedule(calls))
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        scheduler.cancel_all(CANCELLED)
+        chat.record_responses(_parts(await running))
+        raise
+
+
+def _parts(done: Sequence[CompletedToolCall]) -> tuple[Part, ...]:
+    return join_responses(call.response.response_parts for call in done)

@@ -1,0 +1,48 @@
+"""How an agent is set up: everything beyond the six arguments that most programs need."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from alhena.config.settings import Settings
+from alhena.models.generator import ContentGenerator
+from alhena.policy.model import ApprovalMode, PolicyRule
+from alhena.scheduler.confirm import Approver
+from alhena.tools.contract import Tool
+from alhena.wire.content import Content
+
+
+class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of an `Agent`.
+
+    `approval_mode`: how much runs without asking. `include_directories`: workspace roots beside the
+    working directory. `max_turns`: model turns per prompt, -1 for no limit. `settings`: None reads
+    the user's settings.json. `environ`: None is this process's. `generator`: who answers, instead
+    of choosing by model and credentials. `history`: a conversation to go on from (as
+    `Agent.history` gave it); the environment context is then not sent again.
+    """
+
+    approval_mode: ApprovalMode = ApprovalMode.DEFAULT
+    include_directories: tuple[str, ...] = ()
+    max_turns: int = 100
+    settings: Settings | None = None
+    environ: Mapping[str, str] | None = None
+    generator: ContentGenerator | None = None
+    fake_responses: str | None = None
+    fake_strict: bool = True
+    record_responses: str | None = None
+    is_terminal: bool = False
+    history: tuple[Content, ...] = ()
+
+
+class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The arguments of `Agent`, as given."""
+
+    model: str | None
+    cwd: Path | None
+    tools: tuple[Tool, ...]
+    approve: Approver | None
+    policy: tuple[str | os.PathLike[str] | PolicyRule, ...]
+    settings: AgentSettings

@@ -1,0 +1,202 @@
+"""Puts a session together: settings, policies, tools, scheduler, model, conversation."""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from alhena.agent.channel import EventChannel
+from alhena.agent.limits import TurnLimits
+from alhena.agent.options import AgentOptions
+from alhena.agent.workbench import Workbench, WorkbenchOptions, open_workbench
+from alhena.chat.chat import Chat, ModelTraits, Outlets
+from alhena.chat.history import History
+from alhena.chat.prompt import EnvironmentFacts, environment_context, system_instruction
+from alhena.config.home import user_settings_path
+from alhena.config.settings import load_settings
+from alhena.events import Event, ToolCallResponseEvent, ToolCallUpdateEvent
+from alhena.models.generator import ContentGenerator
+from alhena.models.select import ChosenGenerator, ModelChoice, choose_generator
+from alhena.models.thinking import default_model, thinking_config, wants_signatures
+from alhena.policy.model import ApprovalMode
+from alhena.scheduler.scheduler import Scheduler
+from alhena.system.folder import folder_structure
+from alhena.system.ignore import IgnoreRules
+from alhena.system.processes import ProcessGroups
+from alhena.system.workspace import Workspace
+from alhena.wire.calls import CallIds
+from alhena.wire.request import GenerateContentConfig, GenerationConfig, Tool
+
+TEMPERATURE = 1.0
+TOP_P = 0.95
+TOP_K = 64
+
+
+class Session:
+    """What a run works with, and what has to be closed behind it."""
+
+    def __init__(
+        self,
+        bench: Workbench,
+        chat: Chat,
+        scheduler: Scheduler,
+        generator: ContentGenerator,
+        processes: "SessionProcesses",
+    ) -> None:
+        self.chat = chat
+        self.scheduler = scheduler
+        self.limits = TurnLimits(-1, -1)
+        self.model = ""
+        self.session_id = ""
+        self.notices: tuple[str, ...] = ()
+        self.processes = processes
+        self._bench = bench
+        self._generator = generator
+
+    @property
+    def workspace(self) -> Workspace:
+        """The directories of the session."""
+        return self._bench.workspace
+
+    @property
+    def tool_names(self) -> tuple[str, ...]:
+        """The tools as they are declared."""
+        return self._bench.registry.names
+
+    def take_notices(self) -> tuple[str, ...]:
+        """What a person should be told; each line is given out once."""
+        notices, self.notices = self.notices, ()
+        return notices
+
+    async def aclose(self) -> None:
+        """Ends processes, closes connections and files."""
+        try:
+            await self.processes.groups.close()
+        finally:
+            await self._generator.aclose()
+
+
+class SessionProcesses:
+    """What tools have started: the groups they left running, and the commands at work now."""
+
+    def __init__(self) -> None:
+        self.groups = ProcessGroups()
+        self._running: dict[str, int] = {}
+
+    def feed(self, event: Event) -> None:
+        """Takes note of commands that start and end."""
+        if isinstance(event, ToolCallUpdateEvent) and event.pid is not None:
+            self._running[event.call_id] = event.pid
+        elif isinstance(event, ToolCallResponseEvent):
+            self._running.pop(event.call_id, None)
+
+    def kill(self) -> None:
+        """Ends all of them at once, for an exit without waiting."""
+        self.groups.kill()
+        for pid in self._running.values():
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(pid, signal.SIGKILL)
+
+
+def open_session(options: AgentOptions, channel: EventChannel) -> Session:
+    """A session ready for its first prompt; nothing is sent. Raises ConfigError, InputError,
+    CredentialsError."""
+    given = options.settings
+    environ: Mapping[str, str] = os.environ if given.environ is None else given.environ
+    settings = given.settings or load_settings(user_settings_path(environ))
+    processes = SessionProcesses()
+    channel.subscribe(processes.feed)
+    bench = open_workbench(
+        WorkbenchOptions(
+            cwd=options.cwd or Path.cwd(),
+            environ=environ,
+            settings=settings,
+            mode=given.approval_mode,
+            interactive=options.approve is not None,
+            include_directories=given.include_directories,
+            policy=options.policy,
+            tools=options.tools,
+        ),
+        processes.groups,
+    )
+    bench.hide_denied()
+    model = options.model or environ.get("GEMINI_MODEL") or settings.model.name or default_model()
+    chosen = _generator(options, model, environ)
+    model = chosen.model
+    config = _config(bench, model, headless=options.approve is None)
+    history = given.history or environment_context(_facts(bench.workspace))
+    chat = Chat(
+        chosen.generator,
+        ModelTraits(name=model, sign_calls=wants_signatures(model)),
+        config,
+        History(history),
+        Outlets(channel.emit, channel.pace),
+        CallIds(os.urandom(4).hex()),
+    )
+    session = Session(
+        bench,
+        chat,
+        bench.scheduler(channel.emit, options.approve),
+        chosen.generator,
+        processes,
+    )
+    session.limits = TurnLimits(given.max_turns, settings.model.max_session_turns)
+    session.model = model
+    session.session_id = new_session_id()
+    session.notices = (*bench.warnings, *chosen.notices)
+    return session
+
+
+def _generator(options: AgentOptions, model: str, environ: Mapping[str, str]) -> ChosenGenerator:
+    given = options.settings
+    if given.generator is not None:
+        return ChosenGenerator(generator=given.generator, model=model)
+    return choose_generator(
+        ModelChoice(
+            model=model,
+            environ=environ,
+            fake_responses=given.fake_responses,
+            fake_strict=given.fake_strict,
+            record_responses=given.record_responses,
+            is_terminal=given.is_terminal,
+        )
+    )
+
+
+def _config(bench: Workbench, model: str, *, headless: bool) -> GenerateContentConfig:
+    """Everything of a request that stays the same through a session."""
+    declarations = bench.registry.function_declarations()
+    return GenerateContentConfig(
+        system_instruction=system_instruction(
+            declarations, headless=headless, plan=bench.context.mode is ApprovalMode.PLAN
+        ),
+        tools=(Tool(function_declarations=declarations),) if declarations else None,
+        generation_config=GenerationConfig(
+            temperature=TEMPERATURE,
+            top_p=TOP_P,
+            top_k=TOP_K,
+            thinking_config=thinking_config(model),
+        ),
+    )
+
+
+def _facts(workspace: Workspace) -> EnvironmentFacts:
+    trees = (folder_structure(root, IgnoreRules(root)) for root in workspace.roots)
+    return EnvironmentFacts(
+        date=time.strftime("%A, %B %d, %Y"),
+        platform=sys.platform,
+        directories=tuple(str(root) for root in workspace.roots),
+        folder_structure="\n\n".join(trees),
+    )
+
+
+def new_session_id() -> str:
+    """A random UUID (version 4); the uuid module would cost the start more than it gives."""
+    raw = bytearray(os.urandom(16))
+    raw[6] = raw[6] & 0x0F | 0x40
+    raw[8] = raw[8] & 0x3F | 0x80
+    text = raw.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"

@@ -1,0 +1,157 @@
+"""A conversation with one model: sends parts, streams the answer, keeps the history."""
+
+import time
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from alhena.chat.consolidate import model_content
+from alhena.chat.history import History
+from alhena.chat.turn import Turn
+from alhena.errors import AlhenaError
+from alhena.events import (
+    ApiErrorEvent,
+    ApiRequestEvent,
+    ApiResponseEvent,
+    Event,
+    FinishedEvent,
+)
+from alhena.models.errors import ModelError
+from alhena.models.generator import ContentGenerator
+from alhena.wire.calls import CallIds
+from alhena.wire.conformance import check_request
+from alhena.wire.content import Part
+from alhena.wire.errors import ConformanceError
+from alhena.wire.request import GenerateContentConfig, GenerateContentRequest
+from alhena.wire.violation import Level
+
+
+class ModelTraits(msgspec.Struct, frozen=True, kw_only=True):
+    """What the chat must know of its model. `sign_calls`: a step's first call needs a signature."""
+
+    name: str
+    sign_calls: bool = False
+
+
+class Outlets(msgspec.Struct, frozen=True):
+    """Where events go. `emit` takes one at once; `pace` waits while readers are far behind."""
+
+    emit: Callable[[Event], None]
+    pace: Callable[[], Awaitable[None]]
+
+
+class Chat:
+    """Sends one user content at a time. Not to be used by two tasks at once."""
+
+    def __init__(
+        self,
+        generator: ContentGenerator,
+        model: ModelTraits,
+        config: GenerateContentConfig,
+        history: History,
+        outlets: Outlets,
+        ids: CallIds,
+    ) -> None:
+        self.history = history
+        self._generator = generator
+        self._model = model
+        self._config = config
+        self._outlets = outlets
+        self._ids = ids
+
+    async def send(self, parts: tuple[Part, ...], prompt_id: str, session_id: str = "") -> Turn:
+        """One model turn: appends `parts`, streams the answer, appends it.
+
+        When the answer fails or is cancelled, a prompt is taken back out of the history; tool
+        results stay, for what they tell did happen. Raises ModelError, WireError or
+        InvalidResponseError.
+        """
+        length = len(self.history)
+        answers_tools = any(part.function_response for part in parts)
+        self.history.add_user(parts)
+        request = GenerateContentRequest(
+            model=self._model.name,
+            contents=self.history.contents,
+            config=self._config,
+            prompt_id=prompt_id,
+            session_id=session_id,
+        )
+        turn = Turn(prompt_id, self._ids, self._outlets.emit)
+        complete = False
+        try:
+            await self._exchange(request, turn)
+            turn.check(answers_tools=answers_tools)
+            complete = True
+        finally:
+            if not complete and not answers_tools:
+                self.history.rollback(length)
+        content = model_content(turn.parts, sign_calls=self._model.sign_calls)
+        if turn.automatic_history:
+            self.history.add_automatic_calls(turn.automatic_history, content)
+        if content is not None:
+            self.history.add_model(content)
+        self._outlets.emit(FinishedEvent(finish_reason=turn.finish_reason or ""))
+        return turn
+
+    def record_responses(self, parts: tuple[Part, ...]) -> None:
+        """Appends tool results without asking the model: the run ends here, but every call is
+        answered (conformance F10)."""
+        self.history.add_user(parts)
+
+    async def _exchange(self, request: GenerateContentRequest, turn: Turn) -> None:
+        """Checks, sends and streams one request, with its events."""
+        violations = check_request(request, needs_signatures=self._model.sign_calls)
+        errors = tuple(item for item in violations if item.level == Level.ERROR)
+        if errors:
+            raise ConformanceError(errors)
+        emit = self._outlets.emit
+        emit(
+            ApiRequestEvent(
+                model=request.model, prompt_id=request.prompt_id, contents=len(request.contents)
+            )
+        )
+        start = time.perf_counter()
+        stream = self._generator.stream(request)
+        try:
+            async for response in stream:
+                turn.feed(response)
+                await self._outlets.pace()
+        except AlhenaError as error:
+            emit(
+                ApiErrorEvent(
+                    model=request.model,
+                    prompt_id=request.prompt_id,
+                    duration_ms=_since(start),
+                    error_type=error.kind,
+                    message=error.message,
+                    status=error.status if isinstance(error, ModelError) else None,
+                )
+            )
+            raise
+        finally:
+            close = getattr(stream, "aclose", None)
+            if close is not None:
+                await close()
+        emit(_response_event(request, turn, _since(start)))
+
+
+def _response_event(
+    request: GenerateContentRequest, turn: Turn, duration_ms: float
+) -> ApiResponseEvent:
+    usage = turn.usage
+    return ApiResponseEvent(
+        model=turn.model_version or request.model,
+        prompt_id=request.prompt_id,
+        duration_ms=duration_ms,
+        finish_reason=turn.finish_reason or "",
+        input_tokens=usage.prompt_token_count,
+        output_tokens=usage.candidates_token_count,
+        cached_tokens=usage.cached_content_token_count,
+        thoughts_tokens=usage.thoughts_token_count,
+        tool_tokens=usage.tool_use_prompt_token_count,
+        total_tokens=usage.total_token_count,
+    )
+
+
+def _since(start: float) -> float:
+    return round((time.perf_counter() - start) * 1000, 3)

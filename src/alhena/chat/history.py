@@ -1,0 +1,97 @@
+"""The conversation so far: append-only, encoded once, curated (CHAT-03)."""
+
+from collections.abc import Iterable, Sequence
+
+from alhena.wire.content import DATA_FIELDS, MODEL, USER, Content, Part, text_content
+from alhena.wire.encode import EncodedContent
+
+INTERRUPTED = "[The previous response was interrupted before it completed.]"
+
+
+class History:
+    """Contents in order. What is appended here is what will be sent, byte for byte."""
+
+    def __init__(self, contents: Iterable[Content] = ()) -> None:
+        """`contents` from elsewhere (a resumed or given conversation) are curated first."""
+        self._entries = [EncodedContent(content) for content in curate(tuple(contents))]
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @property
+    def contents(self) -> tuple[EncodedContent, ...]:
+        """Everything, ready for a request."""
+        return tuple(self._entries)
+
+    def add_user(self, parts: tuple[Part, ...]) -> None:
+        """Appends a user content. A prompt behind unanswered tool results gets a model turn in
+        between that says the answer is missing, so that the two are never merged (C6)."""
+        answers = any(part.function_response for part in parts)
+        if not answers and self._entries and self._entries[-1].content.role == USER:
+            self._entries.append(EncodedContent(text_content(MODEL, INTERRUPTED)))
+        self._entries.append(EncodedContent(Content(role=USER, parts=parts)))
+
+    def add_model(self, content: Content) -> None:
+        """Appends a model content."""
+        self._entries.append(EncodedContent(content))
+
+    def rollback(self, length: int) -> None:
+        """Forgets what was appended after the history had `length` contents."""
+        del self._entries[length:]
+
+    def add_automatic_calls(self, history: Sequence[Content], turn: Content | None) -> None:
+        """Takes in what the server called by itself (automaticFunctionCallingHistory).
+
+        The server repeats what it was sent and what it answers with: contents that are here
+        already, and those whose parts are all in `turn`, are skipped, so nothing is stored twice.
+        """
+        known = set(self._entries)
+        fresh: list[EncodedContent] = []
+        for content in history:
+            encoded = EncodedContent(content)
+            repeats_turn = turn is not None and all(part in turn.parts for part in content.parts)
+            if encoded not in known and not repeats_turn and content.parts:
+                fresh.append(encoded)
+                known.add(encoded)
+        self._entries.extend(fresh)
+
+
+def curate(contents: Sequence[Content]) -> tuple[Content, ...]:
+    """`contents` without invalid model turns: a run of model contents of which one is empty or
+    holds an empty part is dropped whole; user contents stay.
+
+    A dropped run that held function calls takes the user content with their responses along, so
+    that no response is left without its call (conformance F2).
+    """
+    kept: list[Content] = []
+    index = 0
+    while index < len(contents):
+        content = contents[index]
+        if content.role != MODEL:
+            kept.append(content)
+            index += 1
+            continue
+        end = index
+        while end < len(contents) and contents[end].role == MODEL:
+            end += 1
+        run = contents[index:end]
+        if all(_is_valid(item) for item in run):
+            kept.extend(run)
+        elif end < len(contents) and _answers(contents[end]):
+            end += 1
+        index = end
+    return tuple(kept)
+
+
+def _is_valid(content: Content) -> bool:
+    return bool(content.parts) and all(_is_valid_part(part) for part in content.parts)
+
+
+def _is_valid_part(part: Part) -> bool:
+    if part.text == "" and not part.thought_signature:
+        return False
+    return any(getattr(part, field) is not None for field in DATA_FIELDS)
+
+
+def _answers(content: Content) -> bool:
+    return any(part.function_response for part in content.parts)

@@ -1,0 +1,140 @@
+"""One model turn: chunks in, events out, and at the end what the turn came to (CHAT-01)."""
+
+from collections.abc import Callable
+
+import msgspec
+
+from alhena.chat.errors import InvalidResponseError
+from alhena.events import ContentEvent, Event, ThoughtEvent, ToolCallRequestEvent
+from alhena.models.errors import StreamCutError
+from alhena.wire.calls import CallIds, ToolCallRequestInfo, request_info
+from alhena.wire.content import Content, FunctionCall, Part
+from alhena.wire.response import FinishReason, GenerateContentResponse, UsageMetadata
+
+NO_NAME = "generic_tool"
+"""The name a call without one is answered under."""
+
+
+class Turn:
+    """Collects a streamed answer. `parts` are what came, thoughts included; `calls` are ready to be
+    scheduled; ids the model did not give are set on the parts too, so they match everywhere."""
+
+    def __init__(self, prompt_id: str, ids: CallIds, emit: Callable[[Event], None]) -> None:
+        self.parts: list[Part] = []
+        self.calls: list[ToolCallRequestInfo] = []
+        self.text = ""
+        self.finish_reason: str | None = None
+        self.finish_message: str | None = None
+        self.block_reason: str | None = None
+        self.usage = UsageMetadata()
+        self.model_version: str | None = None
+        self.automatic_history: tuple[Content, ...] = ()
+        self._prompt_id = prompt_id
+        self._ids = ids
+        self._emit = emit
+        self._seen_ids: set[str] = set()
+
+    def feed(self, response: GenerateContentResponse) -> None:
+        """Takes one chunk and emits its events."""
+        if response.usage_metadata is not None:
+            self.usage = response.usage_metadata
+        if response.automatic_function_calling_history:
+            self.automatic_history = response.automatic_function_calling_history
+        if response.prompt_feedback is not None and response.prompt_feedback.block_reason:
+            self.block_reason = response.prompt_feedback.block_reason
+        self.model_version = response.model_version or self.model_version
+        for part in response.parts:
+            self._take(part)
+        if response.finish_reason:
+            self.finish_reason = response.finish_reason
+            self.finish_message = response.candidates[0].finish_message
+
+    def _take(self, part: Part) -> None:
+        if part.thought:
+            self.parts.append(part)
+            if part.text:
+                self._emit(thought_event(part.text))
+        elif part.function_call is not None:
+            self._take_call(part, part.function_call)
+        else:
+            self.parts.append(part)
+            if part.text:
+                self.text += part.text
+                self._emit(ContentEvent(text=part.text))
+
+    def _take_call(self, part: Part, call: FunctionCall) -> None:
+        name = call.name or NO_NAME
+        call_id = call.id
+        if not call_id or call_id in self._seen_ids:  # twice in one turn is refused (F5)
+            call_id = self._ids.next(name)
+        self._seen_ids.add(call_id)
+        call = msgspec.structs.replace(call, id=call_id, name=name)
+        self.parts.append(msgspec.structs.replace(part, function_call=call))
+        info = request_info(call, call_id, self._prompt_id)
+        self.calls.append(info)
+        self._emit(
+            ToolCallRequestEvent(
+                call_id=call_id, name=name, args=info.args, prompt_id=self._prompt_id
+            )
+        )
+
+    def check(self, *, answers_tools: bool) -> None:
+        """Raises when the finished turn is no usable answer.
+
+        A turn with calls is usable whatever its reason. An empty answer is accepted only behind
+        tool results, where the model may have nothing to add.
+        """
+        if self.block_reason:
+            raise InvalidResponseError(
+                "prompt_blocked",
+                f"the model's service blocked the prompt ({self.block_reason}).",
+                remedy="Rephrase it or leave out what triggers the filter.",
+            )
+        if self.calls:
+            return
+        if self.finish_reason is None:
+            raise StreamCutError(
+                "the model's answer ended without a finish reason; it is incomplete.",
+                remedy="Run the prompt again.",
+            )
+        if self.finish_reason in _MALFORMED:
+            detail = f": {self.finish_message}" if self.finish_message else ""
+            raise InvalidResponseError(
+                self.finish_reason.lower(),
+                f"the model produced a call that cannot be read ({self.finish_reason}){detail}.",
+                remedy="Run the prompt again.",
+            )
+        if self.text.strip():
+            return
+        if self.finish_reason in (FinishReason.STOP, FinishReason.MAX_TOKENS):
+            if answers_tools and self.finish_reason == FinishReason.STOP:
+                return
+            raise InvalidResponseError(
+                "empty_response",
+                f"the model returned an empty response ({self.finish_reason}).",
+                remedy="Run the prompt again, or rephrase it.",
+            )
+        raise InvalidResponseError(
+            "blocked",
+            f"the model's answer was withheld ({self.finish_reason}).",
+            remedy="Rephrase the prompt.",
+        )
+
+
+_MALFORMED = frozenset(
+    {
+        FinishReason.MALFORMED_FUNCTION_CALL,
+        FinishReason.UNEXPECTED_TOOL_CALL,
+        FinishReason.TOO_MANY_TOOL_CALLS,
+    }
+)
+
+
+def thought_event(text: str) -> ThoughtEvent:
+    """The subject is the first **bold** stretch, the description the rest."""
+    start = text.find("**")
+    end = text.find("**", start + 2) if start >= 0 else -1
+    if end < 0:
+        return ThoughtEvent(subject="", description=text.strip())
+    rest = f"{text[:start]}{text[end + 2 :]}".strip()
+    return ThoughtEvent(subject=text[start + 2 : end].strip(), description=rest)

@@ -1,0 +1,110 @@
+"""The arguments of a run: `alhena [options] [PROMPT …]`."""
+
+import argparse
+from typing import NoReturn
+
+import msgspec
+
+from alhena.errors import UsageError
+from alhena.frontends.headless.output import OutputFormat
+from alhena.policy.model import ApprovalMode
+
+EPILOG = """\
+commands:
+  alhena tools list|call      the tools, and one call through the gate
+  alhena policy explain       what the policy says of a call, and why
+  alhena wire check FILE      whether a request keeps the rules of the API
+
+Run `alhena COMMAND --help` for the arguments of a command.
+"""
+
+
+class RunArguments(msgspec.Struct, frozen=True, kw_only=True):
+    """A parsed command line. `prompt` is None when none was given."""
+
+    prompt: str | None = None
+    model: str | None = None
+    output_format: OutputFormat | None = None
+    approval_mode: ApprovalMode | None = None
+    include_directories: tuple[str, ...] = ()
+    policy_paths: tuple[str, ...] = ()
+    fake_responses: str | None = None
+    fake_strict: bool = True
+    record_responses: str | None = None
+    debug: bool = False
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose errors are one line: UsageError instead of usage and exit."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raises the error for the top level to print."""
+        raise UsageError(f"{message}.", remedy=f"See {self.prog} --help.")
+
+
+def run_parser() -> Parser:
+    """The parser of a run."""
+    parser = Parser(
+        prog="alhena",
+        description="An agent for Gemini models that works in your files.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("words", nargs="*", metavar="PROMPT", help="what to do; standard input comes before it")
+    add("-p", "--prompt", metavar="PROMPT", help="the prompt, as an option")
+    add("-m", "--model", metavar="NAME", help="the model; `rehearsal` needs no key and no network")
+    add(
+        "-o",
+        "--output-format",
+        choices=[item.value for item in OutputFormat],
+        help="text as it comes, one JSON document, or JSON lines",
+    )
+    add(
+        "--approval-mode",
+        choices=["default", "auto_edit", "yolo", "plan"],
+        help="what may run without asking: reading; also edits; everything; reading only",
+    )
+    add("-y", "--yolo", action="store_true", help="the same as --approval-mode yolo")
+    add("--include-directories", action="append", metavar="DIR", help="more workspace roots")
+    add("--policy", action="append", metavar="FILE", help="more policies (a file or directory)")
+    add("--fake-responses", metavar="FILE", help="answer from recorded responses, in order")
+    add("--fake-responses-non-strict", metavar="FILE", help="the same, matched by method")
+    add("--record-responses", metavar="FILE", help="append every response to FILE")
+    add("-d", "--debug", action="store_true", help="show tracebacks")
+    add("-v", "--version", action="store_true", help="print the version")
+    return parser
+
+
+def parse_run(argv: list[str]) -> RunArguments:
+    """The arguments of a run; raises UsageError."""
+    found = run_parser().parse_args(argv)
+    if found.prompt is not None and found.words:
+        raise UsageError("a prompt was given twice.", remedy="Use either -p or the positional one.")
+    if found.yolo and found.approval_mode not in (None, "yolo"):
+        raise UsageError(
+            f"--yolo contradicts --approval-mode {found.approval_mode}.", remedy="Give only one."
+        )
+    if found.fake_responses and found.fake_responses_non_strict:
+        raise UsageError("two files of recorded responses were given.", remedy="Give only one.")
+    mode = "yolo" if found.yolo else found.approval_mode
+    return RunArguments(
+        prompt=found.prompt if found.prompt is not None else " ".join(found.words) or None,
+        model=found.model,
+        output_format=OutputFormat(found.output_format) if found.output_format else None,
+        approval_mode=ApprovalMode.parse(mode) if mode else None,
+        include_directories=_split(found.include_directories),
+        policy_paths=_split(found.policy),
+        fake_responses=found.fake_responses or found.fake_responses_non_strict,
+        fake_strict=not found.fake_responses_non_strict,
+        record_responses=found.record_responses,
+        debug=found.debug,
+    )
+
+
+def _split(values: list[str] | None) -> tuple[str, ...]:
+    """Repeated options and comma-separated lists alike."""
+    return tuple(
+        item.strip() for value in values or () for item in value.split(",") if item.strip()
+    )

@@ -1,0 +1,157 @@
+"""`alhena tools list` and `alhena tools call`: the tools, and one call through the gate."""
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+
+from alhena.agent.workbench import Workbench, WorkbenchOptions, open_workbench
+from alhena.config.home import user_settings_path
+from alhena.config.settings import load_settings
+from alhena.frontends.cli.arguments import Parser
+from alhena.policy.model import ApprovalMode
+from alhena.tools.contract import ToolErrorType
+from alhena.tools.display import ToolDisplay
+from alhena.tools.response import error_parts
+from alhena.wire.calls import ToolCallRequestInfo
+
+if TYPE_CHECKING:
+    from alhena.scheduler.states import CompletedToolCall
+
+TOOL_FAILED = 54
+CALL_ID = "call-1"
+
+
+def run(argv: list[str]) -> int:
+    """Carries out `alhena tools ARGV`; returns the exit code."""
+    parser = Parser(prog="alhena tools", description="The tools of this workspace.")
+    commands = parser.add_subparsers(dest="command", required=True, parser_class=Parser)
+    listing = commands.add_parser("list", help="all tools with their parameters")
+    calling = commands.add_parser("call", help="run one tool through the policy")
+    calling.add_argument("name", help="the tool's name")
+    calling.add_argument("args", nargs="?", default="{}", help="its parameters as a JSON object")
+    for each in (listing, calling):
+        each.add_argument("--json", action="store_true", help="print JSON")
+        each.add_argument("--approval-mode", choices=["default", "auto_edit", "yolo", "plan"])
+        each.add_argument("--policy", action="append", default=[], metavar="FILE")
+        each.add_argument("--include-directories", action="append", default=[], metavar="DIR")
+        each.add_argument("-d", "--debug", action="store_true", help="show tracebacks")
+    found = parser.parse_args(argv)
+    settings = load_settings(user_settings_path(os.environ))
+    mode = found.approval_mode or settings.general.default_approval_mode
+    options = WorkbenchOptions(
+        cwd=Path.cwd(),
+        environ=os.environ,
+        settings=settings,
+        mode=ApprovalMode.parse(mode),
+        include_directories=tuple(found.include_directories),
+        policy=tuple(found.policy),
+    )
+    bench = open_workbench(options)
+    for warning in bench.warnings:
+        sys.stderr.write(f"alhena: warning: {warning}\n")
+    if found.command == "list":
+        return _list(bench, as_json=found.json)
+    done = _call(options, found.name, found.args)
+    if found.json:
+        _print_json(done)
+    elif done["error"]:
+        sys.stderr.write(f"alhena: {done['error']['message']}\n")
+    else:
+        sys.stdout.buffer.write(f"{done['llmContent']}\n".encode("utf-8", "replace"))
+    return TOOL_FAILED if done["error"] else 0
+
+
+def _list(bench: Workbench, *, as_json: bool) -> int:
+    declarations = {item.name: item for item in bench.registry.function_declarations()}
+    if as_json:
+        tools = [
+            {
+                "name": tool.name,
+                "displayName": tool.display_name,
+                "description": tool.description,
+                "kind": tool.kind,
+                "parametersJsonSchema": declarations[tool.name].parameters_json_schema,
+            }
+            for tool in bench.registry.all_tools
+        ]
+        _print_json(tools)
+        return 0
+    for tool in bench.registry.all_tools:
+        first = " ".join(tool.description.split()).partition(". ")[0]
+        sys.stdout.write(f"{tool.name:22} {tool.kind:8} {first}\n")
+    return 0
+
+
+def _call(options: WorkbenchOptions, name: str, text: str) -> dict[str, Any]:
+    """Runs one call; what comes of it is always the same kind of object."""
+    import asyncio
+
+    from alhena.system.processes import ProcessGroups
+
+    try:
+        args = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError) as error:
+        return _refused(name, f"the parameters are not JSON: {error}")
+    if not isinstance(args, dict):
+        return _refused(name, "the parameters are no JSON object")
+    request = ToolCallRequestInfo(
+        call_id=CALL_ID, name=name, args=cast("dict[str, Any]", args), is_client_initiated=True
+    )
+
+    async def once() -> "CompletedToolCall":
+        groups = ProcessGroups()
+        bench = open_workbench(options, groups)
+        try:
+            return (await bench.scheduler(lambda _event: None).schedule(request))[0]
+        finally:
+            await groups.close()
+
+    return _as_json(asyncio.run(once()))
+
+
+def _refused(name: str, message: str) -> dict[str, Any]:
+    """The object of a call that could not even be read."""
+    return {
+        "status": "error",
+        "llmContent": message,
+        "returnDisplay": message,
+        "error": {"message": message, "type": ToolErrorType.INVALID_TOOL_PARAMS},
+        "responseParts": error_parts(name, CALL_ID, message),
+    }
+
+
+def _as_json(done: "CompletedToolCall") -> dict[str, Any]:
+    """{status, llmContent, returnDisplay, error, responseParts}; `error` is null on success."""
+    response = done.response
+    error = None
+    if response.error is not None:
+        error = {"message": response.error, "type": response.error_type}
+    return {
+        "status": done.status,
+        "llmContent": _output(done),
+        "returnDisplay": _display(response.result_display),
+        "error": error,
+        "responseParts": response.response_parts,
+    }
+
+
+def _output(done: "CompletedToolCall") -> str:
+    """The text the model gets."""
+    for part in done.response.response_parts:
+        if part.function_response is not None:
+            values = part.function_response.response
+            return str(values.get("output", values.get("error", "")))
+    return ""
+
+
+def _display(display: ToolDisplay | None) -> Any:
+    return display if display is None or isinstance(display, str) else msgspec.to_builtins(display)
+
+
+def _print_json(value: Any) -> None:
+    document = msgspec.json.format(msgspec.json.encode(value), indent=2)
+    sys.stdout.buffer.write(document + b"\n")
+    sys.stdout.buffer.flush()

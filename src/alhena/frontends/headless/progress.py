@@ -1,0 +1,62 @@
+"""What a person at a terminal sees on stderr while a run works: what runs, and how long it took."""
+
+from collections.abc import Callable
+
+from alhena.events import (
+    Event,
+    RunStartedEvent,
+    ThoughtEvent,
+    ToolCallResponseEvent,
+    ToolCallUpdateEvent,
+    WarningEvent,
+)
+from alhena.frontends.headless.output import plain
+
+MAX_LINE = 160
+
+
+class Progress:
+    """Lines for stderr. With `verbose` false (no terminal) only what went wrong is written."""
+
+    def __init__(self, write: Callable[[str], None], *, verbose: bool) -> None:
+        self._write = write
+        self._verbose = verbose
+        self._described: dict[str, str] = {}
+
+    def feed(self, event: Event) -> None:
+        """Writes the line of an event that has one."""
+        match event:
+            case RunStartedEvent():
+                for notice in event.notices:
+                    self._line(f"alhena: {notice}")
+            case WarningEvent():
+                self._line(f"alhena: warning: {event.message}")
+            case ThoughtEvent() if self._verbose and event.subject:
+                self._line(f"· {event.subject}")
+            case ToolCallUpdateEvent() if event.status == "executing" and event.pid is None:
+                described = f"{event.name} {event.description}".strip()
+                self._described[event.call_id] = described
+                if self._verbose:
+                    self._line(f"→ {described}")
+            case ToolCallResponseEvent():
+                self._ended(event)
+            case _:
+                pass
+
+    def _ended(self, event: ToolCallResponseEvent) -> None:
+        described = self._described.pop(event.call_id, event.name)
+        if event.status == "success":
+            if self._verbose:
+                self._line(f"✓ {described} ({_duration(event.duration_ms)})")
+        else:
+            verb = "Denied" if event.decision == "reject" else f"Error executing tool {event.name}"
+            name = f" {event.name}" if event.decision == "reject" else ""
+            self._line(f"{verb}{name}: {event.error or event.status}")
+
+    def _line(self, text: str) -> None:
+        line = " ".join(plain(text).split())
+        self._write((line if len(line) <= MAX_LINE else line[: MAX_LINE - 1] + "…") + "\n")
+
+
+def _duration(milliseconds: float) -> str:
+    return f"{milliseconds:.0f} ms" if milliseconds < 1000 else f"{milliseconds / 1000:.1f} s"

@@ -1,0 +1,84 @@
+"""A run without a person to ask: prompt in, result out, an exit code that says how it went."""
+
+import asyncio
+import os
+import signal
+import sys
+
+from alhena.agent.agent import Agent
+from alhena.agent.options import AgentSettings
+from alhena.config.home import user_settings_path
+from alhena.config.settings import Settings, load_settings
+from alhena.errors import AlhenaError
+from alhena.events import WarningEvent
+from alhena.frontends.cli.arguments import RunArguments
+from alhena.frontends.headless.output import Output, OutputFormat, output_for
+from alhena.frontends.headless.progress import Progress
+from alhena.frontends.headless.stdin import join_prompt, piped_text
+from alhena.policy.model import ApprovalMode
+
+
+def run_headless(arguments: RunArguments) -> int:
+    """Carries out a prompt. Whatever happens, stdout gets one complete result in the chosen form;
+    the error is raised for the top level to print."""
+    output = output_for(arguments.output_format or OutputFormat.TEXT, _write_stdout)
+    progress = Progress(_write_stderr, verbose=sys.stderr.isatty())
+    try:
+        settings = load_settings(user_settings_path(os.environ))
+        if arguments.output_format is None:
+            output = output_for(OutputFormat(settings.output.format), _write_stdout)
+        piped, warning = piped_text(sys.stdin.buffer, required=arguments.prompt is None)
+        prompt = join_prompt(piped, arguments.prompt or "")
+        if warning:
+            output.feed(WarningEvent(message=warning))
+            progress.feed(WarningEvent(message=warning))
+        asyncio.run(_run(_agent(arguments, settings), prompt, output, progress))
+    except AlhenaError as error:
+        output.finish(error)
+        raise
+    output.finish(None)
+    return 0
+
+
+def _agent(arguments: RunArguments, settings: Settings) -> Agent:
+    mode = arguments.approval_mode or ApprovalMode.parse(settings.general.default_approval_mode)
+    return Agent(
+        model=arguments.model,
+        policy=arguments.policy_paths,
+        settings=AgentSettings(
+            approval_mode=mode,
+            include_directories=arguments.include_directories,
+            fake_responses=arguments.fake_responses,
+            fake_strict=arguments.fake_strict,
+            record_responses=arguments.record_responses,
+            is_terminal=sys.stdin.isatty() and sys.stdout.isatty(),
+            settings=settings,
+        ),
+    )
+
+
+async def _run(agent: Agent, prompt: str, output: Output, progress: Progress) -> None:
+    async with agent:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, _interrupt, agent)
+        async for event in agent.run(prompt):
+            output.feed(event)
+            progress.feed(event)
+
+
+def _interrupt(agent: Agent) -> None:
+    """The first signal ends the run in good order, a second one at once."""
+    if not agent.interrupt():
+        agent.kill()
+        os._exit(130)
+
+
+def _write_stdout(text: str) -> None:
+    sys.stdout.buffer.write(text.encode("utf-8", "replace"))
+    sys.stdout.buffer.flush()
+
+
+def _write_stderr(text: str) -> None:
+    sys.stderr.buffer.write(text.encode("utf-8", "replace"))
+    sys.stderr.buffer.flush()

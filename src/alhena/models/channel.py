@@ -1,0 +1,122 @@
+"""A TCP or TLS connection as bytes in and bytes out, with limits on silence."""
+
+import asyncio
+from collections import deque
+from typing import cast
+
+HIGH_WATER = 1 << 18
+"""Unread bytes (256 KiB) above which the peer is made to wait."""
+
+
+class Channel(asyncio.Protocol):
+    """One connection. Reading goes on while a request is still being written, so that an answer
+    that comes early (a refusal of a large body) is not lost when the peer then hangs up.
+
+    One task at a time may wait on it.
+    """
+
+    def __init__(self) -> None:
+        self._transport: asyncio.Transport | None = None
+        self._pieces: deque[bytes] = deque()
+        self._unread = 0
+        self._writable = True
+        self._ended = False
+        self._fault: Exception | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._closed = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The event loop has connected."""
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Keeps what arrived; pauses the peer when too much is unread."""
+        self._pieces.append(data)
+        self._unread += len(data)
+        if self._unread > HIGH_WATER and self._transport is not None:
+            self._transport.pause_reading()
+        self._wake()
+
+    def eof_received(self) -> None:
+        """The peer sends no more."""
+        self._ended = True
+        self._wake()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The socket is gone; `exc` says why, None after an orderly end."""
+        self._ended = True
+        self._fault = exc
+        self._transport = None
+        self._wake()
+        if not self._closed.done():
+            self._closed.set_result(None)
+
+    def pause_writing(self) -> None:
+        """The peer does not keep up."""
+        self._writable = False
+
+    def resume_writing(self) -> None:
+        """The peer has caught up."""
+        self._writable = True
+        self._wake()
+
+    @property
+    def usable(self) -> bool:
+        """Whether an idle connection can take a request: open, and nothing unasked arrived."""
+        return not self._ended and not self._pieces
+
+    async def write(self, data: bytes, idle: float) -> None:
+        """Sends; returns when the data is on its way, an answer arrives or the peer is gone.
+
+        Raises TimeoutError after `idle` seconds in which the peer took nothing.
+        """
+        if self._transport is None or self._ended:
+            return
+        self._transport.write(data)
+        while not self._writable and not self._pieces and not self._ended:
+            await self._wait(idle)
+
+    async def read(self, idle: float) -> bytes:
+        """What has arrived, waiting for at least a byte; b"" once the peer has closed.
+
+        Raises TimeoutError after `idle` seconds of silence, OSError when the connection broke.
+        """
+        while not self._pieces:
+            if self._fault is not None:
+                raise self._fault
+            if self._ended:
+                return b""
+            await self._wait(idle)
+        return self.take()
+
+    def take(self) -> bytes:
+        """What has arrived, without waiting."""
+        data = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+        self._pieces.clear()
+        if self._unread > HIGH_WATER and self._transport is not None and not self._ended:
+            self._transport.resume_reading()
+        self._unread = 0
+        return data
+
+    def abort(self) -> None:
+        """Closes at once; the peer sees it without delay."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    async def aclose(self) -> None:
+        """Closes and waits until the socket is gone."""
+        if self._transport is not None:
+            self._transport.abort()
+            await self._closed
+
+    async def _wait(self, idle: float) -> None:
+        self._waiter = asyncio.get_running_loop().create_future()
+        try:
+            async with asyncio.timeout(idle):
+                await self._waiter
+        finally:
+            self._waiter = None
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)

@@ -1,0 +1,140 @@
+"""HTTP/1.1 on one connection: a request, then its response piece by piece."""
+
+import h11
+
+from alhena.models.channel import Channel
+from alhena.models.errors import NetworkError, StreamCutError
+from alhena.models.http import Headers
+
+MAX_HEAD_BYTES = 128 * 1024
+
+
+class Connection:
+    """One keep-alive connection to the service that messages call `place`."""
+
+    def __init__(self, channel: Channel, place: str, idle: float) -> None:
+        self._channel = channel
+        self._place = place
+        self._idle = idle
+        self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD_BYTES)
+        self._heard = False
+
+    async def exchange(self, path: str, headers: Headers, body: bytes) -> h11.Response | None:
+        """Sends a POST and waits for the head of its response.
+
+        None when the peer closed without a byte of answer, as it may do with a connection that was
+        idle. Raises NetworkError.
+        """
+        self._heard = False
+        request = h11.Request(
+            method="POST", target=path, headers=[*headers, ("content-length", str(len(body)))]
+        )
+        data = self._http.send(request) + self._http.send(h11.Data(data=body))
+        data += self._http.send(h11.EndOfMessage())
+        try:
+            await self._channel.write(data, self._idle)
+            return await self._head()
+        except TimeoutError as error:
+            raise self._silence() from error
+        except OSError as error:
+            if not self._heard:
+                return None
+            raise NetworkError(f"{self._place} broke the connection: {_reason(error)}.") from error
+        except h11.RemoteProtocolError as error:
+            raise NetworkError(
+                f"{self._place} does not answer in HTTP: {error}.",
+                remedy="Check the host and port of GOOGLE_GEMINI_BASE_URL.",
+            ) from error
+
+    async def _head(self) -> h11.Response | None:
+        while True:
+            event = self._http.next_event()
+            if isinstance(event, h11.Response):
+                return event
+            if event is h11.NEED_DATA:
+                data = await self._channel.read(self._idle)
+                if not data and not self._heard:
+                    return None
+                self._heard = True
+                self._http.receive_data(data)
+
+    async def read(self) -> bytes:
+        """The next bytes of the body, as many as have arrived; b"" at its end.
+
+        Raises StreamCutError when the connection ends before the body does, NetworkError after too
+        long a silence.
+        """
+        try:
+            while True:
+                data, done = self._arrived()
+                if data or done:
+                    return data
+                self._http.receive_data(await self._channel.read(self._idle))
+        except TimeoutError as error:
+            raise self._silence() from error
+        except (OSError, h11.RemoteProtocolError) as error:
+            raise StreamCutError(
+                f"the connection to {self._place} ended in the middle of the answer.",
+                remedy="Run again.",
+            ) from error
+
+    def _arrived(self) -> tuple[bytes, bool]:
+        """The body bytes that need no waiting, and whether the body ends with them.
+
+        A fault after some bytes is met on the next call, so that those bytes are not lost.
+        """
+        if self._http.their_state is h11.ERROR:
+            raise h11.RemoteProtocolError("the body is malformed")
+        pieces: list[bytes] = []
+        while self._http.their_state is h11.SEND_BODY:
+            try:
+                event = self._http.next_event()
+            except h11.RemoteProtocolError:
+                if not pieces:
+                    raise
+                return b"".join(pieces), False
+            if isinstance(event, h11.Data):
+                pieces.append(bytes(event.data))
+            elif event is h11.NEED_DATA:
+                return b"".join(pieces), False
+        return b"".join(pieces), True
+
+    def renew(self) -> bool:
+        """Whether the exchange is complete and the connection ready for another one.
+
+        The end of a body that has arrived but was not asked for counts as read.
+        """
+        try:
+            self._arrived()
+            if self._http.their_state is h11.SEND_BODY and (data := self._channel.take()):
+                self._http.receive_data(data)
+                self._arrived()
+        except h11.RemoteProtocolError:
+            return False
+        if self._http.our_state is h11.DONE and self._http.their_state is h11.DONE:
+            self._http.start_next_cycle()
+            return self._channel.usable
+        return False
+
+    @property
+    def usable(self) -> bool:
+        """Whether the peer still holds the idle connection open."""
+        return self._channel.usable
+
+    def abort(self) -> None:
+        """Closes at once."""
+        self._channel.abort()
+
+    async def aclose(self) -> None:
+        """Closes and waits until the socket is gone."""
+        await self._channel.aclose()
+
+    def _silence(self) -> NetworkError:
+        return NetworkError(
+            f"{self._place} sent nothing for {self._idle:g} s.",
+            remedy="Check the network and run again.",
+        )
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error) or type(error).__name__).lower()

@@ -1,0 +1,119 @@
+"""Where a request goes: base addresses, model names in paths, headers from the environment."""
+
+import re
+from urllib.parse import quote, urlsplit
+
+import msgspec
+
+from alhena.config.errors import ConfigError
+
+DEFAULT_BASE_URL = "https://generativelanguage.googleapis.com"
+DEFAULT_API_VERSION = "v1beta"
+
+_FRAMING = ("connection", "content-length", "transfer-encoding")
+_NEXT_HEADER = re.compile(r",(?=\s*(?:[^,:]+:|$))")
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+
+
+class Endpoint(msgspec.Struct, frozen=True):
+    """A service address; `prefix` is "" or a quoted path that starts with "/" and ends without."""
+
+    scheme: str
+    host: str
+    port: int
+    prefix: str = ""
+
+    @property
+    def secure(self) -> bool:
+        """Whether requests are encrypted on their way."""
+        return self.scheme == "https"
+
+    @property
+    def authority(self) -> str:
+        """Host and, unless it is the scheme's own, port: what the Host header says."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == (443 if self.secure else 80) else f"{host}:{self.port}"
+
+    @property
+    def place(self) -> str:
+        """The address as messages name it."""
+        return f"{self.scheme}://{self.authority}"
+
+
+def parse_endpoint(text: str, source: str) -> Endpoint:
+    """The endpoint of a base URL; `source` is the variable or option it came from.
+
+    Raises ConfigError for anything but http(s)://host[:port][/path]; the message quotes the URL
+    unless it holds a password.
+    """
+    url = text.strip()
+    remedy = f"Set {source} to an address such as https://host.example/prefix, or unset it."
+    if any(char <= " " or char == "\x7f" for char in url) or "\\" in url:
+        raise ConfigError(f"{source} holds spaces or control characters.", remedy=remedy)
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+        host = (parts.hostname or "").encode("idna").decode("ascii")
+        prefix = quote(parts.path.rstrip("/"), safe="/%:@!$&'()*+,;=~-._")
+    except (ValueError, UnicodeError) as error:
+        raise ConfigError(f"{source} is no usable URL.", remedy=remedy) from error
+    if parts.username is not None or parts.password is not None:
+        raise ConfigError(f"{source} must not hold a user name or password.", remedy=remedy)
+    if parts.scheme not in {"http", "https"} or not host or parts.query or parts.fragment:
+        raise ConfigError(f"{source} is no usable URL: {url[:200]!r}.", remedy=remedy)
+    return Endpoint(parts.scheme, host, port or (443 if parts.scheme == "https" else 80), prefix)
+
+
+def parse_version(text: str, source: str) -> str:
+    """An API version such as "v1beta" as one path segment. Raises ConfigError."""
+    if not re.fullmatch(r"v[0-9A-Za-z_-]+", text):
+        raise ConfigError(
+            f"{source} is no API version: {text[:40]!r}.", remedy="Set it to v1beta, or unset it."
+        )
+    return text
+
+
+def model_path(model: str) -> str:
+    """The path of a model under the API version: "models/…" or "tunedModels/…".
+
+    Everything in the name that could end the path segment is percent-encoded.
+    """
+    kind, separator, name = model.partition("/")
+    if separator and kind in {"models", "tunedModels"}:
+        return f"{kind}/{quote(name, safe='', errors='replace')}"
+    return f"models/{quote(model, safe='', errors='replace')}"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether `host` is this machine by its name or address."""
+    return host in {"localhost", "::1"} or re.fullmatch(r"127(\.\d{1,3}){3}", host) is not None
+
+
+def is_header_value(text: str) -> bool:
+    """Whether `text` can be sent as a header value: visible ASCII and inner blanks."""
+    return text.isascii() and text.strip() == text and (not text or text.isprintable())
+
+
+def parse_headers(text: str, source: str) -> dict[str, str]:
+    """Headers written as "Name:Value, Name:Value", by lower-case name.
+
+    A comma belongs to the value unless a "name:" follows it. Raises ConfigError, which names the
+    header and never its value.
+    """
+    headers: dict[str, str] = {}
+    for position, entry in enumerate(_NEXT_HEADER.split(text), start=1):
+        if not entry.strip():
+            continue
+        name, colon, value = entry.partition(":")
+        name, value = name.strip().lower(), value.strip()
+        if not colon or not _NAME.fullmatch(name):
+            raise ConfigError(
+                f"entry {position} of {source} is no header.", remedy='Write it as "Name: value".'
+            )
+        if name in _FRAMING or not is_header_value(value):
+            raise ConfigError(
+                f"{source} cannot set the header {name!r}.",
+                remedy="Framing headers are computed; values are printable ASCII.",
+            )
+        headers[name] = value
+    return headers

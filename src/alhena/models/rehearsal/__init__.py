@@ -1,0 +1,1 @@
+"""A generator of fixed rules that speaks the protocol of a model, for use without credentials."""

@@ -1,0 +1,157 @@
+"""Runs one call. Nothing else in this package executes a tool (a test counts the call sites)."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+
+from alhena.events import ToolOutputEvent
+from alhena.scheduler.leash import Leash
+from alhena.scheduler.plain import plain
+from alhena.scheduler.states import ExecutingToolCall, ScheduledToolCall, Status
+from alhena.scheduler.track import Clock, TrackedCall
+from alhena.tools.boundary import Boundary, one_line
+from alhena.tools.contract import (
+    ExecutionContext,
+    ToolErrorType,
+    ToolFailure,
+    ToolInvocation,
+    ToolResult,
+)
+from alhena.tools.response import response_parts
+from alhena.wire.content import Part
+
+CANCEL_GRACE_S = 2.0
+
+
+class Execution(msgspec.Struct, frozen=True):
+    """A result together with what the model and people get of it."""
+
+    result: ToolResult
+    parts: tuple[Part, ...]
+    data: dict[str, Any] | None
+
+
+class Executor:
+    """Takes a scheduled call to its end: success, error or cancelled (SCHED-07).
+
+    A tool that was cancelled and has not ended after `grace_s` seconds is left behind; its call
+    ends all the same.
+    """
+
+    def __init__(
+        self, cwd: Path, *, clock: Clock = time.monotonic, grace_s: float = CANCEL_GRACE_S
+    ) -> None:
+        self.cwd = cwd
+        self.clock = clock
+        self.leash = Leash(grace_s)
+
+    async def run(self, call: TrackedCall) -> None:
+        """Executes `call` if it is still scheduled, and ends it."""
+        scheduled = call.state
+        if not isinstance(scheduled, ScheduledToolCall):
+            return
+        call.start_time = self.clock()
+        call.enter(
+            ExecutingToolCall(
+                request=call.request,
+                start_time=call.start_time,
+                tool=scheduled.tool,
+                invocation=scheduled.invocation,
+                decision=scheduled.decision,
+                outcome=scheduled.outcome,
+            )
+        )
+        if call.cancel_reason is not None:
+            call.end_cancelled(call.cancel_reason)
+            return
+        context = self.context(call, live=scheduled.tool.can_update_output)
+        task = asyncio.create_task(_execution(call, scheduled.invocation, context))
+        try:
+            stopped = await self.leash.hold(call, task)
+        except asyncio.CancelledError:
+            _finish(call, task, stopped=True)
+            raise
+        _finish(call, task, stopped=stopped)
+
+    def context(self, call: TrackedCall, *, live: bool = False) -> ExecutionContext:
+        """What the tool of `call` is given; its output is passed on only when `live`."""
+        in_loop = _loop_caller()
+
+        def output(text: str) -> None:
+            if live and call.status is Status.EXECUTING:
+                call.emit(ToolOutputEvent(call_id=call.request.call_id, text=plain(text)))
+
+        def report(pid: int) -> None:
+            if isinstance(call.state, ExecutingToolCall):
+                call.enter(msgspec.structs.replace(call.state, pid=pid))
+
+        return ExecutionContext(
+            self.cwd,
+            cancellation=call.cancellation,
+            update_output=lambda text: in_loop(output, text),
+            report_pid=lambda pid: in_loop(report, pid),
+        )
+
+
+def _loop_caller() -> Callable[..., None]:
+    """Calls at once in the loop's thread, and soon from any other: tools may run in threads."""
+    loop = asyncio.get_running_loop()
+    home = threading.get_ident()
+
+    def call(function: Callable[..., None], *args: object) -> None:
+        if threading.get_ident() == home:
+            function(*args)
+        elif not loop.is_closed():
+            loop.call_soon_threadsafe(function, *args)
+
+    return call
+
+
+async def _execution(
+    call: TrackedCall, invocation: ToolInvocation, context: ExecutionContext
+) -> Execution | ToolFailure:
+    boundary = Boundary()
+    with boundary:
+        # What surrounds a tool (hooks before and after it) belongs here, around this one line.
+        result = cast("object", await invocation.execute(context))
+        if isinstance(result, ToolResult):
+            parts = response_parts(call.request.name, call.request.call_id, result.llm_content)
+            plain(result.display)
+            return Execution(result, parts, plain(result.data))
+        raise TypeError(f"the tool returned {type(result).__name__} instead of a ToolResult")
+    reason = "unknown" if boundary.failure is None else one_line(boundary.failure)
+    return ToolFailure(reason, ToolErrorType.UNHANDLED_EXCEPTION)
+
+
+def _finish(
+    call: TrackedCall, task: asyncio.Task[Execution | ToolFailure], *, stopped: bool
+) -> None:
+    """Ends `call` with what came of its task."""
+    reason = call.cancel_reason or "The tool cancelled itself"
+    if not task.done():
+        call.end_cancelled(f"{reason}. The tool did not stop and was left behind")
+        return
+    if task.cancelled():
+        call.end_cancelled(reason)
+        return
+    outcome = task.result()
+    if isinstance(outcome, ToolFailure):
+        if stopped:
+            call.end_cancelled(reason)
+        else:
+            call.fail(outcome.message, outcome.type)
+        return
+    result = outcome.result
+    if stopped:
+        call.end_cancelled(reason, result.llm_content, result.display or None)
+    elif result.error is None:
+        call.succeed(outcome.parts, result.display, outcome.data)
+    elif result.error.type is ToolErrorType.CANCELLED:
+        call.end_cancelled(result.error.message)
+    else:
+        call.fail(result.error.message, result.error.type, result.display, outcome.data)

@@ -1,0 +1,186 @@
+"""The gate: a call that was built becomes one that may run, or ends here (SCHED-03)."""
+
+import asyncio
+from collections.abc import Callable
+from typing import assert_never
+
+from alhena.events import ConfirmationRequestEvent
+from alhena.policy.model import Decision, PolicyCall, PolicyOutcome
+from alhena.scheduler.confirm import (
+    NOT_ALLOWED,
+    Approver,
+    ConfirmationRequest,
+    Remember,
+    denial,
+    verdict,
+)
+from alhena.scheduler.executor import Executor
+from alhena.scheduler.plain import plain
+from alhena.scheduler.states import ScheduledToolCall, ValidatingToolCall, WaitingToolCall
+from alhena.scheduler.track import TrackedCall
+from alhena.tools.boundary import Boundary, one_line
+from alhena.tools.confirmation import ConfirmationDetails, ToolConfirmationOutcome
+from alhena.tools.contract import ExecutionContext, ToolErrorType, ToolFailure, ToolInvocation
+from alhena.tools.registry import RegisteredTool
+from alhena.wire.text import scrub
+
+Decide = Callable[[PolicyCall], Decision]
+
+
+class Gate:
+    """Asks the policy, then a person when the policy says so."""
+
+    def __init__(
+        self,
+        decide: Decide,
+        executor: Executor,
+        *,
+        approver: Approver | None,
+        remember: Remember | None,
+    ) -> None:
+        self._decide = decide
+        self._executor = executor
+        self._approver = approver
+        self._remember = remember
+
+    async def authorise(self, call: TrackedCall) -> None:
+        """Takes a validating call to scheduled, or to its end."""
+        state, entry = call.state, call.entry
+        if not isinstance(state, ValidatingToolCall) or entry is None:
+            return
+        decision = self._decide(
+            PolicyCall(names=entry.names, args=call.params, server_name=entry.server)
+        )
+        call.decision = decision
+        match decision.outcome:
+            case PolicyOutcome.DENY:
+                message = denial(decision, entry.tool.display_name)
+                call.fail(message, ToolErrorType.POLICY_VIOLATION)
+            case PolicyOutcome.ALLOW:
+                _schedule(call, state, decision)
+            case PolicyOutcome.ASK_USER:
+                await self._ask(call, state, entry, decision)
+            case _:
+                assert_never(decision.outcome)
+
+    async def _ask(
+        self, call: TrackedCall, state: ValidatingToolCall, entry: RegisteredTool, why: Decision
+    ) -> None:
+        details = await self._details(call, state.invocation)
+        if call.ended:
+            return
+        if isinstance(details, ToolFailure):
+            call.fail(details.message, details.type)
+            return
+        if details is None:
+            _schedule(call, state, why)
+            return
+        request = ConfirmationRequest(
+            call_id=call.request.call_id,
+            name=call.request.name,
+            tool_name=entry.tool.name,
+            args=call.params,
+            details=details,
+            decision=why,
+            server_name=entry.server,
+        )
+        outcome = await self._answer(call, state, request)
+        if outcome is None or call.ended:
+            return
+        if isinstance(outcome, ToolFailure):
+            call.fail(outcome.message, outcome.type)
+            return
+        call.outcome = outcome
+        if outcome is ToolConfirmationOutcome.CANCEL:
+            call.end_cancelled(NOT_ALLOWED)
+            return
+        if outcome is ToolConfirmationOutcome.PROCEED_ALWAYS and self._remember is not None:
+            self._remember(request, outcome)
+        _schedule(call, state, why)
+
+    async def _details(
+        self, call: TrackedCall, invocation: ToolInvocation
+    ) -> ConfirmationDetails | ToolFailure | None:
+        """What to show for this call; None when there is nothing to approve, or it was stopped."""
+        task = asyncio.create_task(_confirmation(invocation, self._executor.context(call)))
+        if await self._executor.leash.hold(call, task):
+            return None
+        if task.cancelled():
+            return _unasked("the tool cancelled itself")
+        return task.result()
+
+    async def _answer(
+        self, call: TrackedCall, state: ValidatingToolCall, request: ConfirmationRequest
+    ) -> ToolConfirmationOutcome | ToolFailure | None:
+        """The first answer of the approver and of `Scheduler.confirm`; None when stopped."""
+        call.enter(
+            WaitingToolCall(
+                request=call.request,
+                start_time=call.start_time,
+                tool=state.tool,
+                invocation=state.invocation,
+                decision=request.decision,
+                details=request.details,
+            )
+        )
+        if call.ended:
+            return None
+        call.emit(
+            ConfirmationRequestEvent(
+                call_id=request.call_id,
+                name=request.name,
+                details=plain(request.details),
+                reason=scrub(request.decision.reason),
+            )
+        )
+        task = asyncio.create_task(_first_answer(call.answer, self._approver, request))
+        if await self._executor.leash.hold(call, task):
+            return None
+        if task.cancelled():
+            return _unasked("the approval callback cancelled itself")
+        return task.result()
+
+
+async def _confirmation(
+    invocation: ToolInvocation, context: ExecutionContext
+) -> ConfirmationDetails | ToolFailure | None:
+    boundary = Boundary()
+    with boundary:
+        return await invocation.confirmation(context)
+    return _unasked("nothing" if boundary.failure is None else one_line(boundary.failure))
+
+
+async def _first_answer(
+    answer: asyncio.Future[ToolConfirmationOutcome],
+    approver: Approver | None,
+    request: ConfirmationRequest,
+) -> ToolConfirmationOutcome | ToolFailure:
+    if approver is None or answer.done():
+        return await answer
+    asking = asyncio.create_task(verdict(approver, request))
+    try:
+        await asyncio.wait({asking, answer}, return_when=asyncio.FIRST_COMPLETED)
+        return answer.result() if answer.done() else asking.result()
+    finally:
+        if asking.cancel():
+            await asyncio.wait({asking})
+
+
+def _schedule(call: TrackedCall, state: ValidatingToolCall, decision: Decision) -> None:
+    call.enter(
+        ScheduledToolCall(
+            request=call.request,
+            start_time=call.start_time,
+            tool=state.tool,
+            invocation=state.invocation,
+            decision=decision,
+            outcome=call.outcome,
+        )
+    )
+
+
+def _unasked(reason: str) -> ToolFailure:
+    return ToolFailure(
+        f"Tool execution was not approved: it cannot be asked for ({reason}).",
+        ToolErrorType.UNHANDLED_EXCEPTION,
+    )

@@ -1,0 +1,201 @@
+"""One call on its way through the states: what it is now, and who hears of it."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from alhena.events import Event, ToolCallResponseEvent, ToolCallUpdateEvent
+from alhena.policy.model import Decision
+from alhena.scheduler.plain import plain, proposal
+from alhena.scheduler.states import (
+    CancelledToolCall,
+    CompletedToolCall,
+    ErroredToolCall,
+    ExecutingToolCall,
+    Status,
+    SuccessfulToolCall,
+    ToolCall,
+    ToolCallResponseInfo,
+    WaitingToolCall,
+)
+from alhena.scheduler.transitions import TERMINAL, advance
+from alhena.tools.confirmation import ToolConfirmationOutcome
+from alhena.tools.contract import LlmContent, ToolErrorType, ToolInvocation
+from alhena.tools.display import ToolDisplay
+from alhena.tools.registry import RegisteredTool
+from alhena.tools.response import (
+    cancelled_parts,
+    cancelled_text,
+    content_length,
+    error_parts,
+)
+from alhena.wire.calls import ToolCallRequestInfo
+from alhena.wire.content import Part
+from alhena.wire.text import scrub
+
+Emit = Callable[[Event], None]
+Clock = Callable[[], float]
+
+
+class TrackedCall:
+    """A request and its present state; every change of state is checked and emitted.
+
+    Emitting may re-enter: whoever calls `enter` looks at `ended` before going on.
+    """
+
+    def __init__(self, request: ToolCallRequestInfo, emit: Emit, clock: Clock) -> None:
+        self.request = request
+        self.emit = emit
+        self.clock = clock
+        self.state: ToolCall | None = None
+        self.entry: RegisteredTool | None = None
+        self.invocation: ToolInvocation | None = None
+        self.description = ""
+        self.decision: Decision | None = None
+        self.outcome: ToolConfirmationOutcome | None = None
+        self.start_time = clock()
+        self.cancel_reason: str | None = None
+        self.cancellation = threading.Event()
+        self.params: dict[str, Any] = {}
+        loop = asyncio.get_running_loop()
+        self.stopping: asyncio.Future[None] = loop.create_future()
+        self.answer: asyncio.Future[ToolConfirmationOutcome] = loop.create_future()
+        self.allowed = False
+
+    @property
+    def status(self) -> Status | None:
+        """The present state's name; None before the first."""
+        return None if self.state is None else self.state.status
+
+    @property
+    def ended(self) -> bool:
+        """Whether the call has its response."""
+        return self.status in TERMINAL
+
+    def enter(self, state: ToolCall) -> None:
+        """Moves on and says so; raises TransitionError when the table forbids it."""
+        advance(self.status, state.status)
+        self.state = state
+        self.allowed = self.allowed or state.status is Status.SCHEDULED
+        self.emit(
+            ToolCallUpdateEvent(
+                call_id=self.request.call_id,
+                name=self.request.name,
+                status=state.status,
+                description=self.description,
+                pid=state.pid if isinstance(state, ExecutingToolCall) else None,
+            )
+        )
+        if isinstance(state, SuccessfulToolCall | ErroredToolCall | CancelledToolCall):
+            self.emit(self._response_event(state))
+
+    def completed(self) -> CompletedToolCall:
+        """The terminal state; only for a call that has ended."""
+        state = self.state
+        if not isinstance(state, SuccessfulToolCall | ErroredToolCall | CancelledToolCall):
+            raise TypeError(f"call {self.request.call_id} is {self.status}, not at its end")
+        return state
+
+    def succeed(
+        self, parts: tuple[Part, ...], display: ToolDisplay, data: dict[str, Any] | None
+    ) -> None:
+        """Ends the call with its result."""
+        response = self._response(parts, display, data=data)
+        self.enter(SuccessfulToolCall(**self._end(response)))
+
+    def fail(
+        self,
+        message: str,
+        error_type: ToolErrorType,
+        display: ToolDisplay | None = None,
+        data: dict[str, Any] | None = None,
+    ) -> None:
+        """Ends the call with an error that the model is told."""
+        message = scrub(message)
+        parts = error_parts(self.request.name, self.request.call_id, message)
+        response = self._response(
+            parts,
+            message if display is None or display == "" else display,
+            error=message,
+            error_type=error_type,
+            data=data,
+        )
+        self.enter(ErroredToolCall(**self._end(response)))
+
+    def end_cancelled(
+        self,
+        reason: str,
+        partial: LlmContent | None = None,
+        display: ToolDisplay | None = None,
+    ) -> None:
+        """Ends the call as cancelled, keeping what it had come to."""
+        parts = cancelled_parts(self.request.name, self.request.call_id, reason, partial)
+        text = scrub(cancelled_text(reason))
+        if display is None and isinstance(self.state, WaitingToolCall):
+            display = proposal(self.state.details)
+        response = self._response(
+            parts, display or text, error=text, error_type=ToolErrorType.CANCELLED
+        )
+        self.enter(CancelledToolCall(**self._end(response)))
+
+    def cancel(self, reason: str) -> None:
+        """Asks for the end: at once when nothing runs yet, else through the running tool."""
+        if self.ended or self.cancel_reason is not None:
+            return
+        self.cancel_reason = reason
+        self.cancellation.set()
+        self.stopping.set_result(None)
+        if self.status is not Status.EXECUTING:
+            self.end_cancelled(reason)
+
+    def _response(
+        self,
+        parts: tuple[Part, ...],
+        display: ToolDisplay,
+        *,
+        error: str | None = None,
+        error_type: ToolErrorType | None = None,
+        data: dict[str, Any] | None = None,
+    ) -> ToolCallResponseInfo:
+        return ToolCallResponseInfo(
+            call_id=self.request.call_id,
+            response_parts=parts,
+            result_display=display,
+            error=error,
+            error_type=error_type,
+            content_length=content_length(parts),
+            data=data,
+        )
+
+    def _end(self, response: ToolCallResponseInfo) -> dict[str, Any]:
+        return {
+            "request": self.request,
+            "start_time": self.start_time,
+            "response": response,
+            "duration_ms": (self.clock() - self.start_time) * 1000,
+            "tool": None if self.entry is None else self.entry.tool,
+            "invocation": self.invocation,
+            "decision": self.decision,
+            "outcome": self.outcome,
+        }
+
+    def _response_event(self, state: CompletedToolCall) -> ToolCallResponseEvent:
+        response = state.response
+        return ToolCallResponseEvent(
+            call_id=response.call_id,
+            name=self.request.name,
+            status=state.status,
+            display=plain(response.result_display),
+            error=response.error,
+            error_type=response.error_type,
+            duration_ms=state.duration_ms,
+            decision=self._verdict(),
+            content_length=response.content_length,
+            data=plain(response.data),
+        )
+
+    def _verdict(self) -> str:
+        if not self.allowed or self.outcome is ToolConfirmationOutcome.CANCEL:
+            return "reject"
+        return "auto_accept" if self.outcome is None else "accept"

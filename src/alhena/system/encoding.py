@@ -1,0 +1,192 @@
+"""Bytes of a file <-> text, losing nothing: what is not edited comes back byte for byte.
+
+Order: a byte order mark decides; UTF-16 without one shows by where its zero bytes stand; then
+strict UTF-8. What is none of these is read as UTF-8 with stray bytes kept as surrogates
+("surrogateescape") when it has real multi-byte characters, else as Windows-1252 or Latin-1.
+"""
+
+import codecs
+from bisect import bisect_left
+from enum import StrEnum
+from typing import assert_never
+
+import msgspec
+
+SAMPLE_SIZE = 8192
+"""Bytes from the start of a file that are enough for `is_binary` and `sniff_mime`."""
+
+_BOMS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_TEXT_CONTROLS = b"\t\n\r\f\b\x1b"
+_CONTROLS = bytes(code for code in range(32) if code not in _TEXT_CONTROLS) + b"\x7f"
+_C1 = bytes(range(0x80, 0xA0))
+
+
+class LineEnding(StrEnum):
+    """How the lines of a file end; a file without line ends counts as LF."""
+
+    LF = "lf"
+    CRLF = "crlf"
+    CR = "cr"
+    MIXED = "mixed"
+
+
+class Codec(msgspec.Struct, frozen=True):
+    """How the bytes of a file are text: Python's codec name, its error handler, the BOM."""
+
+    encoding: str = "utf-8"
+    errors: str = "strict"
+    bom: bytes = b""
+
+
+class TextFile(msgspec.Struct, frozen=True):
+    """A decoded file. `raw` has the line ends of the file, `text` has LF for all of them.
+
+    A carriage return counts as a line end before a line feed, and alone only in a file without
+    line feeds.
+    """
+
+    raw: str
+    text: str
+    codec: Codec
+    line_ending: LineEnding
+
+    @property
+    def newline(self) -> str:
+        """The line end that most lines have."""
+        match self.line_ending:
+            case LineEnding.CRLF:
+                return "\r\n"
+            case LineEnding.CR:
+                return "\r"
+            case LineEnding.MIXED:
+                crlf = self.raw.count("\r\n")
+                return "\r\n" if 2 * crlf > self.raw.count("\n") else "\n"
+            case LineEnding.LF:
+                return "\n"
+            case _:
+                assert_never(self.line_ending)
+
+    @property
+    def shown(self) -> str:
+        """`text` as valid Unicode: bytes that are no text are U+FFFD."""
+        return self.text if self.codec.errors == "strict" else safe_text(self.text)
+
+    @property
+    def final_newline(self) -> bool:
+        """Whether the last line ends with a line end."""
+        return self.text.endswith("\n")
+
+    def spans(self, edits: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Where ranges of `text`, in order, lie in `raw`."""
+        if "\r\n" not in self.raw:
+            return edits
+        ends: list[int] = []
+        at = self.raw.find("\r\n")
+        while at >= 0:
+            ends.append(at - len(ends))
+            at = self.raw.find("\r\n", at + 2)
+        return [(a + bisect_left(ends, a), b + bisect_left(ends, b)) for a, b in edits]
+
+
+def detect(data: bytes, *, whole: bool = True) -> Codec:
+    """How `data` is text. With `whole` false it is the start of a longer file."""
+    for bom, encoding in _BOMS:
+        if data.startswith(bom) and _decodes(data[len(bom) :], encoding, whole=whole):
+            return Codec(encoding, bom=bom)
+    wide = _wide_without_bom(data, whole=whole)
+    if wide:
+        return Codec(wide)
+    if _decodes(data, "utf-8", whole=whole):
+        return Codec()
+    lenient = data.decode("utf-8", "surrogateescape")
+    if any(char > "\x7f" and not "\udc80" <= char <= "\udcff" for char in lenient):
+        return Codec(errors="surrogateescape")
+    if data.translate(None, _C1) != data and _decodes(data, "cp1252", whole=whole):
+        return Codec("cp1252")
+    return Codec("latin-1")
+
+
+def decode_text(data: bytes) -> TextFile:
+    """The whole file as text; never fails."""
+    codec = detect(data)
+    raw = data[len(codec.bom) :].decode(codec.encoding, codec.errors)
+    ending = _line_ending(raw)
+    match ending:
+        case LineEnding.LF:
+            text = raw
+        case LineEnding.CR:
+            text = raw.replace("\r", "\n")
+        case LineEnding.CRLF | LineEnding.MIXED:
+            text = raw.replace("\r\n", "\n")
+        case _:
+            assert_never(ending)
+    return TextFile(raw, text, codec, ending)
+
+
+def safe_text(text: str) -> str:
+    """`text` with U+FFFD where a stray byte, kept as a surrogate, stands."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def encode_text(raw: str, codec: Codec) -> bytes:
+    """The bytes of a file with this text. Raises UnicodeEncodeError."""
+    return codec.bom + raw.encode(codec.encoding, codec.errors)
+
+
+def unencodable(text: str, codec: Codec) -> str | None:
+    """The first character of new text that the encoding does not have; None when it has all."""
+    try:
+        text.encode(codec.encoding)
+    except UnicodeEncodeError as error:
+        return text[error.start]
+    return None
+
+
+def is_binary(sample: bytes) -> bool:
+    """Whether the start of a file is anything but text in one of the known encodings."""
+    if not sample or sample.startswith(tuple(bom for bom, _ in _BOMS)):
+        return False
+    if _wide_without_bom(sample, whole=False):
+        return False
+    controls = len(sample) - len(sample.translate(None, _CONTROLS))
+    if b"\0" in sample or controls * 10 > len(sample) * 3:
+        return True
+    return controls * 100 > len(sample) and not _decodes(sample, "utf-8", whole=False)
+
+
+def _line_ending(raw: str) -> LineEnding:
+    if "\r" not in raw:
+        return LineEnding.LF
+    if "\n" not in raw:
+        return LineEnding.CR
+    crlf = raw.count("\r\n")
+    if crlf == raw.count("\n"):
+        return LineEnding.CRLF
+    return LineEnding.MIXED if crlf else LineEnding.LF
+
+
+def _decodes(data: bytes, encoding: str, *, whole: bool) -> bool:
+    try:
+        codecs.getincrementaldecoder(encoding)().decode(data, final=whole)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _wide_without_bom(data: bytes, *, whole: bool) -> str | None:
+    """UTF-16 by its zero bytes: Latin text has them in every second place, and there only."""
+    if b"\0" not in data[:SAMPLE_SIZE] or (whole and len(data) % 2):
+        return None
+    even, odd = data[0:SAMPLE_SIZE:2], data[1:SAMPLE_SIZE:2]
+    for encoding, high, low in (("utf-16-le", odd, even), ("utf-16-be", even, odd)):
+        if high.count(0) * 2 > len(high) and not low.count(0):
+            rest = low.translate(None, _CONTROLS)
+            if rest == low and _decodes(data, encoding, whole=whole):
+                return encoding
+    return None

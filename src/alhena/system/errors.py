@@ -1,0 +1,164 @@
+"""What can go wrong on the machine; `kind` is the name a tool failure carries.
+
+AlhenaError
+├── FileError
+│   ├── MissingFileError             file_not_found
+│   ├── DirectoryTargetError         target_is_directory
+│   ├── NotRegularFileError          not_a_regular_file    FIFO, device, socket
+│   ├── FilePermissionError          permission_denied
+│   ├── FileTooLargeError            file_too_large
+│   ├── DiskFullError                no_space_left
+│   ├── ExistingFileError            attempt_to_create_existing_file
+│   ├── ReadFailureError             read_content_failure
+│   └── WriteFailureError            file_write_failure
+│       ├── ChangedFileError         changed since it was read
+│       └── UnencodableTextError     a character the file's encoding does not have
+├── ProcessStartError                a program could not be started
+└── SearchError                      a search could not be carried out
+    ├── PatternError                 the regular expression is wrong
+    └── SearchTimeoutError           it took too long
+"""
+
+import errno
+from pathlib import Path
+
+from alhena.errors import AlhenaError
+
+
+def printable(path: str | Path) -> str:
+    """A path as one line of valid Unicode: control characters and stray bytes are escaped."""
+    text = str(path)
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape", "replace").decode("ascii")
+        for char in _bytes_visible(text)
+    )
+
+
+def _bytes_visible(text: str) -> str:
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+class FileError(AlhenaError):
+    """A file cannot be used as asked."""
+
+    kind = "read_content_failure"
+
+
+class MissingFileError(FileError):
+    """There is no such file."""
+
+    kind = "file_not_found"
+
+
+class DirectoryTargetError(FileError):
+    """A directory stands where a file is expected."""
+
+    kind = "target_is_directory"
+
+
+class NotRegularFileError(FileError):
+    """A FIFO, a device or a socket stands where a file is expected; it was not opened."""
+
+    kind = "not_a_regular_file"
+
+
+class FilePermissionError(FileError):
+    """The system refuses access."""
+
+    kind = "permission_denied"
+
+
+class FileTooLargeError(FileError):
+    """The file is over the limit of what was asked."""
+
+    kind = "file_too_large"
+
+
+class DiskFullError(FileError):
+    """No space, or no quota, is left."""
+
+    kind = "no_space_left"
+
+
+class ExistingFileError(FileError):
+    """A file stands where a new one was to be made."""
+
+    kind = "attempt_to_create_existing_file"
+
+
+class ReadFailureError(FileError):
+    """Reading failed for another reason."""
+
+    kind = "read_content_failure"
+
+
+class WriteFailureError(FileError):
+    """Writing failed for another reason; the old content stands."""
+
+    kind = "file_write_failure"
+
+
+class ChangedFileError(WriteFailureError):
+    """The file is not what it was when it was read; it was left as it is now."""
+
+
+class UnencodableTextError(WriteFailureError):
+    """The text holds a character that the file's encoding does not have."""
+
+
+class ProcessStartError(AlhenaError):
+    """A program could not be started: it is not there, or the system has no room for it."""
+
+    kind = "shell_execute_error"
+
+
+class SearchError(AlhenaError):
+    """A search could not be carried out."""
+
+    kind = "grep_execution_error"
+
+
+class PatternError(SearchError):
+    """The pattern is no regular expression this project can use."""
+
+    kind = "invalid_tool_params"
+
+
+class SearchTimeoutError(SearchError):
+    """The search took longer than it may."""
+
+
+_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_PERMISSION = (errno.EACCES, errno.EPERM, errno.EROFS)
+
+
+def from_os_error(error: OSError, path: str | Path, *, writing: bool = False) -> FileError:
+    """The typed error for what the system said about `path`."""
+    shown = printable(path)
+    code = errno.errorcode.get(error.errno or 0, "unknown")
+    if error.errno in (errno.ENOENT, errno.ENOTDIR):
+        return MissingFileError(
+            f"File not found: {shown} ({code}).", remedy="Check the path with list_directory."
+        )
+    if error.errno == errno.EISDIR:
+        return DirectoryTargetError(f"Path is a directory, not a file: {shown} (EISDIR).")
+    if error.errno in _PERMISSION:
+        verb = "writing to" if writing else "reading"
+        return FilePermissionError(
+            f"Permission denied {verb} file: {shown} ({code}).",
+            remedy="Its owner has to change the permissions, or choose another path.",
+        )
+    if error.errno in _SPACE and writing:
+        return DiskFullError(
+            f"No space left to write file: {shown} ({code}); the old content stands.",
+            remedy="Free some space and try again.",
+        )
+    if error.errno == errno.ENAMETOOLONG:
+        failure = WriteFailureError if writing else MissingFileError
+        return failure(f"Path is too long: {shown[:200]}… ({code}).", remedy="Use a shorter one.")
+    reason = error.strerror or str(error)
+    if writing:
+        return WriteFailureError(f"Error writing to file '{shown}': {reason} ({code}).")
+    return ReadFailureError(f"Error reading file '{shown}': {reason} ({code}).")

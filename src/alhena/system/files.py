@@ -1,0 +1,209 @@
+"""Opening and reading regular files, and nothing else: no FIFO blocks, no device is touched."""
+
+import os
+import stat
+from pathlib import Path
+
+import msgspec
+
+from alhena.system.errors import (
+    ChangedFileError,
+    DirectoryTargetError,
+    FileError,
+    FileTooLargeError,
+    MissingFileError,
+    NotRegularFileError,
+    from_os_error,
+    printable,
+)
+
+_CHUNK = 1 << 20
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+STEP = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_KINDS = {
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a character device",
+    stat.S_IFBLK: "a block device",
+    stat.S_IFLNK: "a symbolic link that cannot be followed",
+}
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """What a file was when it was read; `digest` is over all its bytes."""
+
+    device: int
+    inode: int
+    size: int
+    mtime_ns: int
+    digest: bytes
+
+
+def require_regular(status: os.stat_result, path: Path) -> None:
+    """Raises DirectoryTargetError or NotRegularFileError unless `status` is a regular file's."""
+    kind = stat.S_IFMT(status.st_mode)
+    if kind == stat.S_IFREG:
+        return
+    shown = printable(path)
+    if kind == stat.S_IFDIR:
+        raise DirectoryTargetError(
+            f"Path is a directory, not a file: {shown}.", remedy="Use list_directory for it."
+        )
+    raise NotRegularFileError(
+        f"Not a regular file: {shown} is {_KINDS.get(kind, 'of an unknown kind')}.",
+        remedy="Only regular files can be read or written.",
+    )
+
+
+def open_directory(path: Path) -> int:
+    """A descriptor of the directory at a real path, for use as `dir_fd`.
+
+    Each component is opened in turn without following symlinks, so that what was checked is what
+    is opened. Raises OSError (ELOOP or ENOTDIR when a component has become a symlink).
+    """
+    current = os.open(path.anchor, STEP)
+    try:
+        for name in path.parts[1:]:
+            below = os.open(name, STEP, dir_fd=current)
+            os.close(current)
+            current = below
+    except BaseException:
+        os.close(current)
+        raise
+    return current
+
+
+def open_regular(path: Path) -> int:
+    """A descriptor for reading the regular file at `path`; symlinks are followed.
+
+    Its kind is known before it is opened, so that no FIFO blocks and no device notices, and is
+    checked again on the descriptor. Raises FileError.
+    """
+    try:
+        require_regular(path.stat(), path)
+        return _checked(os.open(path, _READ), path)
+    except OSError as error:
+        raise from_os_error(error, path) from error
+
+
+def open_real(path: Path) -> int:
+    """As `open_regular` for a real path, refusing symlinks in every component. Raises FileError."""
+    try:
+        directory = open_directory(path.parent)
+        try:
+            status = os.stat(path.name, dir_fd=directory, follow_symlinks=False)
+            require_regular(status, path)
+            opened = os.open(path.name, _READ | os.O_NOFOLLOW, dir_fd=directory)
+        finally:
+            os.close(directory)
+        return _checked(opened, path)
+    except OSError as error:
+        raise from_os_error(error, path) from error
+
+
+def _checked(descriptor: int, path: Path) -> int:
+    try:
+        require_regular(os.fstat(descriptor), path)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def read_bytes(descriptor: int, limit: int) -> bytes:
+    """At most `limit` bytes from the descriptor's position. Raises OSError."""
+    first = os.read(descriptor, min(limit, _CHUNK))
+    if len(first) < min(limit, _CHUNK):
+        rest = os.read(descriptor, limit - len(first)) if first else b""
+        if not rest:
+            return first
+        first += rest
+    pieces = [first]
+    left = limit - len(first)
+    while left > 0:
+        piece = os.read(descriptor, min(left, _CHUNK))
+        if not piece:
+            break
+        pieces.append(piece)
+        left -= len(piece)
+    return b"".join(pieces)
+
+
+def read_whole(path: Path, limit: int) -> tuple[bytes, Snapshot]:
+    """All bytes of the file at a real path, and what it was then. Raises FileError."""
+    descriptor = open_real(path)
+    try:
+        status = os.fstat(descriptor)
+        data = b"" if status.st_size > limit else read_bytes(descriptor, limit + 1)
+    except OSError as error:
+        raise from_os_error(error, path) from error
+    finally:
+        os.close(descriptor)
+    if status.st_size > limit or len(data) > limit:
+        raise too_large(path, limit)
+    return data, snapshot_of(status, data)
+
+
+def too_large(path: Path, limit: int) -> FileTooLargeError:
+    """The error for a file over `limit` bytes."""
+    return FileTooLargeError(
+        f"File size exceeds the {limit // 1_000_000}MB limit: {printable(path)}.",
+        remedy="Work on a part of it with run_shell_command.",
+    )
+
+
+def snapshot_of(status: os.stat_result, data: bytes) -> Snapshot:
+    """The snapshot of a file with this status and these bytes."""
+    from hashlib import blake2b
+
+    return Snapshot(
+        status.st_dev,
+        status.st_ino,
+        status.st_size,
+        status.st_mtime_ns,
+        blake2b(data, digest_size=32).digest(),
+    )
+
+
+def require_unchanged(path: Path, expected: Snapshot | None, limit: int) -> None:
+    """Raises ChangedFileError unless `path` holds what it held; None means there was no file.
+
+    Bytes decide: a file that was touched or rewritten with the same bytes counts as unchanged.
+    """
+    try:
+        _, now = read_whole(path, limit)
+        digest = now.digest
+    except MissingFileError:
+        digest = None
+    except FileTooLargeError:
+        digest = b""
+    if digest != (expected.digest if expected else None):
+        raise ChangedFileError(
+            f"File has changed since it was read: {printable(path)}; nothing was written.",
+            remedy="Read it again and repeat the edit on what it holds now.",
+        )
+
+
+def read_small_text(path: Path, warnings: list[str], limit: int = _CHUNK) -> str:
+    """The text of an optional small file (UTF-8, stray bytes kept as surrogates); "" when missing.
+
+    Anything else that keeps it from being read adds a line to `warnings` and gives "".
+    """
+    try:
+        descriptor = open_regular(path)
+    except MissingFileError:
+        return ""
+    except FileError as error:
+        warnings.append(str(error))
+        return ""
+    try:
+        data = read_bytes(descriptor, limit + 1)
+    except OSError as error:
+        warnings.append(str(from_os_error(error, path)))
+        return ""
+    finally:
+        os.close(descriptor)
+    if len(data) > limit:
+        warnings.append(str(too_large(path, limit)))
+        return ""
+    return data.decode("utf-8-sig", "surrogateescape")

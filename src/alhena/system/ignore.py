@@ -1,0 +1,241 @@
+"""Which paths git and .geminiignore leave out.
+
+Rules are read as git reads them: the .gitignore of every directory from the top of the work tree
+down, then `.git/info/exclude`, then the user's core.excludesFile; the last matching line of the
+closest file decides, and nothing inside an ignored directory can be brought back. A .gitignore
+counts where there is no repository, too. `.geminiignore` is read at the root only.
+"""
+
+import os
+import re
+from pathlib import Path
+
+from alhena.system.errors import from_os_error
+from alhena.system.files import read_small_text
+from alhena.system.gitconfig import excludes_file, git_directory
+from alhena.system.wildcard import BadPatternError, name_regex, path_regex
+
+GIT_IGNORE = ".gitignore"
+GEMINI_IGNORE = ".geminiignore"
+_GIT = ".git"
+_PLAIN = re.compile(r"[^*?\[\\]*")
+
+
+def _byte_per_character(name: str) -> str:
+    # git matches bytes: "?" is one byte of a name, not one character.
+    return name if name.isascii() else os.fsencode(name).decode("latin-1")
+
+
+class _Block:
+    """Consecutive lines of the same sign: any match decides, so they are four expressions."""
+
+    def __init__(self, *, negated: bool) -> None:
+        self.negated = negated
+        self._sources: dict[tuple[bool, bool], list[str]] = {}
+        self._compiled: dict[tuple[bool, bool], re.Pattern[str]] = {}
+
+    def add(self, source: str, *, by_name: bool, directories_only: bool) -> None:
+        self._sources.setdefault((by_name, directories_only), []).append(source)
+
+    def close(self) -> "_Block":
+        for key, sources in self._sources.items():
+            self._compiled[key] = re.compile("|".join(f"(?:{s})" for s in sources), re.DOTALL)
+        return self
+
+    def matches(self, path: str, name: str, is_dir: bool) -> bool:
+        for (by_name, directories_only), regex in self._compiled.items():
+            if (is_dir or not directories_only) and regex.fullmatch(name if by_name else path):
+                return True
+        return False
+
+
+class IgnoreFile:
+    """The parsed lines of one ignore file, for paths relative to the directory it stands for."""
+
+    def __init__(self, text: str) -> None:
+        self._blocks: list[_Block] = []
+        for line in text.split("\n"):
+            self._add(_byte_per_character(line))
+        for block in self._blocks:
+            block.close()
+        self._blocks.reverse()
+
+    def __bool__(self) -> bool:
+        return bool(self._blocks)
+
+    def verdict(self, path: str, name: str, is_dir: bool) -> bool | None:
+        """True to ignore, False to keep, None when no line says anything."""
+        for block in self._blocks:
+            if block.matches(path, name, is_dir):
+                return not block.negated
+        return None
+
+    def _add(self, line: str) -> None:
+        if line.startswith("#"):
+            return
+        pattern = _without_trailing_spaces(line.removesuffix("\r"))
+        negated = pattern.startswith("!")
+        pattern = pattern[negated:]
+        directories_only = pattern.endswith("/")
+        pattern = pattern[:-1] if directories_only else pattern
+        if not pattern:
+            return
+        by_name = "/" not in pattern
+        try:
+            source = name_regex(pattern) if by_name else _path_source(pattern.removeprefix("/"))
+        except BadPatternError:
+            return  # as in git, a line that can match nothing says nothing
+        if not self._blocks or self._blocks[-1].negated != negated:
+            self._blocks.append(_Block(negated=negated))
+        self._blocks[-1].add(source, by_name=by_name, directories_only=directories_only)
+
+
+def _path_source(pattern: str) -> str:
+    # git compares the plain beginning first and matches only the rest as a pattern, so that the
+    # "**" of "a**/b" stands at the start of one and spans directories.
+    plain = _PLAIN.match(pattern)
+    length = plain.end() if plain else 0
+    return re.escape(pattern[:length]) + (path_regex(pattern[length:]) if pattern[length:] else "")
+
+
+def _without_trailing_spaces(line: str) -> str:
+    stripped = line.rstrip(" ")
+    if stripped == line:
+        return line
+    backslashes = len(stripped) - len(stripped.rstrip("\\"))
+    return f"{stripped} " if backslashes % 2 else stripped
+
+
+class DirectoryRules:
+    """The rules for the entries of one directory; made by `IgnoreRules.within` and `below`.
+
+    `layers` are ignore files, closest first, each with this directory's path below its own
+    ("" or ending in a slash).
+    """
+
+    __slots__ = ("_directory", "_gemini", "_layers", "_owner", "ignored")
+
+    def __init__(
+        self,
+        owner: "IgnoreRules",
+        directory: str,
+        layers: list[tuple[str, IgnoreFile]],
+        gemini: list[tuple[str, IgnoreFile]],
+        *,
+        ignored: bool = False,
+    ) -> None:
+        self._owner = owner
+        self._directory = directory
+        self._layers = layers
+        self._gemini = gemini
+        self.ignored = ignored
+
+    def ignores(self, name: str, is_dir: bool) -> bool:
+        """Whether the entry `name` of this directory is left out."""
+        if self.ignored or (name == _GIT and self._owner.git):
+            return True
+        plain = _byte_per_character(name)
+        return _decided(self._layers, plain, is_dir) or _decided(self._gemini, plain, is_dir)
+
+    def below(self, name: str) -> "DirectoryRules":
+        """The rules for the entries of the subdirectory `name`."""
+        directory = f"{self._directory.rstrip('/')}/{name}"
+        if self.ignores(name, is_dir=True):
+            return DirectoryRules(self._owner, directory, [], [], ignored=True)
+        step = f"{_byte_per_character(name)}/"
+        gemini = [(prefix + step, rules) for prefix, rules in self._gemini]
+        layers = [(prefix + step, rules) for prefix, rules in self._layers]
+        return DirectoryRules(self._owner, directory, self._owner.layers(directory, layers), gemini)
+
+
+def _decided(layers: list[tuple[str, IgnoreFile]], name: str, is_dir: bool) -> bool:
+    for prefix, rules in layers:
+        verdict = rules.verdict(prefix + name, name, is_dir)
+        if verdict is not None:
+            return verdict
+    return False
+
+
+class IgnoreRules:
+    """The ignore rules of a workspace root, read from disk as they are needed and kept.
+
+    `warnings` collects a line for every ignore file that is there and cannot be read. Make a new
+    object to see changed files.
+    """
+
+    def __init__(
+        self, root: str | os.PathLike[str], *, git: bool = True, gemini: bool = True
+    ) -> None:
+        self.root = Path(root)
+        self.git = git
+        self.gemini = gemini
+        self.warnings: list[str] = []
+        self._known: dict[Path, DirectoryRules] = {}
+
+    def ignored(self, path: Path, is_dir: bool) -> bool:
+        """Whether `path` (absolute) is left out; never for the root itself or what is outside."""
+        located = path if path.is_relative_to(self.root) else path.parent.resolve() / path.name
+        if located == self.root or not located.is_relative_to(self.root):
+            return False
+        return self.within(located.parent).ignores(located.name, is_dir)
+
+    def within(self, directory: Path) -> DirectoryRules:
+        """The rules for the entries of a directory at or below the root."""
+        known = self._known.get(directory)
+        if known is None:
+            if directory == self.root or not directory.is_relative_to(self.root):
+                known = self._at_root(directory)
+            else:
+                known = self.within(directory.parent).below(directory.name)
+            self._known[directory] = known
+        return known
+
+    def layers(
+        self, directory: str, inherited: list[tuple[str, IgnoreFile]]
+    ) -> list[tuple[str, IgnoreFile]]:
+        """The ignore files that count in `directory`, given those that count above it."""
+        if not self.git:
+            return []
+        if os.path.lexists(f"{directory}/{_GIT}"):
+            inherited = self._repository_layers(Path(directory))
+        own = self._read(Path(directory, GIT_IGNORE), follow=False)
+        return [("", own), *inherited] if own else inherited
+
+    def _at_root(self, directory: Path) -> DirectoryRules:
+        gemini: list[tuple[str, IgnoreFile]] = []
+        if self.gemini and (own := self._read(directory / GEMINI_IGNORE, follow=True)):
+            gemini = [("", own)]
+        if not self.git:
+            return DirectoryRules(self, str(directory), [], gemini)
+        top = next(
+            (d for d in (directory, *directory.parents) if os.path.lexists(d / _GIT)), directory
+        )
+        layers = self._repository_layers(top)
+        layers = self.layers(str(top), layers)
+        current = top
+        for name in directory.relative_to(top).parts:
+            current /= name
+            step = f"{_byte_per_character(name)}/"
+            layers = self.layers(str(current), [(prefix + step, f) for prefix, f in layers])
+        return DirectoryRules(self, str(directory), layers, gemini)
+
+    def _repository_layers(self, top: Path) -> list[tuple[str, IgnoreFile]]:
+        git_dir = git_directory(top, self.warnings)
+        found: list[tuple[str, IgnoreFile]] = []
+        if git_dir and (exclude := self._read(git_dir / "info" / "exclude", follow=True)):
+            found.append(("", exclude))
+        chosen = excludes_file(git_dir, self.warnings)
+        if chosen and (everywhere := self._read(top / chosen, follow=True)):
+            found.append(("", everywhere))
+        return found
+
+    def _read(self, file: Path, *, follow: bool) -> IgnoreFile | None:
+        # git follows no symlink to a .gitignore inside the work tree, and neither does this.
+        try:
+            if not follow and file.is_symlink():
+                return None
+        except OSError as error:
+            self.warnings.append(str(from_os_error(error, file)))
+            return None
+        text = read_small_text(file, self.warnings)
+        return (IgnoreFile(text) or None) if text else None

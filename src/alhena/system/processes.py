@@ -1,0 +1,249 @@
+"""Children in sessions of their own: started, watched, stopped as a group, never left as zombies.
+
+What a child writes goes to a `sink` of bytes as it comes; memory is the sink's business. The end
+of the child, not of its pipe, ends the wait: a background process that holds the pipe open is not
+waited for. Who belongs to a child is decided by its session: a process that makes a session of its
+own (`setsid`, a daemon) has asked to be left alone.
+"""
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+from enum import StrEnum
+
+import msgspec
+
+from alhena.system.child import Child
+
+GRACE = 0.2
+"""Seconds between SIGTERM and SIGKILL."""
+
+QUIET = 0.05
+"""Seconds without output after which the pipe of an ended child counts as drained."""
+
+DRAIN = 0.5
+"""Seconds after which reading ends even when background processes keep on writing."""
+
+_STEP = 0.02  # the system tells nobody that the last member of a session has ended
+
+
+class Command(msgspec.Struct, frozen=True, kw_only=True):
+    """What to start. Without `merge_stderr` the child's stderr is discarded."""
+
+    argv: tuple[str | bytes, ...]
+    cwd: str
+    env: dict[str, str]
+    merge_stderr: bool = True
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """When to stop a child: seconds without output, seconds in all, bytes of output; 0 is never."""
+
+    inactivity: float = 300.0
+    total: float = 0.0
+    output: int = 0
+
+
+class Stop(StrEnum):
+    """Which limit stopped a child."""
+
+    INACTIVITY = "inactivity"
+    TOTAL = "total"
+    OUTPUT = "output"
+
+
+class Ending(msgspec.Struct, frozen=True, kw_only=True):
+    """How a child ended: an exit code or a signal's number, and what is still alive of it.
+
+    `pgid` is its process group and session, `background` the ids of living members, `stopped` the
+    limit that ended it.
+    """
+
+    pgid: int
+    exit_code: int | None
+    signal: int | None
+    stopped: Stop | None
+    background: tuple[int, ...]
+
+
+class ProcessGroups:
+    """What commands left running: kept until it ends by itself or `close` ends it.
+
+    The output of what is kept is read and dropped, so that a server neither blocks nor dies of a
+    closed pipe.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[int, Child] = {}
+
+    @property
+    def pgids(self) -> tuple[int, ...]:
+        """The process groups that still have members."""
+        for pgid, child in list(self._kept.items()):
+            if not child.members():
+                child.release()
+                del self._kept[pgid]
+        return tuple(self._kept)
+
+    def keep(self, child: Child) -> None:
+        """Takes over the ended child's group."""
+        child.sink = _drop
+        self._kept[child.pid] = child
+
+    async def close(self, grace: float = GRACE) -> None:
+        """Ends every group: SIGTERM, then SIGKILL after `grace` seconds. Can be called again."""
+        children = [self._kept[pgid] for pgid in self.pgids]
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for child in children:
+                    tasks.create_task(_stop(child, grace))
+        finally:
+            self.kill()
+
+    def kill(self) -> None:
+        """Ends every group with SIGKILL, at once; for an exit where no event loop runs any more."""
+        for child in self._kept.values():
+            child.signal(signal.SIGKILL)
+            child.release()
+        self._kept.clear()
+
+
+async def run_process(
+    command: Command,
+    sink: Callable[[bytes], None],
+    *,
+    limits: Limits | None = None,
+    groups: ProcessGroups | None = None,
+    started: Callable[[int], None] = lambda _pid: None,
+) -> Ending:
+    """Runs `command` to its end, with an empty stdin and stdout and stderr joined in order.
+
+    When it ends by itself, members of its session that live on are handed to `groups`, or are
+    killed where there is none. On a limit and on cancellation everything is killed: SIGTERM, a
+    grace of 0.2 s, SIGKILL; CancelledError is raised when that is done. Raises ProcessStartError.
+    """
+    child = Child(command.argv, command.cwd, command.env, merge_stderr=command.merge_stderr)
+    child.start(sink)
+    kept = False
+    try:
+        started(child.pid)
+        stopped = await _end_or_limit(child, limits or Limits())
+        if stopped is None:
+            await _drain(child)
+            background = await _background(child)
+        else:
+            await _stop(child, GRACE)
+            background = child.members()
+        ending = _ending(child, stopped, background)
+        if background and groups is not None and stopped is None:
+            groups.keep(child)
+            kept = True
+        return ending
+    finally:
+        if not kept:
+            await _discard(child)
+
+
+async def _end_or_limit(child: Child, limits: Limits) -> Stop | None:
+    begin = child.now()
+    child.output_limit = limits.output
+    while not child.exited.done():
+        silent = child.last_output + limits.inactivity if limits.inactivity else None
+        last = begin + limits.total if limits.total else None
+        due = min((moment for moment in (silent, last) if moment is not None), default=None)
+        wait = None if due is None else max(0.0, due - child.now())
+        await asyncio.wait(
+            {child.exited, child.over_limit}, timeout=wait, return_when=asyncio.FIRST_COMPLETED
+        )
+        if child.exited.done():
+            break
+        if child.over_limit.done():
+            return Stop.OUTPUT
+        if last is not None and child.now() >= last:
+            return Stop.TOTAL
+        if limits.inactivity and child.now() >= child.last_output + limits.inactivity:
+            return Stop.INACTIVITY
+    return None
+
+
+async def _drain(child: Child) -> None:
+    """Reads what an ended child has written, for a quiet moment and no longer than `DRAIN`."""
+    child.read_available()
+    end = child.now() + DRAIN
+    while not child.eof.done():
+        due = min(end, max(child.last_output, child.exit_time) + QUIET)
+        if due <= child.now():
+            return
+        await asyncio.wait({child.eof}, timeout=due - child.now())
+
+
+async def _background(child: Child) -> tuple[int, ...]:
+    """Who lives on, not counting those that are about to end with the pipe they just closed."""
+    members = child.members()
+    if members:
+        await asyncio.sleep(QUIET)
+        members = child.members()
+    return members
+
+
+async def _stop(child: Child, grace: float) -> None:
+    try:
+        child.signal(signal.SIGTERM)
+        begin = child.now()
+        await asyncio.wait({child.exited, child.eof}, timeout=grace)
+        await _gone(child, begin + grace - child.now())
+    finally:
+        child.signal(signal.SIGKILL)
+    # A process that was being forked when the signal went out is found by the next round.
+    for _ in range(20):
+        if await _gone(child, 0.1):
+            return
+        child.signal(signal.SIGKILL)
+
+
+async def _gone(child: Child, seconds: float) -> bool:
+    """Whether nothing is left of a child, waiting for it this long."""
+    for _ in range(int(seconds / _STEP) + 1):
+        if child.exited.done() and not child.members():
+            return True
+        await asyncio.sleep(_STEP)
+    return False
+
+
+async def _discard(child: Child) -> None:
+    try:
+        if not child.exited.done() or child.members():
+            await _stop(child, GRACE)
+    finally:
+        child.signal(signal.SIGKILL)
+        child.release()
+
+
+def _ending(child: Child, stopped: Stop | None, background: tuple[int, ...]) -> Ending:
+    code = child.reap()
+    return Ending(
+        pgid=child.pid,
+        exit_code=code if code is not None and code >= 0 else None,
+        signal=-code if code is not None and code < 0 else None,
+        stopped=stopped,
+        background=background,
+    )
+
+
+def _drop(_data: bytes) -> None:
+    """The sink of what nobody reads any more."""
+
+
+def signal_name(number: int) -> str:
+    """SIGKILL for 9; the number itself where the system has no name for it."""
+    return (
+        signal.Signals(number).name if number in signal.valid_signals() and number else str(number)
+    )
+
+
+def shell_path(env: dict[str, str]) -> str | None:
+    """Where bash is on the PATH of `env`."""
+    import shutil
+
+    return shutil.which("bash", path=env.get("PATH", os.defpath))

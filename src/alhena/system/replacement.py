@@ -1,0 +1,241 @@
+"""Putting new bytes in a file's place: all of them or none, with nothing left over."""
+
+import errno
+import os
+import stat
+import threading
+from pathlib import Path
+
+from alhena.system.errors import (
+    ChangedFileError,
+    DirectoryTargetError,
+    FilePermissionError,
+    WriteFailureError,
+    from_os_error,
+    printable,
+)
+from alhena.system.files import (
+    STEP,
+    Snapshot,
+    open_directory,
+    require_regular,
+    require_unchanged,
+)
+
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_CHUNK = 1 << 20
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS)
+_NO_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EROFS, errno.EACCES)
+
+
+def replace_file(
+    path: Path,
+    data: bytes,
+    *,
+    expected: Snapshot | None,
+    limit: int,
+    cancellation: threading.Event | None = None,
+) -> None:
+    """Makes `data` the content of the file at a real path, in one step that a crash cannot split.
+
+    `expected` is what was read before (None: there was no file). If the file is something else
+    by now it is left alone (ChangedFileError), as it is when writing fails or `cancellation` is
+    set before the last step. Mode, owner and extended attributes stay where the system permits;
+    missing parent directories are made, and taken away again on failure. A file with further
+    hard links is replaced under this name only. Raises FileError.
+    """
+    made: list[Path] = []
+    try:
+        directory = _open_parent(path.parent, made)
+        try:
+            _replace_in(directory, path, data, expected, limit, cancellation or threading.Event())
+        finally:
+            os.close(directory)
+    except BaseException as error:
+        for parent in reversed(made):
+            _remove_directory(parent)
+        if isinstance(error, OSError):
+            raise _write_error(error, path) from error
+        raise
+
+
+def _write_error(error: OSError, path: Path) -> Exception:
+    if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+        return WriteFailureError(
+            f"Error writing to file '{printable(path)}': a part of its path is not a directory.",
+            remedy="Check the path with list_directory.",
+        )
+    return from_os_error(error, path, writing=True)
+
+
+def _open_parent(parent: Path, made: list[Path]) -> int:
+    missing: list[Path] = []
+    current = parent
+    while not os.path.lexists(current):
+        missing.append(current)
+        current = current.parent
+    descriptor = open_directory(current)
+    try:
+        for below in reversed(missing):
+            os.mkdir(below.name, dir_fd=descriptor)
+            made.append(below)
+            inner = os.open(below.name, STEP, dir_fd=descriptor)
+            os.close(descriptor)
+            descriptor = inner
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _remove_directory(path: Path) -> None:
+    try:
+        path.rmdir()
+    except OSError:  # somebody else uses it by now: it is theirs
+        return
+
+
+def _replace_in(
+    directory: int,
+    path: Path,
+    data: bytes,
+    expected: Snapshot | None,
+    limit: int,
+    cancellation: threading.Event,
+) -> None:
+    old = _status(directory, path)
+    if (old is None) != (expected is None):
+        require_unchanged(path, expected, limit)
+    if old is not None and not os.access(
+        path.name, os.W_OK, dir_fd=directory, effective_ids=os.access in os.supports_effective_ids
+    ):
+        raise FilePermissionError(
+            f"Permission denied writing to file: {printable(path)} (EACCES).",
+            remedy="It is read-only; its owner has to change the permissions.",
+        )
+    temporary = f".alhena-{os.urandom(8).hex()}.tmp"
+    # A new file gets the mode that the umask and the directory's default ACL make of 0666.
+    descriptor = os.open(temporary, _CREATE, 0o600 if old else 0o666, dir_fd=directory)
+    try:
+        try:
+            _write_all(descriptor, data, cancellation)
+            if old is not None:
+                _keep_attributes(descriptor, directory, path, old)
+            _synchronise(descriptor)
+        finally:
+            os.close(descriptor)
+        require_unchanged(path, expected, limit)
+        _stop_if(cancellation)
+        _put(directory, temporary, path, new=old is None)
+    except BaseException:
+        _remove_temporary(directory, temporary)
+        raise
+    _synchronise_directory(directory)
+
+
+def _status(directory: int, path: Path) -> os.stat_result | None:
+    try:
+        found = os.stat(path.name, dir_fd=directory, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    if stat.S_ISDIR(found.st_mode):
+        raise DirectoryTargetError(f"Path is a directory, not a file: {printable(path)}.")
+    require_regular(found, path)
+    return found
+
+
+def _stop_if(cancellation: threading.Event) -> None:
+    if cancellation.is_set():
+        raise WriteFailureError("Cancelled before the file was written; the old content stands.")
+
+
+def _write_all(descriptor: int, data: bytes, cancellation: threading.Event) -> None:
+    rest = memoryview(data)
+    while rest:
+        _stop_if(cancellation)
+        rest = rest[os.write(descriptor, rest[:_CHUNK]) :]
+
+
+def _keep_attributes(descriptor: int, directory: int, path: Path, old: os.stat_result) -> None:
+    """Owner first, since changing it clears mode bits. Only root may keep all of them."""
+    mine = os.fstat(descriptor)
+    if (mine.st_uid, mine.st_gid) != (old.st_uid, old.st_gid):
+        for uid, gid in ((old.st_uid, old.st_gid), (-1, old.st_gid)):
+            try:
+                os.fchown(descriptor, uid, gid)
+                break
+            except PermissionError:
+                continue
+    _keep_extended_attributes(descriptor, directory, path)
+    kept = os.fstat(descriptor)
+    mode = stat.S_IMODE(old.st_mode)
+    if (kept.st_uid, kept.st_gid) != (old.st_uid, old.st_gid):
+        mode &= ~(stat.S_ISUID | stat.S_ISGID)  # never a privilege of somebody else's choosing
+    os.fchmod(descriptor, mode)
+
+
+def _keep_extended_attributes(descriptor: int, directory: int, path: Path) -> None:
+    if not hasattr(os, "listxattr"):
+        return
+    try:
+        source = os.open(path.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
+    except OSError:  # not readable, so neither are its attributes
+        return
+    try:
+        for name in os.listxattr(source):
+            try:
+                os.setxattr(descriptor, name, os.getxattr(source, name))
+            except OSError:  # of a namespace this user may not write: best effort
+                continue
+    except OSError:  # the file system has no such attributes
+        return
+    finally:
+        os.close(source)
+
+
+def _put(directory: int, temporary: str, path: Path, *, new: bool) -> None:
+    if new:
+        try:
+            # A link, unlike a rename, never takes the place of a file made in the meantime.
+            os.link(temporary, path.name, src_dir_fd=directory, dst_dir_fd=directory)
+        except FileExistsError as error:
+            raise ChangedFileError(
+                f"File was made by somebody else meanwhile: {printable(path)}; it was left alone.",
+                remedy="Read it and decide again.",
+            ) from error
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+        else:
+            os.unlink(temporary, dir_fd=directory)
+            return
+    os.rename(temporary, path.name, src_dir_fd=directory, dst_dir_fd=directory)
+
+
+def _remove_temporary(directory: int, temporary: str) -> None:
+    try:
+        os.unlink(temporary, dir_fd=directory)
+    except FileNotFoundError:  # it has taken its place already
+        return
+
+
+def _synchronise(descriptor: int) -> None:
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _NO_SYNC:
+            raise
+
+
+def _synchronise_directory(directory: int) -> None:
+    """Best effort: the file is in its place, and a directory one may not read cannot be synced."""
+    try:
+        readable = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=directory)
+    except OSError:
+        return
+    try:
+        os.fsync(readable)
+    except OSError:
+        return
+    finally:
+        os.close(readable)

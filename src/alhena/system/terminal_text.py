@@ -1,0 +1,210 @@
+"""What a command wrote, as text: decoded, without terminal control, of bounded length.
+
+Escape sequences (colours, cursor movement, titles) and control characters are left out; CR LF, a
+lone CR and NUL become line breaks, so that a redrawn progress line and `find -print0` stay legible.
+The text does not depend on how the bytes were cut into chunks.
+"""
+
+import codecs
+import re
+from collections.abc import Callable
+from typing import Protocol
+
+import msgspec
+
+_ESCAPES = re.compile(
+    r"\x1b(?:\[[0-?]{0,256}[ -/]{0,16}[@-~]"
+    r"|\][^\x07\x1b\n]{0,4096}(?:\x07|\x1b\\)"
+    r"|[PX^_][^\x1b\n]{0,4096}\x1b\\"
+    r"|[ -/]{0,16}[0-~])"
+)
+_UNFINISHED_ESCAPE = re.compile(
+    r"\x1b(?:\[[0-?]{0,256}[ -/]{0,16}"
+    r"|\][^\x07\x1b\n]{0,4096}\x1b?"
+    r"|[PX^_][^\x1b\n]{0,4096}\x1b?"
+    r"|[ -/]{0,16})\Z"
+)
+_LINE_BREAKS = re.compile(r"\r\n?|\0")
+_CONTROLS = re.compile(r"[\x01-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]+")
+_ANY_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+SNIFFED_BYTES = 4096
+# Control characters that text does not have: all of C0 but NUL (counted apart) and BEL..CR, ESC.
+_UNTEXTUAL = bytes([*range(1, 7), *range(14, 27), *range(28, 32), 127])
+
+
+def looks_binary(sample: bytes) -> bool:
+    """Whether these first bytes are no text in any ASCII-based encoding.
+
+    A few NULs are separators, many are binary data; other control characters hardly occur in text.
+    """
+    controls = len(sample) - len(sample.translate(None, _UNTEXTUAL))
+    nulls = sample.count(0)
+    return nulls * 5 > len(sample) or (controls > 1 and controls * 20 > len(sample))
+
+
+class TerminalText:
+    """Turns the bytes of a terminal into plain text, piece by piece."""
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._held = ""
+        self._after_escapes = ""
+
+    def feed(self, data: bytes, *, final: bool = False) -> str:
+        """The text that is certain after these bytes; `final` gives out what was held back."""
+        text = self._held + self._decoder.decode(data, final)
+        self._held = ""
+        if not (self._after_escapes or _ANY_CONTROL.search(text)):
+            return text
+        if not final and (unfinished := _UNFINISHED_ESCAPE.search(text)):
+            self._held = unfinished.group()
+            text = text[: unfinished.start()]
+        text = self._after_escapes + _ESCAPES.sub("", text)
+        self._after_escapes = ""
+        if not final and text.endswith("\r"):
+            text, self._after_escapes = text[:-1], "\r"
+        return _CONTROLS.sub("", _LINE_BREAKS.sub("\n", text))
+
+
+class CapturedText(msgspec.Struct, frozen=True, kw_only=True):
+    """Output as it was kept. `omitted` counts the characters left out between `head` and `tail`."""
+
+    head: str
+    tail: str
+    omitted: int
+    total_bytes: int
+    binary: bool
+
+    @property
+    def text(self) -> str:
+        """All of it, or its two ends around the exact count of what is missing."""
+        if self.binary:
+            return f"[binary output, {self.total_bytes:,} bytes, not shown]"
+        if not self.omitted:
+            return self.head + self.tail
+        return f"{self.head}\n\n... [{self.omitted:,} characters omitted] ...\n\n{self.tail}"
+
+
+class OutputCapture:
+    """Keeps the first `head` and the last `tail` characters of an output of any length.
+
+    `on_text` receives the text as it comes, until the output turns out to be binary.
+    """
+
+    def __init__(
+        self,
+        *,
+        head: int = 8_000,
+        tail: int = 32_000,
+        on_text: Callable[[str], None] = lambda _text: None,
+    ) -> None:
+        self.total_bytes = 0
+        self.binary = False
+        self._head_size = head
+        self._tail_size = tail
+        self._on_text = on_text
+        self._terminal = TerminalText()
+        self._sample = b""
+        self._head = ""
+        self._tail = ""
+        self._characters = 0
+
+    def feed(self, data: bytes) -> None:
+        """Takes the next bytes of the output."""
+        if len(self._sample) < SNIFFED_BYTES and not self.binary:
+            self._sample += data[: SNIFFED_BYTES - len(self._sample)]
+            self.binary = looks_binary(self._sample)
+        self.total_bytes += len(data)
+        if not self.binary:
+            self._take(self._terminal.feed(data))
+
+    def captured(self) -> CapturedText:
+        """What was kept, once the output has ended."""
+        if not self.binary:
+            self._take(self._terminal.feed(b"", final=True))
+        tail = self._tail[-self._tail_size :] if self._tail_size else ""
+        return CapturedText(
+            head=self._head,
+            tail=tail,
+            omitted=self._characters - len(self._head) - len(tail),
+            total_bytes=self.total_bytes,
+            binary=self.binary,
+        )
+
+    def _take(self, text: str) -> None:
+        if not text:
+            return
+        self._characters += len(text)
+        self._on_text(text)
+        room = self._head_size - len(self._head)
+        if room > 0:
+            self._head += text[:room]
+            text = text[room:]
+        self._tail += text
+        if len(self._tail) > 2 * self._tail_size + 65_536:
+            self._tail = self._tail[-self._tail_size :]
+
+
+class Timer(Protocol):
+    """What `call_later` gives."""
+
+    def cancel(self) -> object:
+        """Takes the call back."""
+        ...
+
+
+class LiveOutput:
+    """Hands text on at once when nothing was handed on for `interval` seconds, else gathered.
+
+    `clock` and `call_later` are an event loop's `time` and `call_later`. At most `limit` characters
+    wait; of more the last are kept, and the next text says how many it lacks.
+    """
+
+    def __init__(
+        self,
+        emit: Callable[[str], None],
+        *,
+        clock: Callable[[], float],
+        call_later: Callable[[float, Callable[[], None]], Timer],
+        interval: float = 1.0,
+        limit: int = 100_000,
+    ) -> None:
+        self._emit = emit
+        self._clock = clock
+        self._call_later = call_later
+        self._interval = interval
+        self._limit = limit
+        self._last: float | None = None
+        self._timer: Timer | None = None
+        self._waiting = ""
+        self._lost = 0
+
+    def add(self, text: str) -> None:
+        """Takes text for the next hand-over."""
+        self._waiting += text
+        over = len(self._waiting) - self._limit
+        if over > 0:
+            self._lost += over
+            self._waiting = self._waiting[over:]
+        if self._timer is None:
+            elapsed = None if self._last is None else self._clock() - self._last
+            if elapsed is None or elapsed >= self._interval:
+                self.flush()
+            else:
+                self._timer = self._call_later(self._interval - elapsed, self.flush)
+
+    def flush(self) -> None:
+        """Hands on what waits, now."""
+        self.stop()
+        if self._waiting:
+            lost = f"... [{self._lost:,} characters omitted] ...\n" if self._lost else ""
+            text, self._waiting, self._lost = lost + self._waiting, "", 0
+            self._last = self._clock()
+            self._emit(text)
+
+    def stop(self) -> None:
+        """Ends the timer; what waits is not handed on."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

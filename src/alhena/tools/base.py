@@ -1,0 +1,148 @@
+"""What the built-in tools share: the way from parameters to an invocation, and from paths to files.
+
+A concrete tool states its names, kind and schema, keeps its description in a `.md` file beside its
+module, and makes invocations; everything else is here.
+"""
+
+import os
+import sys
+from abc import ABC, abstractmethod
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from alhena.system.errors import FileError, printable
+from alhena.system.workspace import Workspace
+from alhena.tools.confirmation import ConfirmationDetails
+from alhena.tools.contract import (
+    ExecutionContext,
+    Kind,
+    ToolErrorType,
+    ToolFailure,
+    ToolInvocation,
+    ToolLocation,
+    ToolResult,
+)
+from alhena.tools.params import prepare
+from alhena.wire.request import FunctionDeclaration
+
+
+@cache
+def _description(module: str) -> str:
+    path = Path(str(sys.modules[module].__file__)).with_suffix(".md")
+    return path.read_text(encoding="utf-8").strip()
+
+
+class DeclarativeTool(ABC):
+    """A tool whose declaration is data; satisfies `contract.Tool`."""
+
+    name: str
+    display_name: str
+    kind: Kind
+    parameter_schema: dict[str, Any]
+    is_output_markdown: bool = False
+    can_update_output: bool = False
+
+    @property
+    def description(self) -> str:
+        """What the model is told about the tool: the `.md` file beside the concrete module."""
+        return _description(type(self).__module__)
+
+    def declaration(self) -> FunctionDeclaration:
+        """The tool as the model sees it."""
+        return FunctionDeclaration(
+            name=self.name,
+            description=self.description,
+            parameters_json_schema=self.parameter_schema,
+        )
+
+    def build(self, params: dict[str, Any]) -> ToolInvocation | ToolFailure:
+        """Aliases, JSON Schema, the tool's own checks; a failure is a value (TOOLS-05)."""
+        prepared = prepare(self.name, self.parameter_schema, params)
+        if isinstance(prepared, ToolFailure):
+            return prepared
+        return self.check(prepared) or self.invocation(prepared)
+
+    def check(self, params: dict[str, Any]) -> ToolFailure | None:
+        """What is wrong with parameters that fit the schema; None when nothing is."""
+        del params
+        return None
+
+    @abstractmethod
+    def invocation(self, params: dict[str, Any]) -> ToolInvocation:
+        """The call, from checked parameters."""
+
+
+class BaseInvocation(ABC):
+    """A call with nothing to approve and no locations, until a subclass says otherwise."""
+
+    def __init__(self, params: dict[str, Any]) -> None:
+        self._params = params
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The parameters under their declared names."""
+        return self._params
+
+    @abstractmethod
+    def describe(self) -> str:
+        """One line for people: what this call will do."""
+
+    def locations(self) -> tuple[ToolLocation, ...]:
+        """The paths this call reads or changes."""
+        return ()
+
+    async def confirmation(self, context: ExecutionContext) -> ConfirmationDetails | None:
+        """What to show when a person has to approve; None when there is nothing to approve."""
+        del context
+        return None
+
+    @abstractmethod
+    async def execute(self, context: ExecutionContext) -> ToolResult:
+        """Does it."""
+
+
+def path_problem(workspace: Workspace, path: str, parameter: str) -> ToolFailure | None:
+    """Why a path a model gave cannot be used: empty, not encodable, outside the workspace."""
+    if not path.strip():
+        return ToolFailure(
+            f"The '{parameter}' parameter must be non-empty.", ToolErrorType.INVALID_TOOL_PARAMS
+        )
+    try:
+        encoded = os.fsencode(path)
+    except UnicodeEncodeError:
+        encoded = b"\0"
+    if b"\0" in encoded:
+        return ToolFailure(
+            f"The '{parameter}' parameter holds a character that no path can have.",
+            ToolErrorType.INVALID_TOOL_PARAMS,
+        )
+    if not workspace.contains(workspace.resolve(path)):
+        return ToolFailure(printable(workspace.refusal(path)), ToolErrorType.PATH_NOT_IN_WORKSPACE)
+    return None
+
+
+def real_location(workspace: Workspace, path: Path) -> Path | ToolFailure:
+    """Where an absolute path leads now, every symlink followed; a failure when that is outside."""
+    real = os.path.realpath(path)
+    for root in workspace.roots:
+        top = str(root)
+        if real == top or real.startswith(top if top == os.sep else top + os.sep):
+            return Path(real)
+    return ToolFailure(printable(workspace.refusal(str(path))), ToolErrorType.PATH_NOT_IN_WORKSPACE)
+
+
+def failure_of(error: FileError) -> ToolFailure:
+    """The failure of a call that a file could not serve."""
+    return ToolFailure(str(error), ToolErrorType(error.kind))
+
+
+def failed(failure: ToolFailure) -> ToolResult:
+    """The result of a call that came to this failure."""
+    return ToolResult.failed(failure.message, failure.type)
+
+
+def root_of(workspace: Workspace, real: Path) -> Path:
+    """The workspace root that a real path lies in, the innermost when roots are nested."""
+    holding = [root for root in workspace.roots if real.is_relative_to(root)]
+    return max(holding, key=lambda root: len(root.parts), default=workspace.cwd)

@@ -1,0 +1,253 @@
+"""glob: files by name pattern, recent ones first (TOOLS-13)."""
+
+import os
+import stat
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from alhena.system.errors import from_os_error, printable
+from alhena.system.workspace import Workspace
+from alhena.tools.base import (
+    BaseInvocation,
+    DeclarativeTool,
+    failed,
+    path_problem,
+    real_location,
+    root_of,
+)
+from alhena.tools.contract import (
+    ExecutionContext,
+    Kind,
+    ToolErrorType,
+    ToolFailure,
+    ToolInvocation,
+    ToolLocation,
+    ToolResult,
+)
+from alhena.tools.threads import run_blocking
+
+if TYPE_CHECKING:
+    from alhena.system.globbing import GlobMatch
+
+MOST_FILES = 2_000
+_RECENT = 24 * 60 * 60
+_NAMED_UNREADABLE = 3
+_LONGEST_PATTERN = 4_096
+_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "pattern": {
+            "type": "string",
+            "description": 'The pattern, relative to `path`: "src/**/*.py", "*.{md,txt}".',
+        },
+        "path": {
+            "type": "string",
+            "description": "The directory to search: absolute, or relative to the working "
+            "directory. All workspace directories when not given.",
+        },
+        "case_sensitive": {
+            "type": "boolean",
+            "description": "Whether upper and lower case differ; false when not given.",
+        },
+        "respect_git_ignore": {
+            "type": "boolean",
+            "description": "Whether .gitignore counts; true when not given.",
+        },
+    },
+    "required": ["pattern"],
+}
+
+
+class Glob(DeclarativeTool):
+    """Finds files of the workspace. `clock` gives the time in seconds since the epoch."""
+
+    name = "glob"
+    display_name = "FindFiles"
+    kind = Kind.SEARCH
+    parameter_schema = _SCHEMA
+
+    def __init__(self, workspace: Workspace, clock: Callable[[], float] = time.time) -> None:
+        self._workspace = workspace
+        self._clock = clock
+
+    def check(self, params: dict[str, Any]) -> ToolFailure | None:
+        """The pattern has to be one, and both it and the path have to stay in the workspace."""
+        from alhena.system.globbing import GlobPattern
+        from alhena.system.wildcard import BadPatternError
+
+        pattern: str = params["pattern"]
+        if not pattern.strip():
+            return _invalid("The 'pattern' parameter must be non-empty.")
+        if ".." in pattern.split("/"):
+            return _invalid("The 'pattern' parameter cannot hold '..'; use 'path' instead.")
+        if len(pattern) > _LONGEST_PATTERN:
+            return _invalid(f"The pattern is longer than {_LONGEST_PATTERN} characters.")
+        try:
+            GlobPattern(pattern)
+        except BadPatternError:
+            return _invalid(
+                f"The pattern {pattern!r} is no valid one: a bracket is not closed, it ends in a "
+                "backslash, or its braces have more than 1000 alternatives."
+            )
+        if params.get("path") is None:
+            return None
+        return path_problem(self._workspace, params["path"], "path")
+
+    def invocation(self, params: dict[str, Any]) -> ToolInvocation:
+        """One search."""
+        return GlobInvocation(self._workspace, self._clock, params)
+
+
+def _invalid(message: str) -> ToolFailure:
+    return ToolFailure(message, ToolErrorType.INVALID_TOOL_PARAMS)
+
+
+class GlobInvocation(BaseInvocation):
+    """One search for files."""
+
+    def __init__(
+        self, workspace: Workspace, clock: Callable[[], float], params: dict[str, Any]
+    ) -> None:
+        super().__init__(params)
+        self._workspace = workspace
+        self._clock = clock
+        self._pattern: str = params["pattern"].removeprefix("./")
+        self._path: str | None = params.get("path")
+
+    def describe(self) -> str:
+        """The pattern, and the directory when one was given."""
+        if self._path is None:
+            return f"'{printable(self._pattern)}'"
+        shown = self._workspace.relative(self._workspace.resolve(self._path))
+        return f"'{printable(self._pattern)}' within {printable(shown)}"
+
+    def locations(self) -> tuple[ToolLocation, ...]:
+        """The directory, when one was given."""
+        if self._path is None:
+            return ()
+        return (ToolLocation(printable(self._workspace.resolve(self._path))),)
+
+    async def execute(self, context: ExecutionContext) -> ToolResult:
+        """Searches."""
+        bases = self._bases()
+        if isinstance(bases, ToolFailure):
+            return failed(bases)
+        return await run_blocking(context.cancellation, self._search, bases, context)
+
+    def _bases(self) -> list[Path] | ToolFailure:
+        if self._path is None:
+            return list(self._workspace.roots)
+        real = real_location(self._workspace, self._workspace.resolve(self._path))
+        if isinstance(real, ToolFailure):
+            return real
+        shown = printable(self._workspace.resolve(self._path))
+        try:
+            mode = real.stat().st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            return ToolFailure(
+                f"Search path does not exist: {shown}. Check it with list_directory.",
+                ToolErrorType.FILE_NOT_FOUND,
+            )
+        except OSError as error:
+            problem = from_os_error(error, real)
+            return ToolFailure(f"Cannot search: {problem}", ToolErrorType.GLOB_EXECUTION_ERROR)
+        if not stat.S_ISDIR(mode):
+            return ToolFailure(
+                f"Search path is not a directory: {shown}.", ToolErrorType.PATH_IS_NOT_A_DIRECTORY
+            )
+        return [real]
+
+    def _search(self, bases: list[Path], context: ExecutionContext) -> ToolResult:
+        from alhena.system.globbing import GlobPattern, glob_files
+        from alhena.system.ignore import IgnoreRules
+        from alhena.system.walk import WalkLimits, WalkTally
+
+        found: "dict[str, GlobMatch]" = {}
+        ignored: set[str] = set()
+        notes: list[str] = []
+        unreadable: list[str] = []
+        inside = 0
+        for base in bases:
+            relative = self._relative_to(base)
+            if relative is None:
+                continue
+            inside += 1
+            pattern = GlobPattern(
+                relative, case_sensitive=self.params.get("case_sensitive") or False
+            )
+            rules = IgnoreRules(
+                root_of(self._workspace, base),
+                git=self.params.get("respect_git_ignore", True),
+                gemini=self.params.get("respect_gemini_ignore", True),
+            )
+            tally = WalkTally()
+            limits = WalkLimits(cancellation=context.cancellation)
+            for match in glob_files(base, pattern, rules, tally, limits):
+                found.setdefault(match.path, match)
+            ignored.update(tally.ignored_files)
+            unreadable += tally.unreadable
+            notes += rules.warnings
+        if not inside:
+            return failed(
+                ToolFailure(
+                    self._workspace.refusal(self._pattern), ToolErrorType.PATH_NOT_IN_WORKSPACE
+                )
+            )
+        if unreadable:
+            notes.append(_unreadable_note(unreadable))
+        return self._result(list(found.values()), len(ignored), bases, notes)
+
+    def _relative_to(self, base: Path) -> str | None:
+        """The pattern below `base`; None for an absolute one that leads elsewhere."""
+        from alhena.system.globbing import literal
+
+        pattern = self._pattern
+        if pattern.startswith("/"):
+            inside = f"{str(base).rstrip('/')}/"
+            if not pattern.startswith(inside):
+                return None
+            pattern = pattern.removeprefix(inside)
+        # Names may hold brackets or braces: what is there under that very name is what is meant.
+        return literal(pattern) if os.path.lexists(base / pattern) else pattern
+
+    def _result(
+        self, found: "list[GlobMatch]", ignored: int, bases: list[Path], notes: list[str]
+    ) -> ToolResult:
+        where = (
+            f"within {printable(bases[0])}"
+            if len(bases) == 1
+            else f"across {len(bases)} workspace directories"
+        )
+        shown = printable(self.params["pattern"])
+        if not found:
+            text = f'No files found matching pattern "{shown}" {where}'
+            if ignored:
+                text += f" ({ignored} files were ignored)"
+            return ToolResult(llm_content="\n".join([text, *notes]), display="No files found")
+        text = f'Found {len(found)} file(s) matching "{shown}" {where}'
+        if ignored:
+            text += f" ({ignored} additional files were ignored)"
+        lines = [f"{text}, sorted by modification time (newest first):"]
+        lines += [printable(match.path) for match in self._sorted(found)[:MOST_FILES]]
+        if len(found) > MOST_FILES:
+            lines.append(
+                f"({len(found) - MOST_FILES} more files are not shown; use a narrower pattern)"
+            )
+        return ToolResult(
+            llm_content="\n".join([*lines, *notes]), display=f"Found {len(found)} matching file(s)"
+        )
+
+    def _sorted(self, found: "list[GlobMatch]") -> "list[GlobMatch]":
+        threshold = self._clock() - _RECENT
+        recent = [match for match in found if match.modified > threshold]
+        older = [match for match in found if match.modified <= threshold]
+        recent.sort(key=lambda match: (-match.modified, match.path))
+        older.sort(key=lambda match: match.path)
+        return recent + older
+
+
+def _unreadable_note(problems: list[str]) -> str:
+    named = " ".join(problems[:_NAMED_UNREADABLE])
+    return f"({len(problems)} directories could not be read: {named})"

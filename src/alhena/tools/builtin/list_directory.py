@@ -1,0 +1,226 @@
+"""list_directory: the entries of one directory (TOOLS-12)."""
+
+import os
+import re
+import stat
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from alhena.system.errors import from_os_error, printable
+from alhena.system.workspace import Workspace
+from alhena.tools.base import (
+    BaseInvocation,
+    DeclarativeTool,
+    failed,
+    path_problem,
+    real_location,
+    root_of,
+)
+from alhena.tools.contract import (
+    ExecutionContext,
+    Kind,
+    ToolErrorType,
+    ToolFailure,
+    ToolInvocation,
+    ToolLocation,
+    ToolResult,
+)
+from alhena.tools.threads import run_blocking
+
+if TYPE_CHECKING:
+    from alhena.system.ignore import IgnoreRules
+
+MOST_ENTRIES = 5_000
+_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "path": {
+            "type": "string",
+            "description": "The directory to list: an absolute path, or one relative to the "
+            "working directory.",
+        },
+        "ignore": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": 'Wildcards for names to leave out, such as "*.log".',
+        },
+        "file_filtering_options": {
+            "type": "object",
+            "description": "Which ignore files count; both do when not given.",
+            "properties": {
+                "respect_git_ignore": {"type": "boolean"},
+                "respect_gemini_ignore": {"type": "boolean"},
+            },
+        },
+    },
+    "required": ["path"],
+}
+_SPECIAL = {
+    stat.S_IFIFO: "FIFO",
+    stat.S_IFSOCK: "socket",
+    stat.S_IFCHR: "device",
+    stat.S_IFBLK: "device",
+    stat.S_IFLNK: "broken link",
+}
+
+
+class ListDirectory(DeclarativeTool):
+    """Lists directories of the workspace."""
+
+    name = "list_directory"
+    display_name = "ReadFolder"
+    kind = Kind.SEARCH
+    parameter_schema = _SCHEMA
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+
+    def check(self, params: dict[str, Any]) -> ToolFailure | None:
+        """The path has to lie in the workspace, and the wildcards have to be some."""
+        from alhena.system.wildcard import BadPatternError, name_regex
+
+        for pattern in params.get("ignore") or ():
+            try:
+                name_regex(pattern)
+            except BadPatternError:
+                return ToolFailure(
+                    f"The 'ignore' pattern {pattern!r} is no valid wildcard.",
+                    ToolErrorType.INVALID_TOOL_PARAMS,
+                )
+        return path_problem(self._workspace, params["path"], "path")
+
+    def invocation(self, params: dict[str, Any]) -> ToolInvocation:
+        """One listing."""
+        return ListDirectoryInvocation(self._workspace, params)
+
+
+class _Listing(msgspec.Struct):
+    """Names of directories, lines of files, and how many entries were ignored."""
+
+    directories: list[str] = msgspec.field(default_factory=list[str])
+    files: list[tuple[str, str]] = msgspec.field(default_factory=list[tuple[str, str]])
+    ignored: int = 0
+
+
+class ListDirectoryInvocation(BaseInvocation):
+    """One listing of one directory."""
+
+    def __init__(self, workspace: Workspace, params: dict[str, Any]) -> None:
+        super().__init__(params)
+        self._workspace = workspace
+        self._path = workspace.resolve(params["path"])
+        self._abs = printable(self._path)
+        self._shown = printable(workspace.relative(self._path))
+
+    def describe(self) -> str:
+        """The directory."""
+        return self._shown
+
+    def locations(self) -> tuple[ToolLocation, ...]:
+        """The directory."""
+        return (ToolLocation(self._abs),)
+
+    async def execute(self, context: ExecutionContext) -> ToolResult:
+        """Lists it."""
+        real = real_location(self._workspace, self._path)
+        if isinstance(real, ToolFailure):
+            return failed(real)
+        return await run_blocking(context.cancellation, self._list, real, context.cancellation)
+
+    def _list(self, real: Path, cancellation: threading.Event) -> ToolResult:
+        from alhena.system.ignore import IgnoreRules
+
+        options: dict[str, bool] = self.params.get("file_filtering_options") or {}
+        rules = IgnoreRules(
+            root_of(self._workspace, real),
+            git=options.get("respect_git_ignore", True),
+            gemini=options.get("respect_gemini_ignore", True),
+        )
+        try:
+            listing = self._read(real, rules, cancellation)
+        except NotADirectoryError:
+            return ToolResult.failed(
+                f"Error: Path is not a directory: {self._abs}. Use read_file for a file.",
+                ToolErrorType.PATH_IS_NOT_A_DIRECTORY,
+            )
+        except FileNotFoundError:
+            return ToolResult.failed(
+                f"Error listing directory: ENOENT: there is no directory {self._abs}. "
+                "Check the path with list_directory on its parent.",
+                ToolErrorType.LS_EXECUTION_ERROR,
+            )
+        except PermissionError:
+            return ToolResult.failed(
+                f"Error listing directory: Permission denied: {self._abs}.",
+                ToolErrorType.PERMISSION_DENIED,
+            )
+        except OSError as error:
+            return ToolResult.failed(
+                f"Error listing directory: {from_os_error(error, self._path)}",
+                ToolErrorType.LS_EXECUTION_ERROR,
+            )
+        return self._result(listing, rules.warnings)
+
+    def _read(self, real: Path, rules: "IgnoreRules", cancellation: threading.Event) -> _Listing:
+        from alhena.system.wildcard import name_regex
+
+        patterns: list[str] = self.params.get("ignore") or []
+        unwanted = re.compile("|".join(f"(?:{name_regex(p)})" for p in patterns), re.DOTALL)
+        listing = _Listing()
+        with os.scandir(real) as entries:
+            here = rules.within(real)
+            for entry in entries:
+                if cancellation.is_set():
+                    break
+                if patterns and unwanted.fullmatch(entry.name):
+                    continue
+                if here.ignores(entry.name, entry.is_dir(follow_symlinks=False)):
+                    listing.ignored += 1
+                else:
+                    _add(listing, entry)
+        return listing
+
+    def _result(self, listing: _Listing, warnings: list[str]) -> ToolResult:
+        total = len(listing.directories) + len(listing.files)
+        if not total and not listing.ignored:
+            text = f"Directory {self._abs} is empty."
+            return ToolResult(
+                llm_content="\n".join([text, *warnings]), display="Directory is empty."
+            )
+        lines = [f"[DIR] {printable(name)}" for name in sorted(listing.directories, key=_order)]
+        lines += [
+            f"{printable(name)} ({size})"
+            for name, size in sorted(listing.files, key=lambda file: _order(file[0]))
+        ]
+        text = "\n".join([f"Directory listing for {self._abs}:", *lines[:MOST_ENTRIES]])
+        if total > MOST_ENTRIES:
+            text += (
+                f"\n\n({total - MOST_ENTRIES} more entries are not shown; use glob with a pattern)"
+            )
+        display = f"Listed {total} item(s)."
+        if listing.ignored:
+            text += f"\n\n({listing.ignored} ignored)"
+            display += f" ({listing.ignored} ignored)"
+        return ToolResult(llm_content="\n".join([text, *warnings]), display=display)
+
+
+def _order(name: str) -> tuple[str, str]:
+    return name.casefold(), name
+
+
+def _add(listing: _Listing, entry: os.DirEntry[str]) -> None:
+    try:
+        status = entry.stat()
+    except OSError:  # a link that leads nowhere: the link itself is what is there
+        listing.files.append((entry.name, _SPECIAL[stat.S_IFLNK]))
+        return
+    kind = stat.S_IFMT(status.st_mode)
+    if kind == stat.S_IFDIR:
+        listing.directories.append(entry.name)
+    elif kind == stat.S_IFREG:
+        listing.files.append((entry.name, f"{status.st_size} bytes"))
+    else:
+        listing.files.append((entry.name, _SPECIAL.get(kind, "special file")))

@@ -1,0 +1,241 @@
+"""search_file_content: the lines of the workspace's files that match a regular expression."""
+
+import os
+from collections.abc import Callable
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from alhena.system.errors import FileError, SearchError, printable
+from alhena.system.workspace import Workspace
+from alhena.tools.base import BaseInvocation, DeclarativeTool, failed, failure_of, path_problem
+from alhena.tools.contract import (
+    ExecutionContext,
+    Kind,
+    ToolErrorType,
+    ToolFailure,
+    ToolLocation,
+    ToolResult,
+)
+
+if TYPE_CHECKING:
+    from alhena.system.search import Match, SearchBackend, SearchResult
+
+MAX_MATCHES = 20_000
+MAX_CHARACTERS = 40_000
+_MAX_NOTES = 5
+
+_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "pattern": {
+            "type": "string",
+            "description": "The regular expression to search for, line by line, in any case.",
+        },
+        "path": {
+            "type": "string",
+            "description": "The directory or file to search. Default: the whole workspace.",
+        },
+        "include": {
+            "type": "string",
+            "description": "Glob of the files to search, such as '*.py' or 'src/**/*.ts'.",
+        },
+    },
+    "required": ["pattern"],
+}
+
+
+class SearchFileContent(DeclarativeTool):
+    """Searches with the fastest backend there is; `backend` chooses it for a directory."""
+
+    name = "search_file_content"
+    display_name = "SearchText"
+    kind = Kind.SEARCH
+    parameter_schema = _SCHEMA
+
+    def __init__(
+        self, workspace: Workspace, *, backend: "Callable[[Path], SearchBackend] | None" = None
+    ) -> None:
+        self._workspace = workspace
+        self._backend = backend
+
+    def check(self, params: dict[str, Any]) -> ToolFailure | None:
+        """The pattern is not empty, the path inside the workspace."""
+        if not params["pattern"]:
+            return ToolFailure(
+                "The 'pattern' parameter must be non-empty.", ToolErrorType.INVALID_TOOL_PARAMS
+            )
+        path = params.get("path")
+        return path_problem(self._workspace, path, "path") if path else None
+
+    def invocation(self, params: dict[str, Any]) -> "SearchInvocation":
+        """The call."""
+        return SearchInvocation(params, self._workspace, self._backend)
+
+
+class SearchInvocation(BaseInvocation):
+    """One search, over every root of the workspace when no path is given."""
+
+    def __init__(
+        self,
+        params: dict[str, Any],
+        workspace: Workspace,
+        backend: "Callable[[Path], SearchBackend] | None",
+    ) -> None:
+        super().__init__(params)
+        self._workspace = workspace
+        self._backend = backend
+        self._path: str | None = params.get("path") or None
+        self._include: str | None = params.get("include") or None
+
+    def describe(self) -> str:
+        """One line for people: what this call will do."""
+        include = f" ({printable(self._include)})" if self._include else ""
+        return f"'{printable(self.params['pattern'])}' in {printable(self._path or '.')}{include}"
+
+    def locations(self) -> tuple[ToolLocation, ...]:
+        """Where it looks."""
+        return tuple(ToolLocation(str(path)) for path, _ in self._places())
+
+    async def execute(self, context: ExecutionContext) -> ToolResult:
+        """Searches. Matches and what could not be searched are told; nothing is raised."""
+        problem = self._problem()
+        if problem is not None:
+            return failed(problem)
+        found: list[Match] = []
+        notes: list[str] = []
+        limited = False
+        used: list[str] = []
+        for path, root in self._places():
+            try:
+                result = await self._search(path, root, MAX_MATCHES - len(found), context)
+            except SearchError as error:
+                return ToolResult.failed(str(error), ToolErrorType(error.kind))
+            found.extend(result.matches)
+            notes.extend(result.notes)
+            limited = limited or result.limited
+            used.append(result.backend)
+            if limited:
+                break
+        return self._result(found, notes, limited=limited, backends=used)
+
+    def _places(self) -> list[tuple[Path, Path]]:
+        """What to search, each with the workspace root whose ignore rules count."""
+        if self._path is None:
+            roots = self._workspace.roots
+            # A root inside another one is searched with it.
+            outer = [r for r in roots if not any(other in r.parents for other in roots)]
+            return [(root, root) for root in outer]
+        real = Path(os.path.realpath(self._workspace.resolve(self._path)))
+        around = [root for root in self._workspace.roots if real == root or root in real.parents]
+        return [(real, around[0])] if around else []
+
+    def _problem(self) -> ToolFailure | None:
+        """Why the path, looked at again now, cannot be searched."""
+        from alhena.system.files import open_regular
+
+        if self._path is None:
+            return None
+        outside = path_problem(self._workspace, self._path, "path")
+        if outside is not None:
+            return outside
+        path = self._workspace.resolve(self._path)
+        if path.is_dir():
+            return None
+        try:
+            os.close(open_regular(path))
+        except FileError as error:
+            return failure_of(error)
+        return None
+
+    async def _search(
+        self, path: Path, root: Path, limit: int, context: ExecutionContext
+    ) -> "SearchResult":
+        from alhena.system.search import Query
+        from alhena.system.search_finders import choose_backend
+
+        query = Query(
+            pattern=self.params["pattern"],
+            path=path,
+            root=root,
+            include=self._include,
+            exclude=self.params.get("exclude_pattern") or None,
+            max_matches=limit,
+        )
+        return await (self._backend or choose_backend)(path).search(query, context.cancellation)
+
+    def _result(
+        self, found: "list[Match]", notes: list[str], *, limited: bool, backends: list[str]
+    ) -> ToolResult:
+        where = self._where()
+        names = [printable(self._workspace.relative(match.path)) for match in found]
+        files = len(dict.fromkeys(names))
+        if not found:
+            summary = f"No matches found for pattern {where}."
+            text = summary
+        elif self.params.get("names_only"):
+            summary = f"Found {_count(files, 'file')} with matches for pattern {where}"
+            text = f"{summary}:\n" + _bounded(list(dict.fromkeys(names)), "files")
+        else:
+            limit = f" (results limited to {MAX_MATCHES} matches)" if limited else ""
+            summary = f"Found {_count(len(found), 'match', 'matches')} for pattern {where}{limit}"
+            text = f"{summary}:\n---\n{_grouped(names, found)}"
+        told = list(dict.fromkeys(notes))
+        if told:
+            text += "\n" + "\n".join(f"Note: {note}" for note in told[:_MAX_NOTES])
+        if len(told) > _MAX_NOTES:
+            text += f"\nNote: {len(told) - _MAX_NOTES} more places could not be searched."
+        data = {"matches": len(found), "files": files, "limited": limited,
+                "backend": ", ".join(dict.fromkeys(backends))}  # fmt: skip
+        return ToolResult(llm_content=text, display=summary, data=data)
+
+    def _where(self) -> str:
+        roots = len(self._places())
+        place = (
+            f'in path "{printable(self._path or ".")}"'
+            if self._path or roots == 1
+            else f"across {roots} workspace directories"
+        )
+        include = f' (filter: "{printable(self._include)}")' if self._include else ""
+        return f'"{printable(self.params["pattern"])}" {place}{include}'
+
+
+def _count(number: int, one: str, many: str = "") -> str:
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+def _grouped(names: list[str], found: "list[Match]") -> str:
+    """The matches under their files, as many as `MAX_CHARACTERS` hold, at least one."""
+    lines: list[str] = []
+    left, shown = MAX_CHARACTERS, 0
+    for name, group in groupby(range(len(found)), key=names.__getitem__):
+        block = [f"File: {name}"]
+        for index in group:
+            line = f"L{found[index].line}: {found[index].text}"
+            left -= len(line) + 1
+            if left < 0 and shown:
+                break
+            block.append(line)
+            shown += 1
+        left -= len(name) + 11
+        if len(block) > 1:
+            lines += [*block, "---"]
+        if left < 0:
+            break
+    if shown < len(found):
+        files = len(set(names[shown:]))
+        lines.append(
+            f"... [{_count(len(found) - shown, 'more match', 'more matches')} in "
+            f"{_count(files, 'file')} not shown; narrow the pattern, path or include] ..."
+        )
+    return "\n".join(lines)
+
+
+def _bounded(lines: list[str], noun: str) -> str:
+    left = MAX_CHARACTERS
+    for index, line in enumerate(lines):
+        left -= len(line) + 1
+        if left < 0 and index:
+            rest = f"... [{len(lines) - index} more {noun} not shown] ..."
+            return "\n".join([*lines[:index], rest])
+    return "\n".join(lines)

@@ -1,0 +1,94 @@
+"""write_file: creates a file or replaces all of it (TOOLS-09)."""
+
+from pathlib import Path
+from typing import Any
+
+from alhena.system.encoding import Codec, TextFile, encode_text
+from alhena.system.errors import printable
+from alhena.system.workspace import Workspace
+from alhena.tools.base import DeclarativeTool, path_problem
+from alhena.tools.contract import Kind, ToolErrorType, ToolFailure, ToolInvocation
+from alhena.tools.editing import (
+    EditInvocation,
+    Proposal,
+    current_file,
+    omission_placeholder,
+    require_encodable,
+)
+
+_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "file_path": {
+            "type": "string",
+            "description": "The file to write: an absolute path, or one relative to the working "
+            "directory.",
+        },
+        "content": {"type": "string", "description": "All that the file shall hold."},
+    },
+    "required": ["file_path", "content"],
+}
+_BOM = "\ufeff"
+
+
+class WriteFile(DeclarativeTool):
+    """Writes files of the workspace."""
+
+    name = "write_file"
+    display_name = "WriteFile"
+    kind = Kind.EDIT
+    parameter_schema = _SCHEMA
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+
+    def check(self, params: dict[str, Any]) -> ToolFailure | None:
+        """The path has to lie in the workspace."""
+        return path_problem(self._workspace, params["file_path"], "file_path")
+
+    def invocation(self, params: dict[str, Any]) -> ToolInvocation:
+        """One write."""
+        return WriteFileInvocation(self._workspace, params)
+
+
+class WriteFileInvocation(EditInvocation):
+    """One file to be written."""
+
+    verb = "Write"
+
+    def propose(self, real: Path) -> Proposal | ToolFailure:
+        """The content in the encoding and with the line ends of the file that is there."""
+        content: str = self.params["content"]
+        current = current_file(real)
+        file = current.text if current else None
+        placeholder = omission_placeholder(content, file.text if file else "")
+        if placeholder is not None:
+            return ToolFailure(
+                "`content` contains an omission placeholder (for example 'rest of methods ...'): "
+                f"{placeholder!r}. Provide complete file content.",
+                ToolErrorType.INVALID_TOOL_PARAMS,
+            )
+        codec = file.codec if file else Codec()
+        if codec.bom:
+            content = content.removeprefix(_BOM)
+        raw = _with_line_ends(content, file)
+        require_encodable(raw, codec, self.path)
+        done = "overwrote file" if current else "created and wrote to new file"
+        original = None
+        if current:
+            original = file.shown if file else ""
+        return Proposal(
+            real=real,
+            before=current.snapshot if current else None,
+            data=encode_text(raw, codec),
+            original=original,
+            content=content.replace("\r\n", "\n"),
+            message=f"Successfully {done}: {printable(self.path)}.",
+        )
+
+
+def _with_line_ends(content: str, file: TextFile | None) -> str:
+    """`content` with the line ends of a file that has others than LF, else as it is."""
+    if file is None or file.newline == "\n":
+        return content
+    return content.replace("\r\n", "\n").replace("\n", file.newline)

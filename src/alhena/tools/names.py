@@ -1,0 +1,63 @@
+"""The names a tool answers to: what is declared to a model, and what is accepted in its place.
+
+Calls, settings and policies of other generations keep working; a call is answered under the name
+it was made with.
+"""
+
+ALIASES: dict[str, str] = {
+    "ReadFileTool": "read_file",
+    "WriteFileTool": "write_file",
+    "edit": "replace",
+    "EditTool": "replace",
+    "SmartEditTool": "smart_edit",
+    "ls": "list_directory",
+    "LSTool": "list_directory",
+    "GlobTool": "glob",
+    "grep": "search_file_content",
+    "ripGrep": "search_file_content",
+    "grep_search": "search_file_content",
+    "GrepTool": "search_file_content",
+    "RipGrepTool": "search_file_content",
+    "ReadManyFilesTool": "read_many_files",
+    "shell": "run_shell_command",
+    "ShellTool": "run_shell_command",
+    "WebFetchTool": "web_fetch",
+    "web_search": "google_web_search",
+    "WebSearchTool": "google_web_search",
+    "memory": "save_memory",
+    "MemoryTool": "save_memory",
+    "WriteTodosTool": "write_todos",
+    "GetInternalDocsTool": "get_internal_docs",
+    "invoke_agent": "delegate_to_agent",
+    "DelegateToAgentTool": "delegate_to_agent",
+    "AskUserTool": "ask_user",
+    "EnterPlanModeTool": "enter_plan_mode",
+    "ExitPlanModeTool": "exit_plan_mode",
+    "ActivateSkillTool": "activate_skill",
+}
+"""Accepted name -> declared name."""
+
+MAX_NAME_LENGTH = 63
+
+
+def declared_name(name: str) -> str:
+    """The name under which the tool that `name` means is declared."""
+    return ALIASES.get(name, name)
+
+
+def all_names(declared: str) -> tuple[str, ...]:
+    """Every name of the tool that is declared as `declared`: that one first, then its aliases."""
+    return (declared, *(alias for alias, target in ALIASES.items() if target == declared))
+
+
+def qualified_names(server: str, name: str) -> tuple[str, str]:
+    """The two accepted ways to say "tool `name` of MCP server `server`"."""
+    return f"{server}__{name}", f"mcp_{server}_{name}"
+
+
+def is_declarable(name: str) -> bool:
+    """Whether `name` may be declared: `[A-Za-z_][A-Za-z0-9_.-]{0,62}`."""
+    if not name or len(name) > MAX_NAME_LENGTH or not name.isascii():
+        return False
+    rest = name.replace("_", "a").replace(".", "a").replace("-", "a")
+    return rest.isalnum() and (name[0].isalpha() or name[0] == "_")

@@ -1,0 +1,123 @@
+"""Parameters as a model gave them -> parameters as a tool declares them.
+
+`prepare` is the whole way: accepted names become declared ones, other spellings of a type are
+converted, the JSON Schema is checked. Nothing is guessed: what is in no table stays as it is.
+"""
+
+from typing import Any, TypeGuard
+
+from alhena.tools.contract import ToolErrorType, ToolFailure
+from alhena.tools.schema import problem_with, respelled
+
+PARAMETER_ALIASES: dict[str, dict[str, str]] = {
+    "read_file": {"file_path": "absolute_path"},
+    "write_file": {"absolute_path": "file_path"},
+    "replace": {"absolute_path": "file_path"},
+    "smart_edit": {"absolute_path": "file_path"},
+    "list_directory": {"dir_path": "path", "directory": "path"},
+    "glob": {"dir_path": "path", "directory": "path"},
+    "search_file_content": {
+        "dir_path": "path",
+        "directory": "path",
+        "include_pattern": "include",
+    },
+    "run_shell_command": {"dir_path": "directory"},
+}
+"""Tool -> accepted name -> declared name."""
+
+ACCEPTED_EXTRAS: dict[str, dict[str, Any]] = {
+    "read_file": {
+        "type": "object",
+        "properties": {
+            "start_line": {"type": "integer", "minimum": 1},
+            "end_line": {"type": "integer", "minimum": 1},
+        },
+    },
+    "replace": {
+        "type": "object",
+        "properties": {"allow_multiple": {"type": "boolean"}, "instruction": {"type": "string"}},
+    },
+    "search_file_content": {
+        "type": "object",
+        "properties": {"exclude_pattern": {"type": "string"}, "names_only": {"type": "boolean"}},
+    },
+}
+"""Tool -> schema of the parameters it takes without declaring them."""
+
+
+def prepare(
+    tool_name: str, schema: dict[str, Any], params: dict[str, Any]
+) -> dict[str, Any] | ToolFailure:
+    """`params` under their declared names and checked, or why they cannot be used.
+
+    `tool_name` is the declared name, `schema` the declared parameters. `params` is not changed.
+    """
+    normal = normalise(tool_name, params, schema)
+    extras = ACCEPTED_EXTRAS.get(tool_name)
+    problem = problem_with(extras, normal) if extras is not None else None
+    if problem is None and tool_name == "read_file" and "end_line" in normal:
+        problem = "start_line cannot be greater than end_line"
+    if problem is not None:
+        return ToolFailure(problem, ToolErrorType.INVALID_TOOL_PARAMS)
+    return validate(schema, normal, tool_name) or normal
+
+
+def normalise(
+    tool_name: str, params: dict[str, Any], schema: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """`params` under their declared names, in a new dict; a declared name wins over its aliases.
+
+    With `schema`, "true" and "false" become booleans and integral floats integers where it asks
+    for those. A line range that makes no sense stays as it was given.
+    """
+    normal = dict(params)
+    for accepted, declared in PARAMETER_ALIASES.get(tool_name, {}).items():
+        if accepted in normal:
+            value = normal.pop(accepted)
+            normal.setdefault(declared, value)
+    extras = ACCEPTED_EXTRAS.get(tool_name)
+    if extras is not None:
+        normal = respelled(extras, normal)
+    if schema is not None:
+        normal = respelled(schema, normal)
+    if tool_name == "read_file":
+        normal = _with_window(normal)
+    return normal
+
+
+def validate(
+    schema: dict[str, Any], params: dict[str, Any], tool_name: str = ""
+) -> ToolFailure | None:
+    """The first thing that is wrong with `params`, as the failure of the call; None if nothing.
+
+    `tool_name` adds to a missing parameter what else it may be called.
+    """
+    aliases: dict[str, list[str]] = {}
+    for accepted, declared in PARAMETER_ALIASES.get(tool_name, {}).items():
+        aliases.setdefault(declared, []).append(accepted)
+    problem = problem_with(schema, params, aliases)
+    return None if problem is None else ToolFailure(problem, ToolErrorType.INVALID_TOOL_PARAMS)
+
+
+def _with_window(params: dict[str, Any]) -> dict[str, Any]:
+    """1-based inclusive `start_line`/`end_line` as 0-based `offset` and a count of lines."""
+    start, end = params.get("start_line"), params.get("end_line")
+    if not (_counted(start) or _counted(end)):
+        return params
+    window = {key: value for key, value in params.items() if key not in {"start_line", "end_line"}}
+    if _counted(start):
+        window.setdefault("offset", start - 1)
+    elif start is not None:
+        return params
+    offset = window.get("offset", 0)
+    if end is None or not isinstance(offset, int):
+        return window
+    if not _counted(end) or ("limit" not in window and end <= offset):
+        return params
+    window.setdefault("limit", end - offset)
+    return window
+
+
+def _counted(value: object) -> TypeGuard[int]:
+    """Whether `value` can number a line."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1

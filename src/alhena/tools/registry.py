@@ -1,0 +1,144 @@
+"""Which tools there are, under which names, and what a model is told of them (TOOLS-06)."""
+
+from collections.abc import Collection, Iterable
+from enum import IntEnum
+
+import msgspec
+
+from alhena.tools.contract import Tool
+from alhena.tools.names import all_names, declared_name, is_declarable, qualified_names
+from alhena.wire.request import FunctionDeclaration
+
+MAX_SUGGESTIONS = 3
+MAX_SHOWN_NAME = 100
+
+
+class Origin(IntEnum):
+    """Where a tool comes from, in the order tools are declared."""
+
+    BUILT_IN = 0
+    DISCOVERED = 1
+    MCP = 2
+
+
+class RegisteredTool(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool beside its origin; `server` names the MCP server it belongs to."""
+
+    tool: Tool
+    origin: Origin
+    server: str | None
+    wire_name: str
+    names: tuple[str, ...]
+
+
+class ToolRegistry:
+    """The tools of a session. `exclude` hides tools under any of their names."""
+
+    def __init__(self, tools: Iterable[Tool] = (), *, exclude: Collection[str] = ()) -> None:
+        self._entries: dict[str, RegisteredTool] = {}
+        self._excluded: set[str] = set()
+        self.exclude(exclude)
+        for tool in tools:
+            self.register(tool)
+
+    def register(
+        self, tool: Tool, *, origin: Origin = Origin.BUILT_IN, server: str | None = None
+    ) -> str | None:
+        """Adds a tool. Returns a warning when it takes the place of one of the same name.
+
+        Raises ValueError for a name that cannot be declared to a model.
+        """
+        wire_name = tool.name if is_declarable(tool.name) else f"_{tool.name}"
+        if not tool.name or not is_declarable(wire_name):
+            raise ValueError(
+                f"a tool cannot be named {tool.name[:MAX_SHOWN_NAME]!r}: use up to 63 letters, "
+                "digits, '_', '.' and '-', beginning with a letter or '_'"
+            )
+        names = dict.fromkeys((*all_names(tool.name), wire_name))
+        if server is not None:
+            names |= dict.fromkeys(qualified_names(server, tool.name.removeprefix(f"{server}__")))
+        replaced = self._entries.pop(tool.name, None)
+        self._entries[tool.name] = RegisteredTool(
+            tool=tool, origin=origin, server=server, wire_name=wire_name, names=tuple(names)
+        )
+        if replaced is None or replaced.tool is tool:
+            return None
+        return f'Tool "{tool.name}" was registered twice; the later one is used.'
+
+    def unregister(self, name: str) -> bool:
+        """Removes the tool of this name; False when there was none."""
+        entry = self.find(name, excluded=True)
+        return entry is not None and self._entries.pop(entry.tool.name, None) is not None
+
+    def exclude(self, names: Iterable[str]) -> None:
+        """Hides further tools; a name may be declared, accepted or qualified."""
+        self._excluded.update(name.lstrip("_") for name in names)
+
+    def find(self, name: str, *, excluded: bool = False) -> RegisteredTool | None:
+        """The entry that `name` means: exact, accepted, as declared on the wire, or qualified."""
+        entry = self._entries.get(name) or self._entries.get(declared_name(name))
+        if entry is None:
+            matches = (each for each in self._entries.values() if name in each.names)
+            entry = next(matches, None)
+        if entry is None or (not excluded and self._is_excluded(entry)):
+            return None
+        return entry
+
+    def get(self, name: str) -> Tool | None:
+        """The active tool that `name` means."""
+        entry = self.find(name)
+        return None if entry is None else entry.tool
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names that active tools are declared under, in the order they are declared."""
+        return tuple(entry.wire_name for entry in self._sorted())
+
+    @property
+    def all_tools(self) -> tuple[Tool, ...]:
+        """All active tools by display name."""
+        tools = (entry.tool for entry in self._sorted())
+        return tuple(sorted(tools, key=lambda tool: (tool.display_name.casefold(), tool.name)))
+
+    def function_declarations(
+        self, names: Collection[str] | None = None
+    ) -> tuple[FunctionDeclaration, ...]:
+        """The declarations of all active tools, or of those that `names` mean."""
+        entries = self._sorted()
+        if names is not None:
+            wanted = {id(entry) for entry in map(self.find, names) if entry is not None}
+            entries = [entry for entry in entries if id(entry) in wanted]
+        return tuple(
+            msgspec.structs.replace(entry.tool.declaration(), name=entry.wire_name)
+            for entry in entries
+        )
+
+    def suggestions(self, name: str) -> str:
+        """The sentence that answers a call to a tool that is not there."""
+        shown = name if len(name) <= MAX_SHOWN_NAME else name[:MAX_SHOWN_NAME] + "…"
+        nearest = sorted(self.names, key=lambda known: (distance(shown, known), known))
+        listed = ", ".join(f'"{known}"' for known in nearest[:MAX_SUGGESTIONS])
+        if not nearest:
+            return f'Tool "{shown}" not found. There are no tools.'
+        how = "Did you mean one of: " if len(nearest) > 1 else "Did you mean "
+        return f'Tool "{shown}" not found. {how}{listed}?'
+
+    def _is_excluded(self, entry: RegisteredTool) -> bool:
+        return any(name.lstrip("_") in self._excluded for name in entry.names)
+
+    def _sorted(self) -> list[RegisteredTool]:
+        """Built-in, discovered, MCP by server; within each as registered."""
+        active = [entry for entry in self._entries.values() if not self._is_excluded(entry)]
+        return sorted(active, key=lambda entry: (entry.origin, entry.server or ""))
+
+
+def distance(one: str, other: str) -> int:
+    """The Levenshtein distance of two names."""
+    row = list(range(len(other) + 1))
+    for i, left in enumerate(one, 1):
+        diagonal, row[0] = row[0], i
+        for j, right in enumerate(other, 1):
+            cost = diagonal + (left != right)
+            diagonal = row[j]
+            row[j] = min(cost, row[j] + 1, row[j - 1] + 1)
+    return row[-1]

@@ -1,0 +1,193 @@
+"""What a tool returned -> the parts that answer its call (WIRE-11 to WIRE-15)."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
+
+import msgspec
+
+from alhena.tools.contract import LlmContent
+from alhena.wire.content import Blob, FileData, FunctionResponse, Part
+from alhena.wire.text import scrub
+
+SUCCEEDED = "Tool execution succeeded."
+
+_MEDIA = frozenset(
+    {
+        *("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"),
+        *("audio/wav", "audio/mp3", "audio/mpeg", "audio/aiff", "audio/aac", "audio/ogg"),
+        *("audio/flac", "audio/mp4", "audio/m4a", "audio/opus", "audio/webm"),
+        *("video/mp4", "video/mpeg", "video/mov", "video/quicktime", "video/avi", "video/x-flv"),
+        *("video/mpg", "video/webm", "video/wmv", "video/3gpp"),
+        "application/pdf",
+    }
+)
+_OTHER_SPELLINGS = {
+    "image/jpg": "image/jpeg",
+    "audio/x-wav": "audio/wav",
+    "audio/wave": "audio/wav",
+    "audio/x-aiff": "audio/aiff",
+    "audio/x-flac": "audio/flac",
+    "audio/x-m4a": "audio/m4a",
+    "video/x-msvideo": "video/avi",
+    "video/x-ms-wmv": "video/wmv",
+}
+
+
+def response_parts(name: str, call_id: str, llm_content: LlmContent) -> tuple[Part, ...]:
+    """The parts that answer call `call_id` to `name`: its functionResponse first, then media.
+
+    Exactly one functionResponse, whatever the content: an embedded one lends its words, and a
+    functionCall is never passed on.
+    """
+    content = _single(llm_content)
+    if isinstance(content, str):
+        return (_answer(name, call_id, {"output": scrub(content)}),)
+    if isinstance(content, Part):
+        return _of_part(name, call_id, content)
+    siblings = [part for item in content for part in _sibling(item)]
+    return (_answer(name, call_id, {"output": SUCCEEDED}), *siblings)
+
+
+def error_parts(name: str, call_id: str, message: str) -> tuple[Part, ...]:
+    """The parts that answer a call which failed."""
+    return (_answer(name, call_id, {"error": scrub(message)}),)
+
+
+def cancelled_parts(
+    name: str, call_id: str, reason: str, partial: LlmContent | None = None
+) -> tuple[Part, ...]:
+    """The parts that answer a cancelled call; `partial` is what it had come to."""
+    error = cancelled_text(reason)
+    if partial is None:
+        return error_parts(name, call_id, error)
+    first, *siblings = response_parts(name, call_id, partial)
+    made = first.function_response
+    response = {**(made.response if made else {}), "error": scrub(error)}
+    return (_answer(name, call_id, response), *siblings)
+
+
+def cancelled_text(reason: str) -> str:
+    """What the model is told about a cancelled call."""
+    return f"[Operation Cancelled] Reason: {reason}"
+
+
+def join_responses(responses: Iterable[Sequence[Part]]) -> tuple[Part, ...]:
+    """The parts of one user content: all functionResponses in call order, then all media."""
+    parts = [part for response in responses for part in response]
+    return (
+        *(part for part in parts if part.function_response is not None),
+        *(part for part in parts if part.function_response is None),
+    )
+
+
+def content_length(parts: Iterable[Part]) -> int:
+    """How much the model gets: characters of text plus characters of base64."""
+    total = 0
+    for part in parts:
+        if part.function_response is not None:
+            values = part.function_response.response.values()
+            total += sum(len(value) for value in values if isinstance(value, str))
+        if part.text is not None:
+            total += len(part.text)
+        if part.inline_data is not None:
+            total += len(part.inline_data.data)
+    return total
+
+
+def _single(content: LlmContent) -> LlmContent:
+    if not isinstance(content, str | Part) and len(content) == 1:
+        return content[0]
+    return content
+
+
+def _answer(name: str, call_id: str, response: dict[str, Any]) -> Part:
+    return Part(function_response=FunctionResponse(id=call_id, name=name, response=response))
+
+
+def _of_part(name: str, call_id: str, part: Part) -> tuple[Part, ...]:
+    if part.function_response is not None:
+        return (_answer(name, call_id, _embedded(part.function_response.response)),)
+    if part.text is not None:
+        return (_answer(name, call_id, {"output": scrub(part.text)}),)
+    data = part.inline_data or part.file_data
+    if data is None:
+        return (_answer(name, call_id, {"output": SUCCEEDED}),)
+    mime = _mime(data)
+    media = _media_part(data)
+    if media is None:
+        return (_answer(name, call_id, {"output": _refused(mime)}),)
+    output = f"Binary content of type {mime} was processed."
+    return (_answer(name, call_id, {"output": output}), media)
+
+
+def _sibling(item: str | Part) -> tuple[Part, ...]:
+    """What stands beside a functionResponse for one item of a mixed content."""
+    if isinstance(item, str):
+        return (Part(text=scrub(item)),) if item else ()
+    if item.text is not None:
+        return (Part(text=scrub(item.text)),) if item.text else ()
+    if item.function_response is not None:
+        text = _words(_embedded(item.function_response.response))
+        return (Part(text=text),) if text else ()
+    data = item.inline_data or item.file_data
+    if data is None:
+        return ()
+    return (_media_part(data) or Part(text=_refused(_mime(data))),)
+
+
+def _mime(data: Blob | FileData) -> str:
+    mime = (data.mime_type or "").partition(";")[0].strip().lower()
+    return _OTHER_SPELLINGS.get(mime, mime) or "unknown"
+
+
+def _media_part(data: Blob | FileData) -> Part | None:
+    """The part that carries `data`, or None when the API takes no such media (conformance F13)."""
+    mime = _mime(data)
+    if isinstance(data, FileData):
+        return Part(file_data=data)
+    if mime not in _MEDIA and not mime.startswith("text/"):
+        return None
+    return Part(inline_data=Blob(mime_type=mime, data=data.data))
+
+
+def _refused(mime: str) -> str:
+    return f"Binary content of type {mime} was left out: models take no media of this type."
+
+
+def _embedded(response: Mapping[str, Any]) -> dict[str, Any]:
+    """A ready-made response as this call's own: embedded content blocks become text."""
+    content: object = response.get("content")
+    if isinstance(content, list):
+        blocks = [_block_text(block) for block in cast("list[object]", content)]
+        return {"output": scrub("\n".join(text for text in blocks if text))}
+    try:
+        return msgspec.json.decode(msgspec.json.encode(response), type=dict[str, Any])
+    except (TypeError, ValueError, RecursionError, OverflowError) as error:
+        reason = " ".join(str(error).split())
+        return {"error": scrub(f"The tool's response has no JSON form: {reason}")}
+
+
+def _block_text(block: object) -> str:
+    """The words of one content block; media are named, not carried."""
+    if isinstance(block, str):
+        return block
+    if not isinstance(block, dict):
+        return ""
+    fields = cast("dict[str, Any]", block)
+    if isinstance(fields.get("text"), str):
+        return fields["text"]
+    resource: object = fields.get("resource")
+    if isinstance(resource, dict):
+        return _block_text(cast("object", resource))
+    inline: object = fields.get("inlineData")
+    source = cast("dict[str, Any]", inline) if isinstance(inline, dict) else fields
+    kind, mime = fields.get("type", "data"), source.get("mimeType", "unknown")
+    where = f" at {fields['uri']}" if isinstance(fields.get("uri"), str) else ""
+    return f"[{kind} of type {mime}{where}]"
+
+
+def _words(response: Mapping[str, Any]) -> str:
+    for key in ("output", "error"):
+        if isinstance(response.get(key), str):
+            return response[key]
+    return msgspec.json.encode(response).decode("utf-8") if response else ""

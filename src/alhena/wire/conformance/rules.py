@@ -1,0 +1,63 @@
+"""The table of rules. Names and levels are those of the API's documented and reported behaviour."""
+
+import msgspec
+
+from alhena.wire.text import excerpt
+from alhena.wire.violation import Level, Violation
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """A rule's level and what it asks, in one line."""
+
+    level: Level
+    text: str
+
+
+_E, _W = Level.ERROR, Level.WARNING
+
+RULES: dict[str, Rule] = {
+    "C1": Rule(_E, "contents are not empty and each role is user or model"),
+    "C2": Rule(_E, "every content has at least one part"),
+    "C3": Rule(_E, "every part sets exactly one data field"),
+    "C4": Rule(_E, "every key and type is one the API documents"),
+    "C5": Rule(_E, "the first and the last content are the user's"),
+    "C6": Rule(_W, "neighbouring contents have different roles"),
+    "C8": Rule(_E, "systemInstruction stands beside contents and holds text only"),
+    "F1": Rule(_E, "N calls are followed at once by one user content with N responses"),
+    "F2": Rule(_E, "responses stand in a user content right behind the calls"),
+    "F3": Rule(_E, "the responses of one step share one content"),
+    "F4": Rule(_E, "a response has the name of its call, a call that of a declared tool"),
+    "F5": Rule(_E, "ids are unique within a content"),
+    "F6": Rule(_E, "a response has the id of its call, and none when the call has none"),
+    "F7": Rule(_W, "responses come in the order of the calls, before other parts"),
+    "F8": Rule(_E, "args and response are JSON objects of finite numbers and valid Unicode"),
+    "F9": Rule(_W, "a response holds output or error"),
+    "F10": Rule(_E, "every call is answered"),
+    "S1": Rule(_E, "the first call of each step of the current turn carries a signature"),
+    "S2": Rule(_E, "signatures stay on the model's parts"),
+    "S3": Rule(_E, "signatures are standard base64"),
+    "T1": Rule(_E, "a tool's name is made of letters, digits and _ . : -, at most 64"),
+    "T2": Rule(_E, "tool names are unique, all declarations in one array"),
+    "T3": Rule(_E, "parameters or parametersJsonSchema, of type object"),
+    "T13": Rule(_E, "the calling mode exists, and allowed names go with ANY and are declared"),
+}
+
+
+_MESSAGE_LIMIT = 400  # characters: names and keys in messages are whatever a body holds
+
+
+class Findings:
+    """Violations in the order they were found. Rules in `softened` are warnings here."""
+
+    def __init__(self, softened: frozenset[str] = frozenset()) -> None:
+        self.violations: list[Violation] = []
+        self._softened = softened
+
+    def add(self, rule: str, path: str, message: str, level: Level | None = None) -> None:
+        """Notes that `rule` is broken at `path`; `level` where a case weighs less than its rule."""
+        weight = Level.WARNING if rule in self._softened else level or RULES[rule].level
+        line = message if message.isprintable() else excerpt(message, _MESSAGE_LIMIT)
+        place = path if path.isprintable() else excerpt(path, _MESSAGE_LIMIT)
+        self.violations.append(
+            Violation(rule, weight, place[:_MESSAGE_LIMIT], line[:_MESSAGE_LIMIT])
+        )

@@ -1,0 +1,141 @@
+"""A content beside its bytes: encoded once, when it is made, and joined into requests from then on.
+
+What JSON or UTF-8 cannot carry is put right here, so that what is kept is what is sent: lone
+surrogates become U+FFFD; numbers that are not finite become the strings "NaN", "Infinity" and
+"-Infinity", as protocol buffers write them (JSON has no form for them, and null would say something
+else; conformance F8).
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import msgspec
+
+from alhena.wire.content import Content, Part
+from alhena.wire.errors import EncodeError
+from alhena.wire.plain import as_array, as_object
+from alhena.wire.text import scrub
+
+T = TypeVar("T")
+
+_encoder = msgspec.json.Encoder()
+
+
+def encode_value(value: Any) -> bytes:
+    """The JSON bytes of a wire value; UnicodeEncodeError when it holds a lone surrogate.
+
+    Raises EncodeError for what has no JSON form: unknown types, cycles, endless nesting.
+    """
+    try:
+        return _encoder.encode(value)
+    except RecursionError as error:
+        raise EncodeError("a value to send is nested too deeply, or holds itself.") from error
+    except (TypeError, OverflowError) as error:
+        raise EncodeError(f"a value to send has no JSON form: {error}.") from error
+
+
+class EncodedContent:
+    """A content beside its JSON bytes. Equal when the bytes are. `content` is what they say.
+
+    Raises EncodeError when a value in it has no JSON form.
+    """
+
+    __slots__ = ("content", "raw")
+
+    def __init__(self, content: Content, encode: Callable[[Content], bytes] = encode_value) -> None:
+        if any(map(_needs_mending, _free_values(content))):
+            content = mend(content)
+        try:
+            raw = encode(content)
+        except UnicodeEncodeError:
+            content = mend(content)
+            raw = encode(content)
+        self.content = content
+        self.raw = msgspec.Raw(raw)
+
+    def __len__(self) -> int:
+        """The number of encoded bytes."""
+        return len(memoryview(self.raw))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, EncodedContent) and bytes(self.raw) == bytes(other.raw)
+
+    def __hash__(self) -> int:
+        return hash(bytes(self.raw))
+
+    def __repr__(self) -> str:
+        return f"EncodedContent({bytes(self.raw)!r})"
+
+
+def mend(value: T) -> T:
+    """A wire value with its strings scrubbed and its non-finite numbers as strings."""
+    try:
+        plain = msgspec.to_builtins(value, str_keys=True)
+        return msgspec.convert(_mend_plain(plain), type(value))
+    except RecursionError as error:
+        raise EncodeError("a value to send is nested too deeply, or holds itself.") from error
+    except (TypeError, msgspec.ValidationError) as error:
+        raise EncodeError(f"a value to send has no JSON form: {error}.") from error
+
+
+def _mend_plain(value: object) -> Any:
+    if isinstance(value, str):
+        return scrub(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if (fields := as_object(value)) is not None:
+        return {scrub(key): _mend_plain(item) for key, item in fields.items()}
+    if (array := as_array(value)) is not None:
+        return [_mend_plain(item) for item in array]
+    return value
+
+
+def _free_values(content: Content) -> Iterator[Any]:
+    """The values in a content whose shape the API leaves open, so that numbers can be in them."""
+    for part in content.parts:
+        if part.function_call is not None:
+            yield part.function_call.args
+            yield part.function_call.partial_args
+        elif part.function_response is not None:
+            yield part.function_response.response
+        else:
+            yield from _rare_values(part)
+        yield part.part_metadata
+
+
+def _rare_values(part: Part) -> Iterator[Any]:
+    if part.tool_call is not None:
+        yield part.tool_call.args
+    if part.tool_response is not None:
+        yield part.tool_response.response
+
+
+def _needs_mending(value: Any) -> bool:
+    """Whether the encoder would write null for a number in `value`. Types that only msgspec can
+    look into count as yes."""
+    if value is None:
+        return False
+    waiting: list[Any] = [value]
+    seen = 0
+    while waiting:
+        seen += 1
+        item: object = waiting.pop()
+        if item is None or isinstance(item, (str, int)):
+            continue
+        if isinstance(item, float):
+            if not math.isfinite(item):
+                return True
+        elif (fields := as_object(item)) is not None:
+            waiting.extend(fields.values())
+        elif (array := as_array(item)) is not None:
+            waiting.extend(array)
+        else:
+            return True
+        if seen > _MANY:
+            return True
+    return False
+
+
+_MANY = 1_000_000
+"""So many values are left to `mend`, which notices a value that holds itself."""

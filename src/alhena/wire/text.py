@@ -1,0 +1,36 @@
+"""Text that is fit to be sent and fit to be shown."""
+
+ELLIPSIS = "…"
+
+
+def scrub(text: str) -> str:
+    """`text` with each lone surrogate as U+FFFD, so that it encodes as UTF-8.
+
+    Lone surrogates come from file names that are no UTF-8 (PEP 383) and from JSON escapes. Two
+    that form a pair become the character they stand for.
+    """
+    if text.isascii():
+        return text
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+def excerpt(data: bytes | str, limit: int = 160) -> str:
+    """The start of `data` on one line for an error message: at most `limit` characters.
+
+    Runs of white space become one space, what cannot be printed is escaped, bytes that are no
+    UTF-8 become U+FFFD; a cut is marked by an ellipsis.
+    """
+    window = data[: 4 * limit]
+    text = window.decode("utf-8", "replace") if isinstance(window, bytes) else scrub(window)
+    line = "".join(map(_printable, " ".join(text.split())))
+    if len(window) == len(data) and len(line) <= limit:
+        return line
+    return line[: limit - 1].rstrip() + ELLIPSIS
+
+
+def _printable(character: str) -> str:
+    return character if character.isprintable() else ascii(character)[1:-1]

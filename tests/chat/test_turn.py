@@ -1,0 +1,105 @@
+import msgspec
+import pytest
+
+from alhena.chat.errors import InvalidResponseError
+from alhena.chat.turn import Turn, thought_event
+from alhena.events import ContentEvent, Event, ThoughtEvent, ToolCallRequestEvent
+from alhena.models.errors import StreamCutError
+from alhena.wire.calls import CallIds
+from alhena.wire.response import GenerateContentResponse
+from tests.support.server import call, chunk
+
+
+def fed(*chunks: dict) -> tuple[Turn, list[Event]]:
+    events: list[Event] = []
+    turn = Turn("p#1", CallIds("token"), events.append)
+    for item in chunks:
+        turn.feed(msgspec.convert(item, GenerateContentResponse))
+    return turn, events
+
+
+@pytest.mark.requirement("CHAT-01", "WIRE-10")
+def test_chunks_become_thought_content_and_call_events_in_order():
+    turn, events = fed(
+        chunk({"text": "**Look** around first", "thought": True}),
+        chunk(
+            {"text": "I'll "}, {"text": "read"}, call("read_file", {"absolute_path": "a"}, id="7")
+        ),
+        chunk(finish="STOP", usage={"promptTokenCount": 3, "thoughtsTokenCount": 2}),
+    )
+    assert events == [
+        ThoughtEvent(subject="Look", description="around first"),
+        ContentEvent(text="I'll "),
+        ContentEvent(text="read"),
+        ToolCallRequestEvent(
+            call_id="7", name="read_file", args={"absolute_path": "a"}, prompt_id="p#1"
+        ),
+    ]
+    info = turn.calls[0]
+    assert (info.call_id, info.name, info.args) == ("7", "read_file", {"absolute_path": "a"})
+    assert (info.is_client_initiated, info.prompt_id) == (False, "p#1")
+    assert (turn.text, turn.finish_reason) == ("I'll read", "STOP")
+    assert (turn.usage.prompt_token_count, turn.usage.thoughts_token_count) == (3, 2)
+
+
+@pytest.mark.requirement("WIRE-10")
+def test_calls_without_an_id_get_one_and_no_two_of_a_turn_share_one():
+    turn, _ = fed(
+        chunk(call("a", {}), call("a", {})), chunk(call("b", {}, id="x"), call("b", {}, id="x"))
+    )
+    ids = [info.call_id for info in turn.calls]
+    assert len(set(ids)) == 4
+    assert ids[2] == "x"
+    assert [part.function_call.id for part in turn.parts if part.function_call] == ids
+
+
+def test_a_call_without_arguments_or_name_can_be_scheduled():
+    turn, _ = fed({"candidates": [{"content": {"parts": [{"functionCall": {"args": None}}]}}]})
+    assert (turn.calls[0].name, turn.calls[0].args) == ("generic_tool", {})
+
+
+@pytest.mark.parametrize(
+    ("chunks", "reason"),
+    [
+        ([chunk(finish="STOP")], "empty_response"),
+        ([chunk({"text": "x", "thought": True}, finish="STOP")], "empty_response"),
+        ([chunk(finish="SAFETY")], "blocked"),
+        ([chunk({"text": "half"}, finish="MALFORMED_FUNCTION_CALL")], "malformed_function_call"),
+        ([{"promptFeedback": {"blockReason": "SAFETY"}}], "prompt_blocked"),
+        ([chunk(finish="MAX_TOKENS")], "empty_response"),
+        ([chunk(finish="SOMETHING_NEW")], "blocked"),
+    ],
+)
+def test_an_unusable_answer_is_an_error_with_its_reason(chunks: list[dict], reason: str):
+    turn, _ = fed(*chunks)
+    with pytest.raises(InvalidResponseError) as caught:
+        turn.check(answers_tools=False)
+    assert caught.value.reason == reason
+
+
+def test_an_answer_without_a_finish_reason_counts_as_cut_unless_it_calls():
+    turn, _ = fed(chunk({"text": "half of"}))
+    with pytest.raises(StreamCutError):
+        turn.check(answers_tools=False)
+    turn, _ = fed(chunk(call("a", {})))
+    turn.check(answers_tools=False)
+
+
+def test_text_cut_by_the_token_limit_and_silence_after_tools_are_answers():
+    turn, _ = fed(chunk({"text": "long"}, finish="MAX_TOKENS"))
+    turn.check(answers_tools=False)
+    turn, _ = fed(chunk(finish="STOP"))
+    turn.check(answers_tools=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "subject", "description"),
+    [
+        ("**A b**\n\nrest", "A b", "rest"),
+        ("before **S** after", "S", "before  after"),
+        ("no subject", "", "no subject"),
+        ("**open", "", "**open"),
+    ],
+)
+def test_a_thought_has_a_subject_when_it_is_set_in_bold(text, subject, description):
+    assert thought_event(text) == ThoughtEvent(subject=subject, description=description)

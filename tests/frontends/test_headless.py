@@ -1,0 +1,261 @@
+import base64
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support.command import ALHENA, alhena
+from tests.support.server import ScriptedServer, call, chunk, json_reply, sse, text
+
+KEY = {"GEMINI_API_KEY": "k-secret"}
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+
+
+def keyed(server: ScriptedServer) -> dict[str, str]:
+    return KEY | {"GOOGLE_GEMINI_BASE_URL": server.url}
+
+
+@pytest.mark.requirement("CLI-01")
+def test_text_output_is_the_answer_and_nothing_else(server: ScriptedServer):
+    server.reply(sse(chunk({"text": "Hello "}), text("there")))
+    ran = alhena("-p", "hi", **keyed(server))
+    assert (ran.code, ran.out, ran.err) == (0, "Hello there\n", "")
+    contents = server.requests[0].json["contents"]
+    assert contents[0]["role"] == "user"
+    assert "set" in contents[0]["parts"][0]["text"]
+    assert contents[1] == {
+        "role": "model",
+        "parts": [{"text": "Got it. Thanks for the context!"}],
+    }
+    assert contents[2] == {"role": "user", "parts": [{"text": "hi"}]}
+
+
+@pytest.mark.requirement("CLI-01", "WIRE-11", "WIRE-15")
+def test_stream_json_tells_the_whole_run_and_the_model_gets_every_result(
+    server: ScriptedServer, project: Path
+):
+    (project / "a.txt").write_text("alpha\n", encoding="utf-8")
+    (project / "pixel.png").write_bytes(PNG)
+    server.reply(
+        sse(
+            chunk({"text": "**Look** at it", "thought": True}),
+            chunk(
+                call(
+                    "read_file",
+                    {"absolute_path": str(project / "a.txt")},
+                    id="c1",
+                    thoughtSignature="c2ln",
+                )
+            ),
+            chunk(call("read_file", {"absolute_path": "missing.txt"}, id="c2")),
+            chunk(call("read_file", {"absolute_path": "pixel.png"}, id="c3"), finish="STOP"),
+        ),
+        sse(
+            chunk(call("run_shell_command", {"command": "echo out; exit 3"}), finish="STOP"),
+        ),
+        sse(text("done")),
+    )
+    ran = alhena("-p", "go", "-o", "stream-json", "--approval-mode", "yolo", **keyed(server))
+    assert ran.code == 0, ran.err
+    assert [line["type"] for line in ran.lines if line["type"] != "message"] == [
+        "init",
+        "tool_use",
+        "tool_use",
+        "tool_use",
+        "tool_result",
+        "tool_result",
+        "tool_result",
+        "tool_use",
+        "tool_result",
+        "result",
+    ]
+    results = {line["tool_id"]: line for line in ran.of_type("tool_result")}
+    assert results["c1"]["status"] == "success"
+    assert results["c2"]["error"]["type"] == "file_not_found"
+
+    second = server.requests[1].json["contents"][-2:]
+    assert second[0]["parts"][0]["thoughtSignature"] == "c2ln"
+    assert not any(part.get("thought") for part in second[0]["parts"])
+    responses = [part["functionResponse"] for part in second[1]["parts"][:3]]
+    assert [(r["id"], r["name"]) for r in responses] == [
+        ("c1", "read_file"),
+        ("c2", "read_file"),
+        ("c3", "read_file"),
+    ]
+    assert responses[0]["response"]["output"] == "alpha\n"
+    assert "missing.txt" in responses[1]["response"]["error"]
+    assert responses[2]["response"]["output"] == "Binary content of type image/png was processed."
+    assert second[1]["parts"][3]["inlineData"] == {
+        "mimeType": "image/png",
+        "data": base64.b64encode(PNG).decode(),
+    }
+    third = server.requests[2].json["contents"][-1]["parts"][0]["functionResponse"]
+    made_id = server.requests[2].json["contents"][-2]["parts"][0]["functionCall"]["id"]
+    assert third["id"] == made_id
+    assert third["response"]["output"].splitlines()[:5] == [
+        "Command: echo out; exit 3",
+        "Directory: (root)",
+        "Output: out",
+        "Error: (none)",
+        "Exit Code: 3",
+    ]
+
+
+@pytest.mark.requirement("CLI-01")
+def test_json_output_is_one_document_with_stats_and_what_was_denied(
+    server: ScriptedServer, project: Path
+):
+    server.reply(
+        sse(
+            chunk(
+                call("run_shell_command", {"command": "rm -rf x"}, id="c1"),
+                call("list_directory", {"path": "."}, id="c2"),
+                finish="STOP",
+                usage={"promptTokenCount": 10, "candidatesTokenCount": 2, "totalTokenCount": 12},
+            )
+        ),
+        sse(chunk({"text": "ok"}, finish="STOP", usage={"promptTokenCount": 20})),
+    )
+    ran = alhena("-p", "go", "-o", "json", **keyed(server))
+    assert ran.code == 0, ran.err
+    document = ran.json
+    assert document["response"] == "ok"
+    assert document["session_id"]
+    assert document["denied"][0]["tool_name"] == "run_shell_command"
+    assert document["denied"][0]["parameters"] == {"command": "rm -rf x"}
+    tools = document["stats"]["tools"]
+    assert (tools["totalCalls"], tools["totalSuccess"], tools["totalFail"]) == (2, 1, 1)
+    assert tools["totalDecisions"]["reject"] == 1
+    tokens = next(iter(document["stats"]["models"].values()))["tokens"]
+    assert (tokens["prompt"], tokens["total"]) == (30, 12)
+    assert "run_shell_command" in ran.err
+    declared = server.requests[0].json["tools"][0]["functionDeclarations"]
+    assert "run_shell_command" not in {item["name"] for item in declared}
+
+
+def test_standard_input_comes_before_the_prompt(server: ScriptedServer):
+    server.reply(sse(text("a")), sse(text("b")))
+    alhena("-p", "explain", stdin=b"piped data\n", **keyed(server))
+    assert server.requests[0].json["contents"][-1]["parts"] == [{"text": "piped data\n\n\nexplain"}]
+    alhena(stdin="nur Eingabe ü".encode(), **keyed(server))
+    assert server.requests[1].json["contents"][-1]["parts"][0]["text"].startswith("nur Eingabe ü")
+
+
+@pytest.mark.requirement("CLI-01")
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["--nope", "-p", "x"], 2, "--nope"),
+        (["-p", "x", "also"], 2, "twice"),
+        (["-o", "xml", "-p", "x"], 2, "xml"),
+        (["-p", ""], 42, "no prompt"),
+        (["-p", "x"], 41, "GEMINI_API_KEY"),
+        (["-p", "x", "--fake-responses", "none.jsonl"], 1, "none.jsonl"),
+        (["-p", "x", "--policy", "none.toml", "-m", "rehearsal"], 52, "none.toml"),
+        (["-p", "x", "--include-directories", "none", "-m", "rehearsal"], 42, "none"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line_with_a_remedy(arguments: list[str], code: int, said: str):
+    ran = alhena(*arguments)
+    assert ran.code == code, ran.err
+    assert said in ran.err
+    assert ran.err.count("\n") == 1
+    assert ran.out == ""
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "code", "kind"),
+    [
+        (400, {"error": {"code": 400, "message": "bad field"}}, 1, "bad_request"),
+        (401, {"error": {"code": 401, "message": "no"}}, 41, "auth"),
+        (403, {"error": {"code": 403, "message": "no"}}, 41, "auth"),
+        (404, {"error": {"code": 404, "message": "no such model"}}, 1, "model_not_found"),
+        (200, {"not": "sse"}, 1, None),
+    ],
+)
+def test_a_refusal_by_the_service_ends_with_its_code_in_every_format(
+    server: ScriptedServer, status: int, body: object, code: int, kind: str | None
+):
+    for _ in range(3):
+        server.reply(json_reply(body, status=status))
+    for form in ("text", "json", "stream-json"):
+        ran = alhena("-p", "x", "-o", form, **keyed(server))
+        assert ran.code == code, ran.err
+        assert ran.err.count("\n") == 1
+        assert "k-secret" not in ran.out + ran.err
+        if form == "json":
+            assert ran.json["error"]["code"] == code
+            assert kind is None or ran.json["error"]["type"] == kind
+        if form == "stream-json":
+            assert ran.lines[-1]["status"] == "error"
+            assert ran.lines[-1]["error"]["code"] == code
+
+
+def test_a_cut_stream_and_no_network_are_said_in_a_line(server: ScriptedServer):
+    server.reply(sse(chunk({"text": "half"}), cut=True))
+    ran = alhena("-p", "x", "-o", "json", **keyed(server))
+    assert ran.code == 1
+    assert ran.json["error"]["type"] == "stream_cut"
+    ran = alhena("-p", "x", **(KEY | {"GOOGLE_GEMINI_BASE_URL": "http://127.0.0.1:9"}))
+    assert ran.code == 1
+    assert "127.0.0.1" in ran.err
+    assert ran.err.count("\n") == 1
+
+
+def test_settings_that_cannot_be_used_end_the_run_and_name_the_file(home: Path):
+    folder = home / ".gemini"
+    folder.mkdir()
+    (folder / "settings.json").write_text('{"model": {"name": 1}}', encoding="utf-8")
+    ran = alhena("-p", "x", "-m", "rehearsal", "-o", "json")
+    assert ran.code == 52
+    assert "settings.json" in ran.err
+    assert ran.json["error"]["type"] == "config"
+
+
+def test_the_turn_limit_of_the_settings_ends_with_53(server: ScriptedServer, home: Path):
+    folder = home / ".gemini"
+    folder.mkdir()
+    (folder / "settings.json").write_text('{"model": {"maxSessionTurns": 2}}', encoding="utf-8")
+    for _ in range(3):
+        server.reply(sse(chunk(call("list_directory", {"path": "."}), finish="STOP")))
+    ran = alhena("-p", "x", "-o", "json", **keyed(server))
+    assert ran.code == 53
+    assert ran.json["error"]["type"] == "turn_limit"
+    assert len(server.requests) == 2
+
+
+def test_an_interrupt_stops_the_tool_and_ends_with_130(server: ScriptedServer, project: Path):
+    command = "echo $$ > pid; sleep 30"
+    server.reply(sse(chunk(call("run_shell_command", {"command": command}), finish="STOP")))
+    with subprocess.Popen(
+        [ALHENA, "-p", "x", "-o", "stream-json", "-y"],
+        env=os.environ | keyed(server),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as run:
+        assert run.stdout is not None
+        assert run.stderr is not None
+        lines = []
+        for raw in run.stdout:
+            lines.append(json.loads(raw))
+            if lines[-1]["type"] == "tool_use":
+                break
+        pid_file = project / "pid"
+        while not (pid_file.exists() and pid_file.read_text(encoding="utf-8").strip()):
+            assert run.poll() is None
+        run.send_signal(signal.SIGINT)
+        lines += [json.loads(raw) for raw in run.stdout]
+        assert run.wait() == 130
+        assert b"Traceback" not in run.stderr.read()
+    assert lines[-1]["type"] == "result"
+    assert lines[-1]["error"]["type"] == "interrupted"
+    assert [line["type"] for line in lines].count("tool_result") == 1
+    shell = int(pid_file.read_text(encoding="utf-8"))
+    with pytest.raises(ProcessLookupError):
+        os.killpg(shell, 0)

@@ -1,0 +1,83 @@
+"""What is loaded on the way to the first request."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.support.server import ScriptedServer, sse, text
+
+PROGRAM = """
+import asyncio, json, sys
+from alhena.models.select import ModelChoice, choose_generator
+from alhena.wire.content import text_content
+from alhena.wire.encode import EncodedContent
+from alhena.wire.request import GenerateContentRequest
+
+async def main(environ):
+    generator = choose_generator(ModelChoice(model="m", environ=environ)).generator
+    contents = (EncodedContent(text_content("user", "hi")),)
+    async for chunk in generator.stream(GenerateContentRequest(model="m", contents=contents)):
+        pass
+    await generator.aclose()
+
+before = sorted(sys.modules)
+asyncio.run(main(json.loads(sys.argv[1])))
+print(json.dumps([before, sorted(sys.modules)]))
+"""
+
+
+def loaded(environ: dict[str, str]) -> tuple[set[str], set[str]]:
+    """The modules loaded before and after a request, in a process of their own."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", PROGRAM, json.dumps(environ)],
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
+    )
+    before, after = json.loads(done.stdout)
+    return set(before), set(after)
+
+
+def test_a_direct_request_loads_no_full_http_client(server: ScriptedServer):
+    server.reply(sse(text("ok")))
+    before, after = loaded({"GEMINI_API_KEY": "x", "GOOGLE_GEMINI_BASE_URL": server.url})
+    assert not after & {"httpx2", "httpcore2", "anyio", "email", "http.client", "truststore"}
+    assert not after & {"importlib.metadata", "urllib.request", "zlib"}
+    assert not {name for name in before if name.startswith("alhena.models.")} - {
+        "alhena.models.errors",
+        "alhena.models.generator",
+        "alhena.models.select",
+    }
+    assert not before & {"h11", "dataclasses"}
+    assert {name for name in after if name.startswith("alhena.models.")} == {
+        f"alhena.models.{name}"
+        for name in (
+            "channel",
+            "connection",
+            "dial",
+            "direct",
+            "endpoint",
+            "errors",
+            "gemini_api",
+            "generator",
+            "http",
+            "proxy",
+            "select",
+            "status",
+        )
+    }
+
+
+@pytest.mark.parametrize("variable", ["HTTP_PROXY", "ALL_PROXY"])
+def test_a_proxied_request_is_carried_by_the_full_client(server: ScriptedServer, variable: str):
+    server.reply(sse(text("ok")))
+    environ = {
+        "GEMINI_API_KEY": "x",
+        "GOOGLE_GEMINI_BASE_URL": "http://gemini.example",
+        variable: server.url,
+    }
+    _, after = loaded(environ)
+    assert "httpx2" in after
+    assert server.requests[0].path.startswith("http://gemini.example/v1beta/models/m:")

@@ -1,0 +1,394 @@
+"""Connections that fail, stall, end early or come late."""
+
+import asyncio
+import datetime as dt
+import gc
+import ssl
+from asyncio import StreamReader, StreamWriter
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from alhena.config.errors import ConfigError
+from alhena.models.endpoint import parse_endpoint
+from alhena.models.errors import (
+    ModelError,
+    NetworkError,
+    RequestRejectedError,
+    ServerFaultError,
+    StreamCutError,
+)
+from alhena.models.http import Timeouts
+from alhena.models.unreachable import unreachable
+from tests.models.asking import (
+    KEY,
+    api,
+    asked,
+    chunks,
+    event,
+    listening,
+    read_request,
+    response,
+    texts,
+)
+from tests.support.server import ScriptedServer, sse, text
+
+SHORT = Timeouts(connect=0.2, idle=0.2)
+
+
+async def failure(port: int, timeouts: Timeouts | None = None) -> ModelError:
+    generator = api(f"http://127.0.0.1:{port}", timeouts=timeouts)
+    with pytest.raises(ModelError) as caught:
+        await chunks(generator)
+    await generator.aclose()
+    assert "\n" not in str(caught.value)
+    assert KEY not in str(caught.value)
+    return caught.value
+
+
+async def test_a_refused_connection_names_the_address_and_the_remedy():
+    async with listening(lambda _r, _w: asyncio.sleep(0)) as port:
+        pass
+    error = await failure(port)
+    assert isinstance(error, NetworkError)
+    assert f"http://127.0.0.1:{port}: connection refused" in str(error)
+    assert "GOOGLE_GEMINI_BASE_URL" in str(error)
+
+
+async def test_an_unknown_host_is_named():
+    generator = api("http://no-such-host.invalid")
+    with pytest.raises(NetworkError, match=r"no-such-host\.invalid"):
+        await chunks(generator)
+    await generator.aclose()
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (TimeoutError(), "no connection to https://gemini.example within 10 s"),
+        (OSError("Multiple exceptions: …"), "none of its addresses answers"),
+        (ConnectionResetError(), "it closed the connection"),
+        (OSError(113, "No route to host"), "no route to host"),
+    ],
+)
+def test_every_way_not_to_connect_is_told_in_words(error: OSError, words: str):
+    endpoint = parse_endpoint("https://gemini.example", "url")
+    assert words in str(unreachable(error, endpoint, 10))
+
+
+async def test_a_silent_server_is_given_up_after_the_idle_limit():
+    async def answer(reader: StreamReader, _writer: StreamWriter) -> None:
+        await reader.read()
+
+    async with listening(answer) as port:
+        error = await failure(port, SHORT)
+    assert isinstance(error, NetworkError)
+    assert "sent nothing for 0.2 s" in str(error)
+
+
+async def test_a_server_that_falls_silent_in_mid_stream_is_given_up():
+    async def answer(reader: StreamReader, writer: StreamWriter) -> None:
+        await read_request(reader)
+        writer.write(response(event("one", None), content_length="9999"))
+        await reader.read()
+
+    async with listening(answer) as port:
+        error = await failure(port, SHORT)
+    assert isinstance(error, NetworkError)
+
+
+async def test_a_server_that_takes_no_more_is_given_up():
+    async def answer(_reader: StreamReader, writer: StreamWriter) -> None:
+        writer.transport.pause_reading()
+        await asyncio.Event().wait()
+
+    async with listening(answer) as port:
+        generator = api(f"http://127.0.0.1:{port}", timeouts=SHORT)
+        with pytest.raises(NetworkError):
+            await chunks(generator, asked("x" * 30_000_000))
+        await generator.aclose()
+
+
+async def test_a_tls_handshake_that_never_ends_is_given_up():
+    async def answer(reader: StreamReader, _writer: StreamWriter) -> None:
+        await reader.read()
+
+    async with listening(answer) as port:
+        generator = api(f"https://127.0.0.1:{port}", timeouts=SHORT)
+        with pytest.raises(NetworkError, match=r"within 0\.2 s"):
+            await chunks(generator)
+        await generator.aclose()
+
+
+CUTS = {
+    "content-length": response(event("one", None), content_length="9999"),
+    "between chunks": response(
+        b"%x\r\n%s\r\n" % (len(event("one", None)), event("one", None)),
+        content_length="",
+        transfer_encoding="chunked",
+    ),
+    "inside a chunk": response(
+        b"fff\r\n" + event("one", None), content_length="", transfer_encoding="chunked"
+    ),
+}
+
+
+@pytest.mark.parametrize("reset", [False, True])
+@pytest.mark.parametrize("cut", CUTS)
+async def test_a_connection_dropped_in_mid_stream_is_a_cut_after_what_came(cut: str, reset: bool):
+    got = asyncio.Event()
+
+    async def answer(reader: StreamReader, writer: StreamWriter) -> None:
+        await read_request(reader)
+        writer.write(CUTS[cut])
+        await writer.drain()
+        await got.wait()
+        if reset:
+            linger = b"\x01\x00\x00\x00\x00\x00\x00\x00"
+            writer.get_extra_info("socket").setsockopt(1, 13, linger)
+
+    async with listening(answer) as port:
+        generator = api(f"http://127.0.0.1:{port}")
+        stream = generator.stream(asked())
+        assert texts([await anext(stream)]) == ["one"]
+        got.set()
+        with pytest.raises(StreamCutError, match=f":{port} "):
+            await anext(stream)
+        await generator.aclose()
+
+
+async def test_a_malformed_body_is_a_cut_after_what_came():
+    async def answer(reader: StreamReader, writer: StreamWriter) -> None:
+        await read_request(reader)
+        body = b"%x\r\n%s\r\nno size\r\n" % (len(event("one", None)), event("one", None))
+        writer.write(response(body, content_length="", transfer_encoding="chunked"))
+
+    async with listening(answer) as port:
+        generator = api(f"http://127.0.0.1:{port}")
+        stream = generator.stream(asked())
+        assert texts([await anext(stream)]) == ["one"]
+        with pytest.raises(StreamCutError):
+            await anext(stream)
+        await generator.aclose()
+
+
+async def test_a_body_that_ends_with_the_connection_is_whole():
+    async def answer(reader: StreamReader, writer: StreamWriter) -> None:
+        await read_request(reader)
+        writer.write(response(event("one"), content_length=""))
+
+    async with listening(answer) as port:
+        generator = api(f"http://127.0.0.1:{port}")
+        assert texts(await chunks(generator)) == ["one"]
+        assert texts(await chunks(generator)) == ["one"]
+        await generator.aclose()
+
+
+@pytest.mark.parametrize(
+    ("body", "coding", "kind"),
+    [
+        (b"\x1f\x8b\x08 damaged", "gzip", StreamCutError),
+        (bytes.fromhex("1f8b0800000000000203"), "gzip", StreamCutError),
+        (b"\x8b\x02\x80hello\x03", "br", ServerFaultError),
+    ],
+)
+async def test_a_body_that_cannot_be_decompressed_is_an_error(
+    body: bytes, coding: str, kind: type[ModelError]
+):
+    async def answer(reader: StreamReader, writer: StreamWriter) -> None:
+        await read_request(reader)
+        writer.write(response(body, content_encoding=coding))
+
+    async with listening(answer) as port:
+        assert type(await failure(port)) is kind
+
+
+@pytest.mark.parametrize("greeting", [b"SSH-2.0-OpenSSH_9.6\r\n", b"HTTP/1.1 abc\r\n\r\n", b"\0"])
+async def test_a_server_that_speaks_no_http_is_told_so(greeting: bytes):
+    async def answer(reader: StreamReader, writer: StreamWriter) -> None:
+        await read_request(reader)
+        writer.write(greeting)
+
+    async with listening(answer) as port:
+        error = await failure(port)
+    assert isinstance(error, NetworkError)
+    assert "HTTP" in str(error)
+
+
+async def test_a_server_that_hangs_up_without_an_answer_is_told_so():
+    requests = 0
+
+    async def answer(reader: StreamReader, _writer: StreamWriter) -> None:
+        nonlocal requests
+        await read_request(reader)
+        requests += 1
+
+    async with listening(answer) as port:
+        error = await failure(port)
+    assert "without an answer" in str(error)
+    assert requests == 1
+
+
+async def test_a_connection_the_server_closed_meanwhile_is_replaced():
+    connections = 0
+
+    async def answer(reader: StreamReader, writer: StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        await read_request(reader)
+        writer.write(response(event(str(connections))))
+        await writer.drain()
+        if connections == 1:
+            # Read the next request of this connection, then hang up instead of an answer.
+            await read_request(reader)
+
+    async with listening(answer) as port:
+        generator = api(f"http://127.0.0.1:{port}")
+        said = [texts(await chunks(generator)) for _ in range(3)]
+        await generator.aclose()
+    assert said == [["1"], ["2"], ["3"]]
+
+
+async def test_a_refusal_that_comes_before_the_whole_request_is_read_is_understood():
+    async def answer(reader: StreamReader, writer: StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        refusal = b'{"error": {"code": 413, "message": "Too much"}}'
+        writer.write(response(refusal, status="413 Content Too Large", connection="close"))
+        await writer.drain()
+        await asyncio.Event().wait()
+
+    async with listening(answer) as port:
+        generator = api(f"http://127.0.0.1:{port}", timeouts=Timeouts(idle=5))
+        with pytest.raises(RequestRejectedError, match="Too much"):
+            await chunks(generator, asked("x" * 30_000_000))
+        await generator.aclose()
+
+
+async def test_interim_responses_are_passed_over():
+    async def answer(reader: StreamReader, writer: StreamWriter) -> None:
+        await read_request(reader)
+        writer.write(b"HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n" + response(event("one")))
+
+    async with listening(answer) as port:
+        generator = api(f"http://127.0.0.1:{port}")
+        assert texts(await chunks(generator)) == ["one"]
+        await generator.aclose()
+
+
+async def test_a_slow_reader_makes_the_server_wait():
+    sent = 0
+
+    async def answer(reader: StreamReader, writer: StreamWriter) -> None:
+        nonlocal sent
+        await read_request(reader)
+        writer.write(response(b"", content_length=str(len(event("x" * 1000, None)) * 30_000)))
+        for _ in range(30_000):
+            writer.write(event("x" * 1000, None))
+            await writer.drain()
+            sent += 1
+
+    async with listening(answer) as port:
+        generator = api(f"http://127.0.0.1:{port}")
+        stream = generator.stream(asked())
+        await anext(stream)
+        for _ in range(200):
+            await asyncio.sleep(0)
+        held_back = sent
+        rest = [one async for one in stream]
+        await generator.aclose()
+    assert held_back < 20_000
+    assert len(rest) == 29_999
+
+
+def certificate(folder: Path) -> tuple[Path, ssl.SSLContext]:
+    """A self-signed certificate for "localhost" and a server context that shows it."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    now = dt.datetime.now(dt.UTC)
+    cert = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - dt.timedelta(days=1))
+        .not_valid_after(now + dt.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    public = folder / "ca.pem"
+    public.write_bytes(cert.public_bytes(serialization.Encoding.PEM))
+    private = folder / "key.pem"
+    private.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(public, private)
+    return public, context
+
+
+async def greet(reader: StreamReader, writer: StreamWriter) -> None:
+    while True:
+        await read_request(reader)
+        writer.write(response(event("secure")))
+
+
+async def test_tls_is_verified_against_the_named_authority(tmp_path: Path):
+    public, context = certificate(tmp_path)
+    async with listening(greet, context) as port:
+        trusting = api(f"https://localhost:{port}", SSL_CERT_FILE=str(public))
+        assert texts(await chunks(trusting)) == ["secure"]
+        assert texts(await chunks(trusting)) == ["secure"]
+        await trusting.aclose()
+        wary = api(f"https://localhost:{port}")
+        with pytest.raises(NetworkError, match=r"not trusted.*SSL_CERT_FILE"):
+            await chunks(wary)
+        await wary.aclose()
+        elsewhere = api(f"https://127.0.0.1:{port}", SSL_CERT_FILE=str(public))
+        with pytest.raises(NetworkError, match="not trusted"):
+            await chunks(elsewhere)
+        await elsewhere.aclose()
+
+
+async def test_tls_to_a_server_without_it_is_told_so():
+    async def answer(reader: StreamReader, writer: StreamWriter) -> None:
+        await reader.read(100)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+    async with listening(answer) as port:
+        generator = api(f"https://127.0.0.1:{port}")
+        with pytest.raises(NetworkError, match="no TLS connection"):
+            await chunks(generator)
+        await generator.aclose()
+
+
+@pytest.mark.parametrize("variable", ["SSL_CERT_FILE", "SSL_CERT_DIR"])
+async def test_a_named_authority_that_is_not_there_is_a_configuration_error(variable: str):
+    generator = api("https://127.0.0.1:9", **{variable: "/nowhere/ca.pem"})
+    with pytest.raises(ConfigError, match=f"{variable}.*nowhere"):
+        await chunks(generator)
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_a_generator_serves_one_event_loop_after_another(server: ScriptedServer):
+    server.reply(sse(text("one")), sse(text("two")))
+    generator = api(server.url)
+    assert texts(asyncio.run(chunks(generator))) == ["one"]
+
+    async def last() -> list[str]:
+        said = texts(await chunks(generator))
+        await generator.aclose()
+        return said
+
+    assert asyncio.run(last()) == ["two"]
+    assert server.connections == 2
+    gc.collect()  # Here, where it is expected, falls the warning about the first loop's socket.

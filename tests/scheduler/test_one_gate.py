@@ -1,0 +1,32 @@
+import ast
+from pathlib import Path
+
+import alhena
+
+SOURCE = Path(alhena.__file__).parent
+
+
+def test_only_the_executor_executes_an_invocation():
+    sites = []
+    for path in sorted(SOURCE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Attribute) and node.attr == "execute":
+                sites.append(str(path.relative_to(SOURCE)))
+    assert sites == ["scheduler/executor.py"]
+
+
+def test_only_the_boundary_stops_any_exception_in_tools_and_scheduler():
+    broad = {"Exception", "BaseException"}
+    found = []
+    for room in ("tools", "scheduler"):
+        for path in sorted((SOURCE / room).rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+                if isinstance(node, ast.ExceptHandler) and (
+                    node.type is None
+                    or any(n.id in broad for n in ast.walk(node.type) if isinstance(n, ast.Name))
+                ):
+                    found.append(f"{path.name}:{node.lineno}")
+                if isinstance(node, ast.FunctionDef) and node.name == "__exit__" and names & broad:
+                    found.append(path.name)
+    assert found == ["boundary.py"]

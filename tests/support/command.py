@@ -1,0 +1,46 @@
+"""The real command in a process of its own."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ALHENA = str(Path(sys.executable).parent / "alhena")
+
+
+@dataclass
+class Ran:
+    """How a command ended and what it wrote."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        """stdout as JSON lines."""
+        return [json.loads(line) for line in self.out.splitlines()]
+
+    def of_type(self, kind: str) -> list[dict[str, Any]]:
+        return [line for line in self.lines if line["type"] == kind]
+
+
+def alhena(*arguments: str, stdin: bytes | None = None, **environ: str) -> Ran:
+    """Runs the command; without `stdin` it gets /dev/null."""
+    ran = subprocess.run(
+        [ALHENA, *arguments],
+        input=stdin,
+        stdin=subprocess.DEVNULL if stdin is None else None,
+        capture_output=True,
+        env=os.environ | environ,
+        timeout=9,
+        check=False,
+    )
+    return Ran(ran.returncode, ran.stdout.decode(), ran.stderr.decode())

@@ -1,0 +1,240 @@
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from alhena.system.environment import child_environment
+from alhena.system.terminal_text import LiveOutput, OutputCapture, TerminalText, looks_binary
+
+PIECES = (
+    b"a", b"\n", b"\r", b"\r\n", b"\0", b"\x1b", b"[", b"]", b"0;t", b"\x07", b"\x1b\\", b"31m", b"m",
+    b"P", b";", b" ", b"?", b"\xc3", b"\xa9", b"\xff", b"\xe2\x82\xac", b"\x9b", b"\xc2\x9b", b"\x08",
+    b"8" * 300, b"x" * 5000, b"\x1b[K", b"\x1b(B",
+)  # fmt: skip
+
+
+def text_of(*chunks: bytes) -> str:
+    terminal = TerminalText()
+    return "".join(map(terminal.feed, chunks)) + terminal.feed(b"", final=True)
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=30).map(b"".join), st.data())
+def test_text_does_not_depend_on_where_the_bytes_were_cut(data: bytes, draw: st.DataObject) -> None:
+    cuts = sorted(draw.draw(st.lists(st.integers(0, len(data)), max_size=6)))
+    chunks = [data[a:b] for a, b in zip([0, *cuts], [*cuts, len(data)], strict=True)]
+    assert text_of(*chunks) == text_of(data)
+
+
+@given(st.binary(max_size=200))
+def test_no_control_character_but_tab_and_line_break_is_left(data: bytes) -> None:
+    text = text_of(data)
+    assert all(char in "\t\n" or (char >= " " and not "\x7f" <= char <= "\x9f") for char in text)
+
+
+@pytest.mark.parametrize(
+    ("raw", "text"),
+    [
+        (b"\x1b[1;31mred\x1b[0m plain", "red plain"),
+        (b"\x1b]0;title\x07after", "after"),
+        (b"\x1b]8;;http://a.b\x1b\\link\x1b]8;;\x1b\\", "link"),
+        (b"\x1bPq#0;2\x1b\\done", "done"),
+        (b"\x1b[2J\x1b[Hscreen", "screen"),
+        (b"\x1b(Bx\x1b=y", "xy"),
+        (b"10%\r50%\r100%\n", "10%\n50%\n100%\n"),
+        (b"a\r\nb\r\n", "a\nb\n"),
+        (b"one\0two\0", "one\ntwo\n"),
+        (b"bell\x07 and tab\t.", "bell and tab\t."),
+        (b"\x1b]unfinished title\nnext line", "unfinished title\nnext line"),
+        (b"trailing \x1b[3", "trailing 3"),
+        ("déjà vu 漢字 🙂".encode(), "déjà vu 漢字 🙂"),
+        (b"caf\xe9 latin", "caf\ufffd latin"),
+        (b"", ""),
+    ],
+)
+def test_terminal_control_is_left_out_and_text_stays(raw: bytes, text: str) -> None:
+    assert text_of(raw) == text
+    assert text_of(*(raw[n : n + 1] for n in range(len(raw)))) == text
+
+
+def test_an_endless_escape_sequence_is_not_kept_waiting() -> None:
+    terminal = TerminalText()
+    text = terminal.feed(b"\x1b]" + b"x" * 5000)
+    assert text == "x" * 5000
+
+
+def captured(data: bytes, *, chunk: int = 65_536, **options: int) -> tuple[str, int, bool]:
+    capture = OutputCapture(**options)
+    for start in range(0, len(data), chunk):
+        capture.feed(data[start : start + chunk])
+    kept = capture.captured()
+    assert kept.total_bytes == len(data)
+    return kept.text, kept.omitted, kept.binary
+
+
+def test_output_up_to_the_limit_is_kept_whole() -> None:
+    assert captured(b"x" * 40_000) == ("x" * 40_000, 0, False)
+
+
+def test_output_over_the_limit_keeps_both_ends_and_the_exact_count() -> None:
+    text, omitted, _ = captured("é".encode() * 50 + b"z" * 50, head=10, tail=20, chunk=7)
+    assert omitted == 70
+    assert text == "é" * 10 + "\n\n... [70 characters omitted] ...\n\n" + "z" * 20
+
+
+@given(st.text(alphabet="aé漢\n", max_size=300), st.integers(1, 9), st.integers(0, 9), st.data())
+def test_what_is_kept_and_what_is_counted_add_up(
+    text: str, head: int, tail: int, draw: st.DataObject
+) -> None:
+    capture = OutputCapture(head=head, tail=tail)
+    data = text.encode()
+    step = draw.draw(st.integers(1, 50))
+    for start in range(0, len(data), step):
+        capture.feed(data[start : start + step])
+    kept = capture.captured()
+    assert len(kept.head) + kept.omitted + len(kept.tail) == len(text)
+    assert text.startswith(kept.head)
+    assert text.endswith(kept.tail)
+
+
+def test_memory_stays_bounded_under_a_flood() -> None:
+    import tracemalloc
+
+    capture = OutputCapture()
+    block = b"y\n" * 32_768
+    capture.feed(block)
+    tracemalloc.start()
+    for _ in range(400):
+        capture.feed(block)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2_000_000
+    assert capture.captured().omitted == 401 * 65_536 - 40_000
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x7fELF\x02\x01\x01" + b"\0" * 9 + b"\x03\0>\0\x01\0",
+        b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\x01\0\0\0\x01\0\x08\x06",
+        bytes(range(256)) * 4,
+        "utf-16 text".encode("utf-16"),
+        b"\0\0\0\0",
+    ],
+)
+def test_binary_output_is_told_by_its_bytes(data: bytes) -> None:
+    assert looks_binary(data)
+    text, _, binary = captured(data)
+    assert binary
+    assert text == f"[binary output, {len(data):,} bytes, not shown]"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"plain text\n",
+        b"./some/path/name.txt\0./another/file.py\0",
+        "Привет, мир".encode("koi8-r"),
+        "caf\xe9".encode("latin-1"),
+        b"\x1b[1mbold\x1b[0m\x07\r\n",
+        "日本語のテキスト".encode("shift-jis"),
+    ],
+)
+def test_text_in_any_ascii_based_encoding_is_no_binary(data: bytes) -> None:
+    assert not looks_binary(data)
+
+
+def test_live_text_ends_where_binary_begins() -> None:
+    seen: list[str] = []
+    capture = OutputCapture(on_text=seen.append)
+    capture.feed(b"hello\n")
+    capture.feed(bytes(range(256)))
+    capture.feed(b"more\n")
+    assert seen == ["hello\n"]
+    assert capture.captured().binary
+
+
+class Clock:
+    """A loop's time and timers, moved by hand."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.timers: list[tuple[float, Callable[[], None]]] = []
+
+    def time(self) -> float:
+        return self.now
+
+    def call_later(self, delay: float, call: Callable[[], None]) -> "Clock":
+        self.timers.append((self.now + delay, call))
+        return self
+
+    def cancel(self) -> None:
+        self.timers.clear()
+
+    def advance(self, seconds: float) -> None:
+        self.now += seconds
+        due = [call for moment, call in self.timers if moment <= self.now]
+        self.timers = [timer for timer in self.timers if timer[0] > self.now]
+        for call in due:
+            call()
+
+
+@pytest.mark.requirement("TOOLS-16")
+def test_live_output_comes_at_once_and_then_at_most_once_a_second() -> None:
+    clock = Clock()
+    seen: list[tuple[float, str]] = []
+    live = LiveOutput(
+        lambda text: seen.append((clock.now, text)), clock=clock.time, call_later=clock.call_later
+    )
+    for number in range(20):
+        live.add(f"{number} ")
+        clock.advance(0.125)
+    assert [moment for moment, _ in seen] == [100.0, 101.0, 102.0]
+    live.flush()
+    assert "".join(text for _, text in seen) == "".join(f"{number} " for number in range(20))
+
+
+def test_live_output_that_is_stopped_stays_silent() -> None:
+    clock = Clock()
+    seen: list[str] = []
+    live = LiveOutput(seen.append, clock=clock.time, call_later=clock.call_later)
+    live.add("a")
+    live.add("b")
+    live.stop()
+    clock.advance(5)
+    assert seen == ["a"]
+
+
+def test_live_output_that_waits_is_bounded_and_says_what_it_lacks() -> None:
+    clock = Clock()
+    seen: list[str] = []
+    live = LiveOutput(seen.append, clock=clock.time, call_later=clock.call_later, limit=10)
+    live.add("first")
+    live.add("x" * 25)
+    live.add("end")
+    clock.advance(1.0)
+    assert seen == ["first", "... [18 characters omitted] ...\nxxxxxxxend"]
+
+
+def test_a_child_gets_the_parents_environment_without_the_models_credentials() -> None:
+    parent = {
+        "PATH": "/bin",
+        "GEMINI_API_KEY": "k",
+        "GOOGLE_API_KEY": "k",
+        "GOOGLE_CLOUD_ACCESS_TOKEN": "t",
+        "GOOGLE_APPLICATION_CREDENTIALS": "/f.json",
+        "PAGER": "less",
+        "CI": "false",
+    }
+    environment = child_environment(parent)
+    assert "k" not in environment.values()
+    assert "t" not in environment.values()
+    assert environment["GOOGLE_APPLICATION_CREDENTIALS"] == "/f.json"
+    assert environment["PATH"] == "/bin"
+    assert (environment["PAGER"], environment["GIT_PAGER"], environment["CI"]) == (
+        "cat", "cat", "false",
+    )  # fmt: skip
+    assert environment["GEMINI_CLI"] == "1"
+    assert child_environment({})["CI"] == "1"
+    assert parent["PAGER"] == "less"

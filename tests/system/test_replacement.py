@@ -1,0 +1,149 @@
+import os
+import resource
+import stat
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from alhena.system.errors import ChangedFileError, DiskFullError, FileError, WriteFailureError
+from alhena.system.files import Snapshot, read_whole
+from alhena.system.replacement import replace_file
+
+LIMIT = 10_000_000
+
+
+class CancelledAt(threading.Event):
+    """Set from the n-th time on that somebody looks."""
+
+    def __init__(self, times: int) -> None:
+        super().__init__()
+        self.left = times
+
+    def is_set(self) -> bool:
+        self.left -= 1
+        return self.left < 0
+
+
+@contextmanager
+def file_size_limit(size: int) -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def old_file(project: Path, content: bytes = b"old") -> tuple[Path, Snapshot]:
+    path = project / "a.txt"
+    path.write_bytes(content)
+    return path, read_whole(path, LIMIT)[1]
+
+
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+@pytest.mark.requirement("TOOLS-09")
+def test_a_full_disk_leaves_the_old_content_and_no_rest(project: Path) -> None:
+    path, before = old_file(project)
+    opened = descriptors()
+    with file_size_limit(1000), pytest.raises(DiskFullError, match=r"a\.txt"):
+        replace_file(path, b"x" * 5000, expected=before, limit=LIMIT)
+    with file_size_limit(1000), pytest.raises(DiskFullError):
+        replace_file(project / "n/e/w.txt", b"x" * 5000, expected=None, limit=LIMIT)
+    assert path.read_bytes() == b"old"
+    assert os.listdir(project) == ["a.txt"]
+    assert descriptors() == opened
+
+
+@pytest.mark.parametrize("existed", [True, False])
+def test_cancelled_at_any_point_it_is_the_old_file_or_the_new(project: Path, existed: bool) -> None:
+    data = b"x" * 3_500_000
+    outcomes: set[bool] = set()
+    for times in range(8):
+        path, before = old_file(project) if existed else (project / "sub/a.txt", None)
+        try:
+            replace_file(path, data, expected=before, limit=LIMIT, cancellation=CancelledAt(times))
+        except WriteFailureError:
+            outcomes.add(False)
+            assert path.read_bytes() == b"old" if existed else os.listdir(project) == []
+        else:
+            outcomes.add(True)
+            assert path.read_bytes() == data
+            assert os.listdir(path.parent) == ["a.txt"]
+            path.unlink()
+            if not existed:
+                path.parent.rmdir()
+    assert outcomes == {True, False}
+
+
+def test_a_file_made_meanwhile_is_not_overwritten(project: Path) -> None:
+    path = project / "a.txt"
+
+    class Intruder(threading.Event):
+        def is_set(self) -> bool:
+            path.write_text("theirs", encoding="utf-8")
+            return False
+
+    with pytest.raises(ChangedFileError):
+        replace_file(path, b"mine", expected=None, limit=LIMIT, cancellation=Intruder())
+    assert path.read_text(encoding="utf-8") == "theirs"
+    assert os.listdir(project) == ["a.txt"]
+
+
+def test_a_change_during_the_write_is_noticed(project: Path) -> None:
+    path, before = old_file(project)
+
+    class Intruder(threading.Event):
+        def is_set(self) -> bool:
+            path.write_text("theirs", encoding="utf-8")
+            return False
+
+    with pytest.raises(ChangedFileError):
+        replace_file(path, b"mine", expected=before, limit=LIMIT, cancellation=Intruder())
+    assert path.read_text(encoding="utf-8") == "theirs"
+
+
+def test_a_touched_file_with_the_same_bytes_counts_as_unchanged(project: Path) -> None:
+    path, before = old_file(project)
+    path.write_bytes(b"old")
+    os.utime(path, (1, 1))
+    replace_file(path, b"new", expected=before, limit=LIMIT)
+    assert path.read_bytes() == b"new"
+
+
+def test_owner_mode_and_extended_attributes_stay(project: Path) -> None:
+    path, before = old_file(project)
+    path.chmod(0o751)
+    if os.geteuid() == 0:
+        os.chown(path, 12345, 23456)
+    os.setxattr(path, "user.mark", b"kept")
+    was = path.stat()
+    replace_file(path, b"new", expected=before, limit=LIMIT)
+    now = path.stat()
+    assert (now.st_uid, now.st_gid) == (was.st_uid, was.st_gid)
+    assert stat.S_IMODE(now.st_mode) == 0o751
+    assert os.getxattr(path, "user.mark") == b"kept"
+    assert now.st_ino != was.st_ino
+
+
+def test_a_directory_that_becomes_a_link_is_not_followed(project: Path) -> None:
+    (project / "sub").mkdir()
+    (project.parent / "outside").mkdir()
+    real = project / "sub/a.txt"
+    (project / "sub").rmdir()
+    (project / "sub").symlink_to("../outside")
+    with pytest.raises(FileError, match="not a directory"):
+        replace_file(real, b"x", expected=None, limit=LIMIT)
+    assert os.listdir(project.parent / "outside") == []
+
+
+def test_a_file_one_may_not_read_or_that_is_none_is_no_file_to_replace(project: Path) -> None:
+    os.mkfifo(project / "fifo")
+    with pytest.raises(FileError, match="FIFO"):
+        replace_file(project / "fifo", b"x", expected=None, limit=LIMIT)
+    assert stat.S_ISFIFO((project / "fifo").stat().st_mode)

@@ -1,0 +1,45 @@
+"""Calls of a file tool as the model would make them."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from alhena.tools.contract import ExecutionContext, Tool, ToolFailure, ToolResult
+
+
+async def call(tool: Tool, **params: Any) -> ToolResult:
+    """What a call comes to; a failure to build it counts as its result."""
+    built = tool.build(params)
+    if isinstance(built, ToolFailure):
+        return ToolResult.failed(built.message, built.type)
+    return await built.execute(ExecutionContext(Path.cwd()))
+
+
+def text_of(result: ToolResult) -> str:
+    assert isinstance(result.llm_content, str)
+    return result.llm_content
+
+
+def failure_type(result: ToolResult) -> str:
+    assert result.error is not None, result.llm_content
+    assert "\n" not in result.error.message
+    return str(result.error.type)
+
+
+@contextmanager
+def unprivileged(directory: Path) -> Iterator[None]:
+    """Runs what follows as a user whom permissions bind, with access to `directory`."""
+    if os.geteuid() != 0:
+        yield
+        return
+    for parent in (directory, *directory.parents):
+        if parent == Path(parent.anchor):
+            break
+        os.chmod(parent, os.stat(parent).st_mode | 0o055)
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)

@@ -1,0 +1,176 @@
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from alhena.system.workspace import Workspace
+from alhena.tools.builtin.replace import Replace
+from alhena.tools.confirmation import EditConfirmation
+from alhena.tools.contract import ExecutionContext, ToolFailure
+from alhena.tools.display import FileDiff
+from tests.tools.files import call, failure_type, text_of
+
+
+@pytest.fixture
+def replace(project: Path) -> Replace:
+    return Replace(Workspace(project))
+
+
+@pytest.mark.requirement("TOOLS-10")
+async def test_one_occurrence_is_replaced_and_the_change_shown(
+    replace: Replace, project: Path
+) -> None:
+    (project / "a.py").write_text("x = 1\ny = 2\n", encoding="utf-8")
+    result = await call(replace, file_path="a.py", old_string="y = 2", new_string=r"y = '\1 $&'")
+    assert text_of(result) == f"Successfully modified file: {project / 'a.py'} (1 replacements)."
+    assert (project / "a.py").read_text(encoding="utf-8") == "x = 1\ny = '\\1 $&'\n"
+    assert isinstance(result.display, FileDiff)
+    assert result.display.original_content == "x = 1\ny = 2\n"
+    assert result.display.new_content == "x = 1\ny = '\\1 $&'\n"
+    assert "-y = 2\n" in result.display.file_diff
+
+
+@pytest.mark.requirement("TOOLS-10")
+@pytest.mark.parametrize(
+    ("extra", "outcome"),
+    [
+        ({}, "edit_expected_occurrence_mismatch"),
+        ({"expected_replacements": 2}, "edit_expected_occurrence_mismatch"),
+        ({"expected_replacements": 3}, "b b b\n"),
+        ({"allow_multiple": True}, "b b b\n"),
+        ({"allow_multiple": False}, "edit_expected_occurrence_mismatch"),
+    ],
+)
+async def test_the_number_of_occurrences_has_to_be_the_expected_one(
+    replace: Replace, project: Path, extra: dict[str, object], outcome: str
+) -> None:
+    (project / "a.txt").write_text("a a a\n", encoding="utf-8")
+    params = {"file_path": "a.txt", "old_string": "a", "new_string": "b", **extra}
+    result = await call(replace, **params)
+    if outcome.startswith("edit"):
+        assert failure_type(result) == outcome
+        assert "found 3" in text_of(result)
+        assert (project / "a.txt").read_text(encoding="utf-8") == "a a a\n"
+    else:
+        assert (project / "a.txt").read_text(encoding="utf-8") == outcome
+
+
+@pytest.mark.requirement("TOOLS-10")
+@pytest.mark.parametrize(
+    ("path", "old", "new", "type"),
+    [
+        ("a.txt", "nowhere", "x", "edit_no_occurrence_found"),
+        ("a.txt", "text", "text", "edit_no_change"),
+        ("missing.txt", "text", "x", "file_not_found"),
+        ("a.txt", "", "x", "attempt_to_create_existing_file"),
+        ("a.bin", "text", "x", "read_content_failure"),
+        ("directory", "text", "x", "target_is_directory"),
+        ("../a.txt", "text", "x", "path_not_in_workspace"),
+        ("a.txt", "text", "// rest of code ...", "invalid_tool_params"),
+    ],
+)
+async def test_what_cannot_be_edited_is_a_typed_failure(
+    replace: Replace, project: Path, path: str, old: str, new: str, type: str
+) -> None:
+    (project / "a.txt").write_text("text\n", encoding="utf-8")
+    (project / "a.bin").write_bytes(b"text\0\1\2")
+    (project / "directory").mkdir()
+    result = await call(replace, file_path=path, old_string=old, new_string=new)
+    assert failure_type(result) == type
+    assert (project / "a.txt").read_text(encoding="utf-8") == "text\n"
+    assert (project / "a.bin").read_bytes() == b"text\0\1\2"
+
+
+async def test_an_empty_old_string_creates_a_file(replace: Replace, project: Path) -> None:
+    result = await call(replace, file_path="sub/a.txt", old_string="", new_string="x\n")
+    path = project / "sub/a.txt"
+    assert text_of(result) == f"Created new file: {path} with provided content."
+    assert path.read_bytes() == b"x\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "old", "new", "after"),
+    [
+        (b"a\r\nb\r\nc\r\n", "a\nb", "x\ny\nz", b"x\r\ny\r\nz\r\nc\r\n"),
+        (b"a\r\nb\nc\r\nd\n", "b\nc", "b2\nc", b"a\r\nb2\nc\r\nd\n"),
+        (b"a\r\nb\nc\r\nd\n", "a\nb\nc", "a\nB\nc", b"a\r\nB\nc\r\nd\n"),
+        (b"a\nb\r\nc\n", "b", "b\nb2", b"a\nb\r\nb2\r\nc\n"),
+        (b"a\r\nb\r\n", "a\r\nb", "x\r\ny", b"x\r\ny\r\n"),
+        (b"a\nb\n", "a\r\nb", "x", b"x\n"),
+        (b"a\rb\r", "a\nb", "x\ny", b"x\ry\r"),
+        (b"\xef\xbb\xbfa", "a", "é", b"\xef\xbb\xbf\xc3\xa9"),
+        (b"caf\xe9 a\x80", "a\u20ac", "\u20ac", b"caf\xe9 \x80"),
+        (b"\xc3\xa9 \xff a", "a", "\u00e9", b"\xc3\xa9 \xff \xc3\xa9"),
+        ("\ufeffa\r\nb".encode("utf-16-be"), "a\nb", "x\ny", "\ufeffx\r\ny".encode("utf-16-be")),
+    ],
+)
+async def test_line_ends_and_encoding_stay_what_they_were(
+    replace: Replace, project: Path, before: bytes, old: str, new: str, after: bytes
+) -> None:
+    (project / "a.txt").write_bytes(before)
+    result = await call(replace, file_path="a.txt", old_string=old, new_string=new)
+    assert result.error is None, result.error
+    assert (project / "a.txt").read_bytes() == after
+    assert isinstance(result.display, FileDiff)
+    result.display.new_content.encode()
+
+
+@given(
+    head=st.binary(max_size=30),
+    tail=st.binary(max_size=30),
+    new=st.text(alphabet="xy\n", max_size=5),
+)
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+async def test_every_byte_outside_the_edit_stays(
+    project: Path, head: bytes, tail: bytes, new: str
+) -> None:
+    # Long plain text around, so that it is no binary file; the mark occurs once.
+    plain = b"plain text " * 20
+    before = plain + head + b"|MARK|" + tail + plain
+    (project / "a.txt").write_bytes(before)
+    replace = Replace(Workspace(project))
+    result = await call(replace, file_path="a.txt", old_string="|MARK|", new_string=new)
+    after = (project / "a.txt").read_bytes()
+    if result.error is None:
+        assert after.startswith(plain + head)
+        assert after.endswith(tail + plain)
+        assert after[len(plain + head) : len(after) - len(tail + plain)].translate(
+            None, b"\r\n"
+        ) == new.encode().translate(None, b"\n")
+    else:
+        assert after == before
+
+
+@pytest.mark.parametrize(
+    ("old", "reason"),
+    [
+        ("\tif x:\n\t\treturn 1", "tabs and spaces differ"),
+        ("      if x:\n        return 1", "the indentation differs"),
+        ("    IF x:", "upper and lower case differ"),
+        ("    if x:\n        return 2", "the text differs"),
+        ("    if x: \n", "the blanks at the end of the line differ"),
+        ("    elif x_:\n", "line 2"),
+    ],
+)
+async def test_a_miss_names_the_nearest_line_and_the_difference(
+    replace: Replace, project: Path, old: str, reason: str
+) -> None:
+    (project / "a.py").write_text("def f(x):\n    if x:\n        return 1\n", encoding="utf-8")
+    result = await call(replace, file_path="a.py", old_string=old, new_string="new")
+    assert failure_type(result) == "edit_no_occurrence_found"
+    assert reason in text_of(result)
+
+
+async def test_approval_shows_the_edit(replace: Replace, project: Path) -> None:
+    (project / "a.txt").write_text("a\r\nb\r\n", encoding="utf-8", newline="")
+    built = replace.build({"file_path": "a.txt", "old_string": "b", "new_string": "c"})
+    assert not isinstance(built, ToolFailure)
+    context = ExecutionContext(project)
+    shown = await built.confirmation(context)
+    assert isinstance(shown, EditConfirmation)
+    assert shown.title == "Confirm Edit: a.txt"
+    assert shown.file_diff.endswith("@@ -1,2 +1,2 @@\n a\n-b\n+c\n")
+    (project / "a.txt").write_text("other b\n", encoding="utf-8")
+    assert failure_type(await built.execute(context)) == "file_write_failure"
+    assert (project / "a.txt").read_text(encoding="utf-8") == "other b\n"

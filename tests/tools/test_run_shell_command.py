@@ -1,0 +1,332 @@
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from alhena.system.child import session_members
+from alhena.system.processes import ProcessGroups
+from alhena.system.workspace import Workspace
+from alhena.tools.builtin.run_shell_command import RunShellCommand, root_commands
+from alhena.tools.confirmation import ExecConfirmation
+from alhena.tools.contract import (
+    ExecutionContext,
+    Kind,
+    ToolErrorType,
+    ToolFailure,
+    ToolInvocation,
+    ToolResult,
+)
+from alhena.tools.display import TerminalOutput
+
+LABELS = (
+    "Command", "Directory", "Output", "Error", "Exit Code", "Signal", "Background PIDs",
+    "Process Group PGID",
+)  # fmt: skip
+
+
+@pytest.fixture
+async def groups() -> AsyncIterator[ProcessGroups]:
+    kept = ProcessGroups()
+    yield kept
+    await kept.close()
+
+
+@pytest.fixture
+def shell(project: Path, groups: ProcessGroups) -> RunShellCommand:
+    return RunShellCommand(Workspace(project), groups=groups)
+
+
+def built(tool: RunShellCommand, **params: Any) -> ToolInvocation:
+    invocation = tool.build(params)
+    assert not isinstance(invocation, ToolFailure), invocation
+    return invocation
+
+
+async def run(tool: RunShellCommand, command: str, **params: Any) -> ToolResult:
+    context = ExecutionContext(tool.workspace.cwd)
+    return await built(tool, command=command, **params).execute(context)
+
+
+def lines(result: ToolResult) -> dict[str, str]:
+    """The eight lines by their labels; checks that they are there, in order."""
+    text = result.llm_content
+    assert isinstance(text, str)
+    values: dict[str, str] = {}
+    for label, following in zip(LABELS, (*LABELS[1:], None), strict=True):
+        start = f"{label}: "
+        assert text.startswith(start), text
+        text = text[len(start) :]
+        if following is None:
+            values[label] = text
+        else:
+            values[label], sign, rest = text.partition(f"\n{following}: ")
+            assert sign, text
+            text = f"{following}: {rest}"
+    return values
+
+
+@pytest.mark.requirement("TOOLS-16")
+async def test_the_result_is_eight_lines_in_order(shell: RunShellCommand) -> None:
+    result = await run(shell, "echo out; echo err >&2; echo end")
+    pgid = (result.data or {})["pgid"]
+    assert result.llm_content == (
+        "Command: echo out; echo err >&2; echo end\n"
+        "Directory: (root)\n"
+        "Output: out\nerr\nend\n"
+        "Error: (none)\n"
+        "Exit Code: 0\n"
+        "Signal: (none)\n"
+        "Background PIDs: (none)\n"
+        f"Process Group PGID: {pgid}"
+    )
+    assert result.error is None
+    assert result.display == TerminalOutput(text="out\nerr\nend", exit_code=0)
+
+
+async def test_a_command_that_writes_nothing_has_empty_output(shell: RunShellCommand) -> None:
+    assert lines(await run(shell, "true"))["Output"] == "(empty)"
+
+
+async def test_a_failing_command_is_a_result_and_no_error(shell: RunShellCommand) -> None:
+    result = await run(shell, "echo why >&2; exit 7")
+    assert result.error is None
+    assert (lines(result)["Exit Code"], lines(result)["Output"]) == ("7", "why")
+    assert (result.data or {})["exit_code"] == 7
+
+
+async def test_an_end_by_signal_has_no_exit_code(shell: RunShellCommand) -> None:
+    said = lines(await run(shell, "kill -SEGV $$"))
+    assert (said["Exit Code"], said["Signal"]) == ("(none)", "11")
+
+
+async def test_bash_runs_it_in_a_process_group_of_its_own(shell: RunShellCommand) -> None:
+    result = await run(shell, 'a=(1 2); [[ x == x ]] && echo "${a[1]} $0"; ps -o pgid= -p $$')
+    word, pgid = lines(result)["Output"].split("\n")
+    assert word.endswith("bash")
+    assert word.startswith("2 ")
+    assert int(pgid) == int(lines(result)["Process Group PGID"]) != os.getpgid(0)
+
+
+async def test_it_runs_in_the_directory_it_is_given(shell: RunShellCommand, project: Path) -> None:
+    (project / "sub dir").mkdir()
+    for name in ("directory", "dir_path"):
+        result = await run(shell, "pwd", **{name: "sub dir"})
+        assert lines(result)["Directory"] == "sub dir"
+        assert lines(result)["Output"] == str(project / "sub dir")
+    assert lines(await run(shell, "pwd"))["Output"] == str(project)
+
+
+async def test_reading_input_ends_at_once(shell: RunShellCommand) -> None:
+    said = lines(await run(shell, "read -p 'Password: ' x; echo $?; cat; tty; sudo -n true"))
+    assert said["Output"].startswith("1\nnot a tty")
+
+
+async def test_commands_see_an_unattended_environment_without_credentials(
+    project: Path,
+) -> None:
+    secret = {"GEMINI_API_KEY": "s3cret", "GOOGLE_API_KEY": "s3cret", "PATH": os.environ["PATH"]}
+    tool = RunShellCommand(Workspace(project), environment={**secret, "MINE": "kept"})
+    output = lines(await run(tool, "env"))["Output"].split("\n")
+    assert "s3cret" not in str(output)
+    assert {"MINE=kept", "GEMINI_CLI=1", "PAGER=cat", "GIT_PAGER=cat", "GIT_TERMINAL_PROMPT=0"} <= {
+        *output
+    }
+
+
+@pytest.mark.requirement("TOOLS-16")
+async def test_background_processes_are_reported_and_end_with_the_session(
+    shell: RunShellCommand, groups: ProcessGroups
+) -> None:
+    said = lines(await run(shell, "sleep 60 & echo $!"))
+    assert said["Background PIDs"] == said["Output"]
+    pgid = int(said["Process Group PGID"])
+    assert session_members(pgid) == (int(said["Output"]),)
+    await groups.close()
+    assert session_members(pgid) == ()
+
+
+async def test_without_a_keeper_no_background_process_is_left(project: Path) -> None:
+    said = lines(await run(RunShellCommand(Workspace(project)), "sleep 60 & true"))
+    assert session_members(int(said["Process Group PGID"])) == ()
+
+
+@pytest.mark.requirement("TOOLS-16")
+async def test_silence_over_the_limit_is_told_and_output_stays(project: Path) -> None:
+    tool = RunShellCommand(Workspace(project), inactivity=0.2)
+    result = await run(tool, "echo Continue? [y/N]; sleep 60")
+    said = lines(result)
+    assert said["Output"] == "Continue? [y/N]"
+    assert said["Error"].startswith("Stopped after 0.2 s without output")
+    assert (said["Exit Code"], said["Signal"]) == ("(none)", str(int(signal.SIGTERM)))
+    assert result.error is None
+    assert session_members(int(said["Process Group PGID"])) == ()
+
+
+async def test_a_flood_ends_at_the_limit_with_both_ends_of_the_output(project: Path) -> None:
+    tool = RunShellCommand(Workspace(project), output_bytes=5_000_000)
+    result = await run(tool, "yes")
+    said = lines(result)
+    written = (result.data or {})["output_bytes"]
+    assert said["Error"] == "Stopped after writing more than 5,000,000 bytes."
+    assert f"... [{written - 40_000:,} characters omitted] ..." in said["Output"]
+    assert len(said["Output"]) < 40_100
+    assert session_members(int(said["Process Group PGID"])) == ()
+
+
+async def test_large_output_says_exactly_how_much_is_left_out(shell: RunShellCommand) -> None:
+    said = lines(await run(shell, "head -c 1000000 /dev/zero | tr '\\0' x; echo; echo end"))
+    assert said["Output"].startswith("x" * 8_000 + "\n\n... [960,005 characters omitted] ...\n\nx")
+    assert said["Output"].endswith("x\nend")
+
+
+@pytest.mark.requirement("TOOLS-16")
+async def test_binary_output_is_told_and_not_shown(shell: RunShellCommand) -> None:
+    said = lines(await run(shell, "head -c 100000 /dev/urandom; head -c 5000 /dev/zero"))
+    assert said["Output"] == "[binary output, 105,000 bytes, not shown]"
+    assert said["Exit Code"] == "0"
+
+
+async def test_colours_and_stray_bytes_do_not_reach_the_model(shell: RunShellCommand) -> None:
+    said = lines(await run(shell, r"printf '\033[31mred\033[0m caf\351 50%%\r100%%\n\007'"))
+    assert said["Output"] == "red caf\ufffd 50%\n100%"
+
+
+async def test_ten_commands_at_once_keep_their_output_apart(shell: RunShellCommand) -> None:
+    results = await asyncio.gather(*(run(shell, f"echo {n}; exit {n}") for n in range(10)))
+    assert [lines(r)["Output"] for r in results] == [str(n) for n in range(10)]
+    assert [lines(r)["Exit Code"] for r in results] == [str(n) for n in range(10)]
+
+
+async def test_output_is_live_and_its_pid_is_reported(shell: RunShellCommand) -> None:
+    seen: list[str] = []
+    pids: list[int] = []
+    context = ExecutionContext(
+        shell.workspace.cwd, update_output=seen.append, report_pid=pids.append
+    )
+    result = await built(shell, command="echo first; cat fifo 2>/dev/null").execute(context)
+    assert seen == ["first\n"]
+    assert pids == [int(lines(result)["Process Group PGID"])]
+
+
+async def test_cancelling_kills_the_group_and_hands_on_what_was_written(
+    shell: RunShellCommand, groups: ProcessGroups
+) -> None:
+    seen: list[str] = []
+    pids: list[int] = []
+    begun = asyncio.Event()
+
+    def update(text: str) -> None:
+        seen.append(text)
+        begun.set()
+
+    context = ExecutionContext(shell.workspace.cwd, update_output=update, report_pid=pids.append)
+    script = "echo one; mkfifo gate; (trap '' TERM; sleep 60) & echo two; echo x >gate; sleep 60"
+    running = asyncio.create_task(built(shell, command=script).execute(context))
+    await begun.wait()
+    while not (shell.workspace.cwd / "gate").exists():
+        await asyncio.sleep(0)
+    await asyncio.to_thread((shell.workspace.cwd / "gate").read_text, encoding="utf-8")
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert session_members(pids[0]) == ()
+    assert "".join(seen) == "one\ntwo\n"
+    assert groups.pgids == ()
+
+
+@pytest.mark.parametrize("params", [{"command": ""}, {"command": " \n"}, {"command": "a\0b"},
+                                    {"command": "\ud800"}, {}, {"command": 3},
+                                    {"command": "ls", "is_background": True}])  # fmt: skip
+def test_commands_that_cannot_run_are_refused(shell: RunShellCommand, params: Any) -> None:
+    failure = shell.build(params)
+    assert isinstance(failure, ToolFailure)
+    assert failure.type is ToolErrorType.INVALID_TOOL_PARAMS
+
+
+@pytest.mark.parametrize("directory", ["..", "/", "link-out"])
+def test_a_directory_outside_the_workspace_is_refused(
+    shell: RunShellCommand, project: Path, directory: str
+) -> None:
+    (project / "link-out").symlink_to("/usr")
+    failure = shell.build({"command": "ls", "directory": directory})
+    assert isinstance(failure, ToolFailure)
+    assert failure.type is ToolErrorType.PATH_NOT_IN_WORKSPACE
+
+
+async def test_a_directory_that_is_none_is_a_failure(shell: RunShellCommand, project: Path) -> None:
+    (project / "file").touch()
+    for name in ("file", "missing"):
+        result = await run(shell, "touch ran", directory=name)
+        assert result.error is not None
+        assert result.error.type is ToolErrorType.PATH_IS_NOT_A_DIRECTORY
+    assert not (project / "ran").exists()
+
+
+async def test_a_missing_bash_is_an_error_that_says_so(project: Path) -> None:
+    tool = RunShellCommand(Workspace(project), environment={"PATH": str(project)})
+    result = await run(tool, "ls")
+    assert result.error is not None
+    assert result.error.type is ToolErrorType.SHELL_EXECUTE_ERROR
+    assert "bash was not found on the PATH" in result.error.message
+    assert lines(result)["Process Group PGID"] == "(none)"
+
+
+async def test_a_command_too_long_for_the_system_is_an_error(shell: RunShellCommand) -> None:
+    result = await run(shell, "echo " + "x" * 3_000_000)
+    assert result.error is not None
+    assert "Argument list too long" in result.error.message
+
+
+def test_a_call_is_described_in_one_line(shell: RunShellCommand) -> None:
+    invocation = built(
+        shell, command="make  test\n  -k", directory="sub", description="Runs\nthe tests"
+    )
+    assert invocation.describe() == "make test -k [in sub] (Runs the tests)"
+    assert built(shell, command="ls").describe() == "ls"
+    assert invocation.locations() == ()
+
+
+async def test_approval_is_asked_with_the_whole_command_and_its_programs(
+    shell: RunShellCommand,
+) -> None:
+    invocation = built(shell, command="git status && npm test")
+    assert await invocation.confirmation(ExecutionContext(shell.workspace.cwd)) == ExecConfirmation(
+        title="Confirm Shell Command",
+        command="git status && npm test",
+        root_command="git, npm",
+        root_commands=("git", "npm"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "roots"),
+    [
+        ("ls -la", ("ls",)),
+        ("A=1 B+=2 env | sort; ls & wait", ("env", "sort", "ls", "wait")),
+        ("echo 'a; rm x' \"&& b\"", ("echo",)),
+        ("cat <in >out 2>&1 && (cd x; make)", ("cat", "cd", "make")),
+        (">out echo hi", ("echo",)),
+        ("echo $(rm x)", ("echo", "rm")),
+        ("if true; then echo a; fi\nfor f in *; do wc $f; done", ("true", "echo", "wc")),
+        ("git log\ngit diff", ("git",)),
+        ("echo 'unfinished", ("echo",)),
+        ("$EDITOR x", ("$EDITOR",)),
+    ],
+)
+def test_root_commands_are_the_programs_a_command_names(
+    command: str, roots: tuple[str, ...]
+) -> None:
+    assert root_commands(command) == roots
+
+
+def test_the_declaration_is_that_of_the_seeds(shell: RunShellCommand) -> None:
+    declaration = shell.declaration()
+    assert declaration.name == "run_shell_command"
+    assert set(shell.parameter_schema["properties"]) == {"command", "description", "directory"}
+    assert shell.parameter_schema["required"] == ["command"]
+    assert (shell.kind, shell.can_update_output) == (Kind.EXECUTE, True)
+    assert all(f"{label}: " in shell.description for label in LABELS)

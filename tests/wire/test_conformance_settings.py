@@ -1,0 +1,112 @@
+"""The rules for declarations and settings: T1-T3, T13, C8."""
+
+import json
+from typing import Any
+
+import pytest
+
+from alhena.wire.conformance import check_json, check_request
+from alhena.wire.content import Content, Part
+from alhena.wire.encode import encode_request
+from alhena.wire.request import (
+    FunctionCallingConfig,
+    FunctionCallingMode,
+    FunctionDeclaration,
+    GenerateContentConfig,
+    Tool,
+    ToolConfig,
+)
+from alhena.wire.violation import Level, Violation
+from tests.wire.histories import CONFIG, NAMES, PNG, request_of, user
+
+HI = user(Part(text="hi"))
+
+
+def with_config(**settings: Any) -> tuple[Violation, ...]:
+    return check_request(request_of([HI], GenerateContentConfig(**settings)))
+
+
+def declared(*names: str, **fields: Any) -> Tool:
+    return Tool(
+        function_declarations=tuple(FunctionDeclaration(name=name, **fields) for name in names)
+    )
+
+
+def calling(mode: FunctionCallingMode, *names: str) -> ToolConfig:
+    return ToolConfig(
+        function_calling_config=FunctionCallingConfig(mode=mode, allowed_function_names=names)
+    )
+
+
+OBJECT = {"type": "object"}
+CONFIG_CASES: list[tuple[str, str, dict[str, Any]]] = [
+    ("C8", "systemInstruction", {"system_instruction": Content()}),
+    ("C8", "systemInstruction.parts[0]", {"system_instruction": user(Part(inline_data=PNG))}),
+    (
+        "C8",
+        "systemInstruction.parts[1]",
+        {"system_instruction": user(Part(text="a"), Part(text=""))},
+    ),
+    ("T1", "tools[0].functionDeclarations[0].name", {"tools": (declared(""),)}),
+    ("T1", "tools[0].functionDeclarations[0].name", {"tools": (declared("1st"),)}),
+    ("T1", "tools[0].functionDeclarations[0].name", {"tools": (declared("read file"),)}),
+    ("T1", "tools[0].functionDeclarations[0].name", {"tools": (declared("lesen_ä"),)}),
+    ("T1", "tools[0].functionDeclarations[0].name", {"tools": (declared("a" * 65),)}),
+    ("T2", "tools[0].functionDeclarations[1].name", {"tools": (declared("a", "a"),)}),
+    ("T2", "tools[1].functionDeclarations", {"tools": (declared("a"), declared("b"))}),
+    (
+        "T3",
+        "tools[0].functionDeclarations[0]",
+        {"tools": (declared("a", parameters=OBJECT, parameters_json_schema=OBJECT),)},
+    ),
+    (
+        "T3",
+        "tools[0].functionDeclarations[0].parametersJsonSchema",
+        {"tools": (declared("a", parameters_json_schema={"type": "string"}),)},
+    ),
+    (
+        "T3",
+        "tools[0].functionDeclarations[0].parameters",
+        {"tools": (declared("a", parameters={"type": ["object", "null"]}),)},
+    ),
+    (
+        "T13",
+        "toolConfig.functionCallingConfig.allowedFunctionNames",
+        {"tools": (declared("a"),), "tool_config": calling(FunctionCallingMode.AUTO, "a")},
+    ),
+    (
+        "T13",
+        "toolConfig.functionCallingConfig.allowedFunctionNames[1]",
+        {"tools": (declared("a"),), "tool_config": calling(FunctionCallingMode.ANY, "a", "b")},
+    ),
+]
+
+
+@pytest.mark.parametrize(("rule", "path", "given_settings"), CONFIG_CASES)
+def test_a_broken_rule_of_the_settings_is_named_with_its_path(
+    rule: str, path: str, given_settings: dict[str, Any]
+) -> None:
+    found = with_config(**given_settings)
+    assert [(item.rule, item.path, item.level) for item in found] == [(rule, path, Level.ERROR)]
+    config = GenerateContentConfig(**given_settings)
+    body = json.loads(encode_request(request_of([HI], config)))
+    assert [(item.rule, item.path) for item in check_json(body)] == [(rule, path)]
+
+
+def test_names_that_only_some_services_take_are_a_warning() -> None:
+    for name in ("a:b", "a" * 64):
+        found = with_config(tools=(declared(name),))
+        assert [(item.rule, item.level) for item in found] == [("T1", Level.WARNING)]
+    assert with_config(tools=(declared("_a.b-C9", "a" * 63),)) == ()
+
+
+def test_well_formed_settings_pass() -> None:
+    upper = {"type": "OBJECT"}
+    assert (
+        with_config(
+            tools=(declared("a", parameters=upper), Tool(google_search={})),
+            tool_config=calling(FunctionCallingMode.ANY, "a"),
+        )
+        == ()
+    )
+    assert CONFIG.function_names() == NAMES
