@@ -56,14 +56,15 @@ def run(home: Path, cwd: Path) -> None:
 def _against_reference(ours_ms: float, env: dict[str, str], cwd: Path) -> None:
     command = reference()
     if command is None:
-        print(
-            f"{'-p hi against the reference':46} {'not installed beside'}"
-        )
+        print(f"{'-p hi, first request against the reference':46} gemini is not installed beside")
         return
-    times = [
-        _first_request([*command, "-m", "gemini-2.5-flash", "-p", "hi"], cwd, env) for _ in range(3)
-    ]
-    theirs = median_ms(times)
+    settings = Path(env["HOME"], ".gemini", "settings.json")
+    settings.parent.mkdir(exist_ok=True)
+    settings.write_text(
+        '{"security": {"auth": {"selectedType": "gemini-api-key"}}}', encoding="utf-8"
+    )
+    prompt = [*command, "-m", "gemini-2.5-flash", "--skip-trust", "-p", "hi"]
+    theirs = median_ms([_first_request(prompt, cwd, env) for _ in range(3)])
     ratio = ours_ms / theirs
     row(
         "-p hi, first request against the reference",

@@ -67,8 +67,9 @@ def _loop(env: dict[str, str], cwd: Path) -> None:
         "from alhena import Agent\n"
         "from alhena.agent.options import AgentSettings\n"
         "async def main():\n"
-        "    async with Agent(model='gemini-2.5-flash', settings=AgentSettings(max_turns=-1)) as a:\n"
-        "        await a.ask('hi')\n"
+        "    endless = AgentSettings(max_turns=-1)\n"
+        "    async with Agent(model='gemini-2.5-flash', settings=endless) as agent:\n"
+        "        await agent.ask('hi')\n"
         "asyncio.run(main())\n"
     )
     wall([sys.executable, "-c", program], cwd, env)

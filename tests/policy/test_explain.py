@@ -78,6 +78,8 @@ def test_a_decision_is_json_with_its_reason_rule_and_parts(alhena: Alhena, home:
     assert words.stdout.startswith("deny: denied by a rule of the user policies")
     assert "the rule says: No." in words.stdout
     assert words.stdout.endswith("decided by this part of the command: rm x\n")
+    escape = alhena("explain", "--tool", "shell", "--args", shell("rm '\x1b[2J\n'"))
+    assert escape.stdout.endswith(r"part of the command: rm '\x1b[2J\n'" + "\n")
 
 
 @pytest.mark.requirement("POL-07")

@@ -81,7 +81,14 @@ DODGES = [
     *("echo $(rm x)", "echo `rm x`", 'echo "$(rm x)"', 'echo "`rm x`"', "cat <(rm x)", "x=$(rm x)"),
     *("echo ${a:-$(rm x)}", 'echo "${a:-`rm x`}"', "echo $((1 + $(rm x)))", "a[$(rm x)]=1"),
     *("A=1 rm x", "A=1 B='2 3' rm x", ">f rm x", "2>/dev/null rm x", "<f rm x", "&>f rm x"),
-    *("env rm x", "env -i A=1 rm x", "env -u A rm x", "env -S 'rm x'", "/usr/bin/env rm x"),
+    *(
+        "env rm x",
+        "env -i A=1 rm x",
+        "env -u A rm x",
+        "env -S 'rm x'",
+        "env -S rm\r x",
+        "/usr/bin/env rm x",
+    ),
     *("sudo rm x", "sudo -u bob rm x", "sudo --user bob rm x", "sudo -n -- rm x", "doas rm x"),
     *("nohup rm x &", "nice -n 5 rm x", "timeout -s KILL 5 rm x", "setsid rm x", "stdbuf -oL rm x"),
     *("command rm x", "builtin command rm x", "exec rm x", "exec -a ls rm x", "busybox rm x"),
@@ -104,6 +111,7 @@ HARMLESS = [
     *("ls", "ls *.py", "ls $HOME", "echo rm", "echo 'rm x'", "git commit -m 'rm x'", "rmdir x"),
     *("cat f | grep rm | wc -l", "make clean && make", "python3 script.py rm_me", "command -v rm"),
     *("sudo apt-get install git", "bash build.sh", "find . -name '*.rm'", "FOO=rm ls", "xargs ls"),
+    *("env", "ls | xargs", "ls | xargs /bin/cat", "ls | xargs -I{} cp {} rm", "env | sort"),
 ]
 
 
@@ -141,7 +149,13 @@ def test_a_command_too_long_to_read_to_its_end_is_asked_about(command: str) -> N
 def test_global_options_do_not_hide_a_denied_subcommand() -> None:
     no_push = rules(shell_rule("deny", 999, commandPrefix=["git push", "rm -rf"]), YOLO)
     assert run(no_push, "git push -f").outcome is DENY
-    for command in ("git -C . push", "git --no-pager -c a=b push", "git $X push", "git p*"):
+    for command in (
+        "git -C . push",
+        "git --no-pager -c a=b push",
+        "git $X push",
+        "git p*",
+        "xargs git",
+    ):
         assert run(no_push, command).outcome is ASK
     assert run(no_push, "rm -f -r x").outcome is ASK
     assert run(no_push, "git -C . status").outcome is ALLOW

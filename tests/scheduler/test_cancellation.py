@@ -271,3 +271,29 @@ async def test_an_error_in_whoever_listens_ends_the_batch_with_every_call_answer
     assert caught.group_contains(ValueError, match="a listener's defect")
     assert stage.scheduler.last_batch[0].status is Status.CANCELLED
     assert only_this_task()
+
+
+@pytest.mark.parametrize("status", ["validating", "awaiting_approval", "scheduled", "executing"])
+async def test_a_call_that_is_cancelled_in_the_very_event_of_a_state_goes_no_further(status):
+    ran: list[str] = []
+
+    async def body(params: dict[str, Any], context: ExecutionContext) -> ToolResult:
+        ran.append("body")
+        return await echo(params, context)
+
+    stage = Stage(
+        SmallTool("act", body),
+        decide=deciding(act=PolicyOutcome.ASK_USER),
+        approver=lambda asked: True,
+    )
+
+    def cancel(event: object) -> None:
+        if isinstance(event, ToolCallUpdateEvent) and event.status == status:
+            stage.scheduler.cancel_all()
+
+    stage.on_event = cancel
+    (done,) = await stage.run("act")
+    assert told(done) == BY_USER
+    assert ran == []
+    assert stage.statuses("c0")[-2:] == [status, "cancelled"]
+    assert bool(stage.questions()) == (status in {"scheduled", "executing"})

@@ -150,7 +150,7 @@ async def test_durations_are_those_of_the_execution_by_the_injected_clock():
     assert by_id == {"c0": 250.0, "c1": 250.0, "c2": 0.0}
 
 
-@pytest.mark.requirement("SCHED-08")
+@pytest.mark.requirement("SCHED-08", "TOOLS-03")
 async def test_requests_and_responses_carry_all_their_fields():
     async def work(params: dict[str, Any], context: ExecutionContext) -> ToolResult:
         image = Part(inline_data=Blob(mime_type="image/png", data="QUJD"))

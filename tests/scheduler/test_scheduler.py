@@ -69,6 +69,7 @@ async def test_the_whole_batch_is_built_before_anything_runs():
     assert stage.statuses("c0") == ["validating", "scheduled", "executing", "success"]
 
 
+@pytest.mark.requirement("TOOLS-05")
 async def test_a_tool_that_cannot_even_be_built_is_an_error_of_that_call_only():
     class Broken(SmallTool):
         def build(self, params: dict[str, Any]) -> Any:
@@ -148,6 +149,7 @@ def recorder(log: list[str], meeting: asyncio.Barrier | None = None) -> Any:
     return body
 
 
+@pytest.mark.requirement("TOOLS-04")
 async def test_contiguous_non_mutating_calls_run_together_and_mutating_ones_alone():
     log: list[str] = []
     together = asyncio.Barrier(2)

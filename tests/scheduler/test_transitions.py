@@ -2,9 +2,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from alhena.events import Event
 from alhena.scheduler.errors import TransitionError
 from alhena.scheduler.states import Status
+from alhena.scheduler.track import TrackedCall
 from alhena.scheduler.transitions import TERMINAL, TRANSITIONS, advance
+from alhena.tools.contract import ToolErrorType
+from tests.scheduler.kit import request
 
 DRAWN = {
     (None, "validating"),
@@ -56,3 +60,15 @@ def test_a_walk_goes_on_exactly_as_long_as_its_steps_are_drawn(walk):
 def test_nothing_follows_a_terminal_state_and_something_follows_every_other():
     for status in Status:
         assert bool(TRANSITIONS[status]) == (status not in TERMINAL)
+
+
+@pytest.mark.requirement("SCHED-01")
+async def test_a_call_refuses_a_step_that_is_not_drawn_and_stays_where_it_is():
+    events: list[Event] = []
+    call = TrackedCall(request("c0", "any"), events.append, lambda: 0.0)
+    call.fail("no", ToolErrorType.EXECUTION_FAILED)
+    count = len(events)
+    with pytest.raises(TransitionError, match="cannot go from error to success"):
+        call.succeed((), "", None)
+    assert call.status is Status.ERROR
+    assert len(events) == count

@@ -11,7 +11,7 @@ TEXTS = st.lists(st.sampled_from(["a", "b", "c", "", "x\u2028y"]), max_size=25).
 
 @given(TEXTS, TEXTS)
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 def test_applying_the_diff_to_the_old_text_gives_the_new(project: Path, old: str, new: str) -> None:
     diff, stat = unified_diff(old, new, "a.txt")

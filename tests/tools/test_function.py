@@ -129,6 +129,7 @@ async def test_what_a_function_returns_is_what_the_model_sees(value, output):
     assert await run(give) == {"output": output}
 
 
+@pytest.mark.requirement("TOOLS-03")
 async def test_pictures_a_function_returns_reach_the_model():
     @tool
     async def draw() -> list[Any]:

@@ -32,6 +32,7 @@ MAX_FORMS = 64
 MAX_INNER_WORDS = 256
 _MAX_CODE_TOKENS = 64
 _MAX_SKIPPED = 12
+_READS_ARGUMENTS = frozenset({"xargs", "parallel"})
 _TAKES_CODE = frozenset({"watch", "parallel", "flock"})
 _BEFORE_COMMANDS = frozenset(
     {"!", "{", "}", "if", "then", "elif", "else", "fi", "while", "until", "do", "done", "coproc"}
@@ -135,7 +136,7 @@ class _Unfolding:
             starts = [index + 1 for index, w in enumerate(words) if w.text in FIND_ACTIONS]
             self.unsure = self.unsure or len(starts) > MAX_FORMS
             for start in starts[:MAX_FORMS]:
-                self.add(Form(words[start:], form.sure))
+                self.add(Form(_with_input(words[start:], {"{}"}), form.sure))
 
     def _evaluated(self, words: tuple[Word, ...], sure: bool) -> None:
         """Function bodies, and code that tests and arithmetic find inside data."""
@@ -153,17 +154,17 @@ class _Unfolding:
         if name == "command" and len(words) > 1 and words[1].text in {"-v", "-V"}:
             return
         starts = list(_command_starts(name, words))
+        first = words[starts[-1]] if starts else None
+        if name in _READS_ARGUMENTS and first is not None:
+            words = (*_with_input(words, _replaced(words)), Word("", dynamic=True))
         for start in starts:
             self.add(Form(words[start:], form.sure))
         if name == "env":
             self._split_string(form)
-        first = words[starts[-1]] if starts else None
-        reads_input = name in {"xargs", "parallel"} and (
-            first is None or first.dynamic or not first.text[:1].isalnum()
-        )
-        runs_shell = name in {"sudo", "doas", "chroot", "unshare", "nsenter"} and first is None
-        dynamic_options = any(word.dynamic for word in words[1 : starts[-1] if starts else None])
-        self.unsure = self.unsure or reads_input or runs_shell or dynamic_options
+        needs_command = name in {"sudo", "doas", "chroot", "unshare", "nsenter", "parallel"}
+        options = form.words[1 : starts[-1] if starts else None]
+        dynamic_options = any(word.dynamic for word in options)
+        self.unsure = self.unsure or (needs_command and first is None) or dynamic_options
 
     def _split_string(self, form: Form) -> None:
         """`env -S 'command and arguments'`."""
@@ -171,7 +172,10 @@ class _Unfolding:
             for option in ("-S", "--split-string=", "--split-string"):
                 if word.text.startswith(option):
                     rest = [w.text for w in form.words[index + 1 :]]
-                    self._code(" ".join([word.text[len(option) :], *rest]), form.sure)
+                    code = " ".join([word.text[len(option) :], *rest])
+                    # `env` has rules of its own for escapes, and takes more for a blank.
+                    self.unsure = self.unsure or "\\" in code
+                    self._code(" ".join(code.split()), form.sure)
                     break
 
     def _shell(self, form: Form) -> None:
@@ -266,6 +270,25 @@ def _command_starts(name: str, words: tuple[Word, ...]) -> Iterator[int]:
             yield index
             return
         index += 1
+
+
+def _replaced(words: tuple[Word, ...]) -> set[str]:
+    """What stands for the input in the command of `xargs -I` or `parallel`."""
+    marks = {"{}"}
+    for word, following in zip(words, (*words[1:], Word("")), strict=True):
+        for option in ("-I", "-J", "--replace="):
+            if word.text.startswith(option):
+                marks.add(word.text[len(option) :] or following.text)
+    return marks - {""}
+
+
+def _with_input(words: tuple[Word, ...], marks: set[str]) -> tuple[Word, ...]:
+    """The words with what will be put in place of a mark as an expansion."""
+    found: list[Word] = []
+    for word in words:
+        cuts = [word.text.index(mark) for mark in marks if mark in word.text]
+        found.append(Word(word.text[: min(cuts)], dynamic=True) if cuts else word)
+    return tuple(found)
 
 
 def _behind_options(words: tuple[Word, ...]) -> Iterator[int]:

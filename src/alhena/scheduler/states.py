@@ -39,7 +39,8 @@ class ToolCallResponseInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CallBase(msgspec.Struct, frozen=True, kw_only=True):
-    """What every state of a call carries. `start_time` is a monotonic clock's seconds."""
+    """What every state of a call carries. `start_time` is a monotonic clock's seconds: when the
+    call came in, and once it runs when that began."""
 
     request: ToolCallRequestInfo
     start_time: float

@@ -26,7 +26,9 @@ _UNFINISHED_ESCAPE = re.compile(
 )
 _LINE_BREAKS = re.compile(r"\r\n?|\0")
 _CONTROLS = re.compile(r"[\x01-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]+")
-_ANY_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_CONTROL_BYTES = bytes([*range(9), *range(11, 32), 127])
+_C1_LEAD = 0xC2  # UTF-8 has U+0080 to U+009F behind this byte
+_C1_TRAILS = frozenset(bytes([trail]) for trail in range(0x80, 0xA0))
 
 SNIFFED_BYTES = 4096
 # Control characters that text does not have: all of C0 but NUL (counted apart) and BEL..CR, ESC.
@@ -43,6 +45,11 @@ def looks_binary(sample: bytes) -> bool:
     return nulls * 5 > len(sample) or (controls > 1 and controls * 20 > len(sample))
 
 
+def _may_have_controls(data: bytes) -> bool:
+    plain = len(data.translate(None, _CONTROL_BYTES)) == len(data)
+    return not plain or _C1_LEAD in data or data[:1] in _C1_TRAILS
+
+
 class TerminalText:
     """Turns the bytes of a terminal into plain text, piece by piece."""
 
@@ -53,9 +60,9 @@ class TerminalText:
 
     def feed(self, data: bytes, *, final: bool = False) -> str:
         """The text that is certain after these bytes; `final` gives out what was held back."""
-        text = self._held + self._decoder.decode(data, final)
-        self._held = ""
-        if not (self._after_escapes or _ANY_CONTROL.search(text)):
+        held, self._held = self._held, ""
+        text = held + self._decoder.decode(data, final)
+        if not (held or self._after_escapes or _may_have_controls(data)):
             return text
         if not final and (unfinished := _UNFINISHED_ESCAPE.search(text)):
             self._held = unfinished.group()

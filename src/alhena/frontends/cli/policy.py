@@ -146,7 +146,7 @@ def _call(tool: str, arguments: dict[str, Any]) -> PolicyCall:
 
 def _warn(problems: tuple[PolicyProblem, ...]) -> None:
     for problem in problems:
-        sys.stderr.write(f"alhena: policy {problem.level}: {problem}\n")
+        sys.stderr.write(f"alhena: policy {problem.level}: {_visible(str(problem))}\n")
 
 
 def _batch(name: str, extra: LoadedPolicies, context: PolicyContext) -> int:
@@ -262,4 +262,9 @@ def _sentences(decision: Decision) -> str:
     if decision.deny_message:
         lines.append(f"  the rule says: {decision.deny_message}")
     lines += [f"  decided by this part of the command: {part}" for part in decision.parts]
-    return "\n".join(lines) + "\n"
+    return "".join(f"{_visible(line)}\n" for line in lines)
+
+
+def _visible(text: str) -> str:
+    """`text` with control characters escaped: a command must not act on the terminal."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)

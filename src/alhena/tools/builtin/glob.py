@@ -164,7 +164,7 @@ class GlobInvocation(BaseInvocation):
         from alhena.system.ignore import IgnoreRules
         from alhena.system.walk import WalkLimits, WalkTally
 
-        found: "dict[str, GlobMatch]" = {}
+        found: dict[str, GlobMatch] = {}
         ignored: set[str] = set()
         notes: list[str] = []
         unreadable: list[str] = []

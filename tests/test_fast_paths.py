@@ -1,0 +1,105 @@
+"""The fast paths load exactly the modules they need; budgets are sets of modules, not times."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.server import ScriptedServer, sse, text
+
+MSGSPEC = {"msgspec", "typing_extensions"}  # msgspec looks for the latter itself
+
+PROBE = """
+import json, sys
+before = set(sys.modules)
+sys.argv = ["alhena", *{arguments!r}]
+sys.stdout = open("stdout.txt", "w")
+{body}
+print(json.dumps(sorted(set(sys.modules) - before)), file=sys.__stdout__)
+"""
+COMMAND = """
+from alhena.__main__ import main
+try:
+    main()
+except SystemExit:
+    pass
+"""
+HEAVY = {
+    *("rich", "prompt_toolkit", "mcp", "pydantic", "tree_sitter", "opentelemetry", "httpx2"),
+    *("httpcore2", "anyio", "google", "requests", "yaml", "markdown_it", "tomli_w"),
+}
+
+
+def loaded(*arguments: str, body: str = COMMAND, **environ: str) -> set[str]:
+    ran = subprocess.run(
+        [sys.executable, "-S", "-c", PROBE.format(arguments=list(arguments), body=body)],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)} | environ,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=9,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    return set(json.loads(ran.stdout))
+
+
+def rooms(modules: set[str]) -> set[str]:
+    return {name for name in modules if name.partition(".")[0] == "alhena"}
+
+
+def third_party(modules: set[str]) -> set[str]:
+    found = {name.partition(".")[0] for name in modules}
+    return {name for name in found if name not in sys.stdlib_module_names and name != "alhena"}
+
+
+def test_version_loads_nothing_but_the_version():
+    modules = loaded("--version")
+    assert rooms(modules) == {"alhena", "alhena.__main__", "alhena.version"}
+    assert third_party(modules) == set()
+    assert not modules & {"argparse", "asyncio", "typing", "re", "json"}
+
+
+def test_importing_the_library_loads_no_third_party_package():
+    modules = loaded(body="import alhena")
+    assert rooms(modules) == {"alhena", "alhena.version"}
+    assert third_party(modules) == set()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--help"],
+        ["policy", "explain", "--tool", "read_file", "--args", "{}", "--json"],
+        ["tools", "list", "--json"],
+    ],
+)
+def test_what_asks_no_model_loads_no_event_loop_and_no_http(arguments: list[str]):
+    modules = loaded(*arguments)
+    assert not modules & (HEAVY | {"asyncio", "ssl", "regex", "jsonschema_rs", "h11"})
+    assert third_party(modules) <= MSGSPEC
+    assert Path("stdout.txt").read_text(encoding="utf-8")
+
+
+def test_a_prompt_reaches_its_first_request_with_two_third_party_packages(server: ScriptedServer):
+    server.reply(sse(text("hello")))
+    modules = loaded(
+        "-p", "hi", GEMINI_API_KEY="x", GOOGLE_GEMINI_BASE_URL=server.url, GEMINI_MODEL="m"
+    )
+    assert Path("stdout.txt").read_text(encoding="utf-8") == "hello\n" or server.requests
+    assert third_party(modules) == MSGSPEC | {"h11"}
+    unwanted = {
+        "alhena.frontends.cli.tools",
+        "alhena.models.proxied",
+        "alhena.models.recorded",
+        "alhena.models.recorder",
+        "alhena.models.rehearsal",
+        "alhena.system.search",
+        "alhena.tools.function",
+        "alhena.wire.conformance.body",
+    }
+    assert modules & unwanted == set()
+    assert modules & {"json", "difflib", "tempfile"} == set()
