@@ -108,7 +108,7 @@ async def test_what_would_have_to_be_asked_where_nobody_is_says_so_with_the_reas
     (done,) = await stage.run("echo")
     assert told(done) == {
         "error": 'Tool execution for "Echo" requires user confirmation, which is not supported in '
-        "non-interactive mode. No rule matched."
+        "non-interactive mode. Reason: No rule matched."
     }
     assert done.response.error_type is ToolErrorType.POLICY_VIOLATION
 
@@ -116,12 +116,24 @@ async def test_what_would_have_to_be_asked_where_nobody_is_says_so_with_the_reas
 @pytest.mark.requirement("SCHED-03")
 async def test_an_allowed_call_runs_unasked_and_one_with_nothing_to_show_too():
     stage = Stage(
-        SmallTool("free"), SmallTool("quiet", asks=None), decide=deciding(free=ALLOW, quiet=ASK)
+        SmallTool("free"),
+        SmallTool("quiet", asks=None),
+        decide=deciding(free=ALLOW, quiet=Decision(outcome=ASK, reason="no rule", rule=None)),
     )
     done = await stage.run("free", "quiet")
     assert [call.status for call in done] == [Status.SUCCESS] * 2
     assert stage.questions() == []
     assert {event.decision for event in stage.responses()} == {"auto_accept"}
+
+
+@pytest.mark.requirement("SCHED-03")
+async def test_a_rule_that_asks_is_never_skipped_because_the_tool_has_nothing_to_show():
+    stage = Stage(
+        SmallTool("quiet", asks=None), decide=deciding(quiet=ASK), approver=lambda _: False
+    )
+    (done,) = await stage.run("quiet")
+    assert done.status is Status.CANCELLED
+    assert [event.details["type"] for event in stage.questions()] == ["info"]
 
 
 async def test_the_policy_sees_every_name_and_the_declared_parameters():

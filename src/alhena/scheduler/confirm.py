@@ -78,7 +78,7 @@ def denial(decision: Decision, display_name: str) -> str:
         f'Tool execution for "{display_name}" requires user confirmation, which is not supported '
         "in non-interactive mode."
     )
-    return f"{text} {decision.reason}" if decision.reason else text
+    return f"{text} Reason: {decision.reason.rstrip('.')}." if decision.reason else text
 
 
 def _unanswered(reason: str) -> ToolFailure:

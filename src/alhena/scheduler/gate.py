@@ -19,7 +19,11 @@ from alhena.scheduler.plain import plain
 from alhena.scheduler.states import ScheduledToolCall, ValidatingToolCall, WaitingToolCall
 from alhena.scheduler.track import TrackedCall
 from alhena.tools.boundary import Boundary, one_line
-from alhena.tools.confirmation import ConfirmationDetails, ToolConfirmationOutcome
+from alhena.tools.confirmation import (
+    ConfirmationDetails,
+    InfoConfirmation,
+    ToolConfirmationOutcome,
+)
 from alhena.tools.contract import ExecutionContext, ToolErrorType, ToolFailure, ToolInvocation
 from alhena.tools.registry import RegisteredTool
 from alhena.wire.text import scrub
@@ -63,6 +67,13 @@ class Gate:
             case _:
                 assert_never(decision.outcome)
 
+    def refusal(self, call: TrackedCall, hidden: RegisteredTool) -> str:
+        """Why no call to a hidden tool can run, in words for people."""
+        call.decision = self._decide(
+            PolicyCall(names=hidden.names, args=call.request.args, server_name=hidden.server)
+        )
+        return denial(call.decision, hidden.tool.display_name)
+
     async def _ask(
         self, call: TrackedCall, state: ValidatingToolCall, entry: RegisteredTool, why: Decision
     ) -> None:
@@ -72,9 +83,12 @@ class Gate:
         if isinstance(details, ToolFailure):
             call.fail(details.message, details.type)
             return
-        if details is None:
+        if details is None and why.rule is None:
             _schedule(call, state, why)
             return
+        if details is None:  # a rule wants a question that the tool has no words for
+            prompt = call.description or entry.tool.name
+            details = InfoConfirmation(title=f"Run {entry.tool.display_name}?", prompt=prompt)
         request = ConfirmationRequest(
             call_id=call.request.call_id,
             name=call.request.name,

@@ -143,8 +143,7 @@ class Scheduler:
         request = call.request
         entry = self._registry.find(request.name)
         if entry is None:
-            message = self._registry.suggestions(request.name)
-            call.fail(message, ToolErrorType.TOOL_NOT_REGISTERED)
+            self._refuse(call)
             return
         boundary = Boundary()
         built: ToolInvocation | ToolFailure | None = None
@@ -170,6 +169,18 @@ class Scheduler:
                     invocation=built,
                 )
             )
+
+    def _refuse(self, call: TrackedCall) -> None:
+        """Answers a call to a tool that the model does not know. When it is there but hidden,
+        because no call to it could run, people are told why; the model is told the same of both."""
+        name = call.request.name
+        message = self._registry.suggestions(name)
+        hidden = self._registry.find(name, excluded=True)
+        if hidden is None:
+            call.fail(message, ToolErrorType.TOOL_NOT_REGISTERED)
+        else:
+            reason = self._gate.refusal(call, hidden)
+            call.fail(message, ToolErrorType.POLICY_VIOLATION, reason)
 
 
 def _waves(batch: Sequence[TrackedCall]) -> Iterator[list[TrackedCall]]:

@@ -173,7 +173,7 @@ class TrackedCall:
             "request": self.request,
             "start_time": self.start_time,
             "response": response,
-            "duration_ms": (self.clock() - self.start_time) * 1000,
+            "duration_ms": round((self.clock() - self.start_time) * 1000, 3),
             "tool": None if self.entry is None else self.entry.tool,
             "invocation": self.invocation,
             "decision": self.decision,

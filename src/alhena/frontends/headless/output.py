@@ -105,13 +105,13 @@ class JsonOutput:
                 self._warnings.append(event.message)
             case ToolCallRequestEvent():
                 self._names[event.call_id] = event.args
-            case ToolCallResponseEvent() if event.decision == "reject":
+            case ToolCallResponseEvent() if is_denial(event):
                 self._denied.append(
                     {
                         "tool_name": event.name,
                         "tool_id": event.call_id,
                         "parameters": self._names.get(event.call_id, {}),
-                        "reason": event.error or "",
+                        "reason": denial_reason(event),
                     }
                 )
             case RunFinishedEvent():
@@ -199,6 +199,16 @@ class StreamJsonOutput:
         stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
         head = {"type": type, "timestamp": f"{stamp}.{int(seconds * 1000) % 1000:03d}Z"}
         self._write(msgspec.json.encode(head | fields).decode("utf-8") + "\n")
+
+
+def is_denial(event: ToolCallResponseEvent) -> bool:
+    """Whether the call was kept from running by the policy or a person."""
+    return event.decision == "reject" and event.error_type in ("policy_violation", "cancelled")
+
+
+def denial_reason(event: ToolCallResponseEvent) -> str:
+    """Why, in words for people (the model may have been told less)."""
+    return event.display if isinstance(event.display, str) else event.error or ""
 
 
 def error_json(error: AlhenaError) -> dict[str, Any]:

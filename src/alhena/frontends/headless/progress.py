@@ -10,9 +10,9 @@ from alhena.events import (
     ToolCallUpdateEvent,
     WarningEvent,
 )
-from alhena.frontends.headless.output import plain
+from alhena.frontends.headless.output import denial_reason, is_denial, plain
 
-MAX_LINE = 160
+MAX_LINE = 300
 
 
 class Progress:
@@ -22,6 +22,7 @@ class Progress:
         self._write = write
         self._verbose = verbose
         self._described: dict[str, str] = {}
+        self._hinted = False
 
     def feed(self, event: Event) -> None:
         """Writes the line of an event that has one."""
@@ -49,9 +50,13 @@ class Progress:
             if self._verbose:
                 self._line(f"✓ {described} ({_duration(event.duration_ms)})")
         else:
-            verb = "Denied" if event.decision == "reject" else f"Error executing tool {event.name}"
-            name = f" {event.name}" if event.decision == "reject" else ""
-            self._line(f"{verb}{name}: {event.error or event.status}")
+            denied = is_denial(event)
+            verb = "Denied" if denied else "Error executing tool"
+            reason = denial_reason(event) if denied else event.error or event.status
+            self._line(f"{verb} {event.name}: {reason}")
+            if denied and not self._hinted:
+                self._hinted = True
+                self._line("alhena: what may run without asking: --approval-mode, --policy.")
 
     def _line(self, text: str) -> None:
         line = " ".join(plain(text).split())
