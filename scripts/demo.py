@@ -17,8 +17,8 @@ PROMPT = (
 SHOWN_LINES = 8
 
 
-def show(event: dict[str, Any]) -> None:
-    """Prints one event for a person."""
+def show(event: dict[str, Any], names: dict[str, str]) -> None:
+    """Prints one event for a person. `names` are the tools of the calls so far, by call id."""
     match event["type"]:
         case "init":
             print(f"[model {event['model']}]")
@@ -27,13 +27,15 @@ def show(event: dict[str, Any]) -> None:
         case "message":
             print(event["content"], end="", flush=True)
         case "tool_use":
+            names[event["tool_id"]] = event["tool_name"]
             print(f"\n● {event['tool_name']} {json.dumps(event['parameters'])}", flush=True)
         case "tool_result":
             text = event.get("output") or event.get("error", {}).get("message", "")
             lines = text.splitlines()
-            print("".join(f"  │ {line}\n" for line in lines[:SHOWN_LINES]), end="")
+            print(f"  └ {names[event['tool_id']]}: {event['status']}")
+            print("".join(f"    {line}\n" for line in lines[:SHOWN_LINES]), end="")
             if len(lines) > SHOWN_LINES:
-                print(f"  │ … {len(lines) - SHOWN_LINES} more lines")
+                print(f"    … {len(lines) - SHOWN_LINES} more lines")
         case "result":
             stats = event["stats"]
             print(
@@ -52,8 +54,9 @@ def main() -> int:
         command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, encoding="utf-8"
     ) as run:
         assert run.stdout is not None
+        names: dict[str, str] = {}
         for line in run.stdout:
-            show(json.loads(line))
+            show(json.loads(line), names)
     return run.returncode
 
 

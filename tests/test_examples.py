@@ -1,0 +1,46 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+def run(script: str, cwd: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(ROOT / script), *arguments],
+        cwd=cwd,
+        env=dict(os.environ),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=9,
+        check=False,
+    )
+
+
+def test_the_embedding_example_is_short_and_runs_without_a_key(project: Path):
+    source = (ROOT / "examples" / "embed.py").read_text(encoding="utf-8")
+    assert source.count("\n") < 30
+    (project / "README.md").write_text("three small words", encoding="utf-8")
+    ran = run("examples/embed.py", project)
+    assert ran.returncode == 0, ran.stderr
+    assert "3 words in README.md" in ran.stdout
+    assert "[approving count_words {'path': 'README.md'}" in ran.stdout
+
+
+def test_the_demo_shows_at_least_three_tools_on_real_files_and_an_answer():
+    ran = run("scripts/demo.py", ROOT)
+    assert ran.returncode == 0, ran.stderr
+    used = {line.split()[1] for line in ran.stdout.splitlines() if line.startswith("● ")}
+    assert len(used) >= 3
+    assert "src/alhena/scheduler/scheduler.py" in ran.stdout
+    assert "[success:" in ran.stdout
+
+
+@pytest.mark.parametrize("page", ["headless", "policy", "embedding"])
+def test_the_pages_that_the_readme_names_are_there(page: str):
+    assert f"docs/{page}.md" in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert (ROOT / "docs" / f"{page}.md").stat().st_size > 500
