@@ -46,12 +46,12 @@ $(VENV)/pyvenv.cfg:
 	@$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.base: $(VENV)/pyvenv.cfg requirements.lock pyproject.toml
-	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements.lock
-	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps -e .
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps -e .
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.base requirements-dev.lock
-	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --require-hashes -r requirements-dev.lock
 	@touch $@
 
 clean:

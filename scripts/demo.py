@@ -5,6 +5,7 @@ result, and the answer.
 """
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 
 ROOT = Path(__file__).parent.parent
 PROMPT = (
-    "What is this project? Then search for 'class Scheduler' in src and run `git log --oneline -3`"
+    "What is this project? Then search for \"class Scheduler\" in src and run `git log --oneline -3`"
 )
 SHOWN_LINES = 8
 
@@ -48,7 +49,7 @@ def show(event: dict[str, Any], names: dict[str, str]) -> None:
 
 def main() -> int:
     arguments = ["--model", "rehearsal", "--approval-mode", "yolo", "-o", "stream-json"]
-    print(f"$ alhena {' '.join(arguments)} -p {PROMPT!r}\n", flush=True)
+    print(f"$ alhena {shlex.join([*arguments, '-p', PROMPT])}\n", flush=True)
     command = [str(Path(sys.executable).parent / "alhena"), *arguments, "-p", PROMPT]
     with subprocess.Popen(
         command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, encoding="utf-8"

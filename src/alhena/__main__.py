@@ -8,12 +8,20 @@ from alhena.version import __version__
 def main() -> int:
     """Runs the command line of this process; returns its exit code."""
     arguments = sys.argv[1:]
-    if arguments in (["--version"], ["-v"]):
-        sys.stdout.write(f"{__version__}\n")
-        return 0
-    from alhena.frontends.cli.main import run
+    try:
+        if arguments in (["--version"], ["-v"]):
+            print(__version__, flush=True)
+            return 0
+        from alhena.frontends.cli.main import run
 
-    return run(arguments)
+        return run(arguments)
+    except KeyboardInterrupt:
+        return 130
+    except OSError as error:
+        # The stream is unusable and would complain again when the interpreter flushes it.
+        sys.stdout = None
+        print(f"alhena: cannot write the result: {error.strerror}.", file=sys.stderr)
+        return 1
 
 
 if __name__ == "__main__":

@@ -9,11 +9,13 @@ from alhena.agent.errors import BusyError, TurnLimitError
 from alhena.agent.options import AgentSettings
 from alhena.errors import AlhenaError, InputError, InterruptedRunError
 from alhena.events import (
+    ApiResponseEvent,
     Event,
     RunFinishedEvent,
     RunStartedEvent,
     ToolCallRequestEvent,
     ToolCallResponseEvent,
+    WarningEvent,
 )
 from alhena.models.errors import ServerFaultError
 from alhena.policy.model import ApprovalMode
@@ -369,6 +371,93 @@ async def test_what_is_no_prompt_is_refused(prompt: Any):
     async with agent(ScriptedGenerator()) as running:
         with pytest.raises(InputError):
             await running.ask(prompt)
+
+
+@pytest.mark.parametrize("name", ["lookup", "write_todos", "read_file", "complete_task"])
+@pytest.mark.parametrize("mode", [ApprovalMode.DEFAULT, ApprovalMode.PLAN])
+async def test_a_programs_own_tool_is_asked_about_whatever_its_name(name: str, mode: ApprovalMode):
+    ran: list[str] = []
+
+    @tool(name=name)
+    def own() -> str:
+        """Does something of the program's."""
+        ran.append(name)
+        return "did it"
+
+    generator = ScriptedGenerator([chunk(call(name, {}), finish="STOP")], [text("done")])
+    asked: list[str] = []
+
+    def approve(request: ConfirmationRequest) -> bool:
+        asked.append(request.tool_name)
+        return False
+
+    async with agent(generator, tools=[own], approve=approve, approval_mode=mode) as running:
+        await running.ask("go")
+    assert ran == []
+    assert asked == ([name] if mode is ApprovalMode.DEFAULT else [])
+
+
+def test_arguments_that_cannot_be_meant_are_refused_where_they_are_given():
+    with pytest.raises(TypeError, match="len is no tool"):
+        Agent(tools=[len])
+    with pytest.raises(TypeError, match="callable"):
+        Agent(approve=5)
+    with pytest.raises(TypeError, match="name"):
+        Agent(model=5)
+
+
+async def test_a_workspace_that_is_not_there_is_named(project: Path):
+    (project / "file").write_text("x", encoding="utf-8")
+    for cwd in ("/nope/x", project / "file"):
+        with pytest.raises(InputError, match=str(cwd)):
+            async with agent(ScriptedGenerator(), cwd=cwd):
+                pass
+
+
+@pytest.mark.requirement("WIRE-08")
+async def test_every_token_count_of_the_service_reaches_the_events():
+    usage = {
+        "promptTokenCount": 1,
+        "candidatesTokenCount": 2,
+        "cachedContentTokenCount": 3,
+        "thoughtsTokenCount": 4,
+        "toolUsePromptTokenCount": 5,
+        "totalTokenCount": 15,
+    }
+    generator = ScriptedGenerator([chunk({"text": "x"}, finish="STOP", usage=usage)])
+    async with agent(generator) as running:
+        events, _ = await events_of(running, "go")
+    (answered,) = (event for event in events if isinstance(event, ApiResponseEvent))
+    assert (
+        answered.input_tokens,
+        answered.output_tokens,
+        answered.cached_tokens,
+        answered.thoughts_tokens,
+        answered.tool_tokens,
+        answered.total_tokens,
+    ) == (1, 2, 3, 4, 5, 15)
+
+
+@pytest.mark.parametrize("reason", ["MALFORMED_FUNCTION_CALL", "TOO_MANY_TOOL_CALLS", "SAFETY"])
+async def test_calls_of_a_turn_that_the_service_withdraws_are_not_carried_out(
+    project: Path, reason: str
+):
+    part = call("write_file", {"file_path": "x", "content": "y"})
+    generator = ScriptedGenerator([chunk(part, finish=reason)], [text("on")])
+    async with agent(generator, approval_mode=ApprovalMode.YOLO) as running:
+        _, error = await events_of(running, "go")
+        assert error is not None
+        assert await running.ask("next") == "on"
+    assert not (project / "x").exists()
+    assert conforming(generator)
+
+
+async def test_an_answer_cut_at_the_output_limit_says_so():
+    generator = ScriptedGenerator([text("long", finish="MAX_TOKENS")])
+    async with agent(generator) as running:
+        events, error = await events_of(running, "go")
+    assert error is None
+    assert any("MAX_TOKENS" in event.message for event in events if isinstance(event, WarningEvent))
 
 
 async def test_an_open_agent_cannot_be_opened_again():

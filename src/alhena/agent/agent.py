@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Self
+from typing import Self, cast
 from weakref import ref
 
 from alhena.agent.channel import EventChannel
@@ -53,17 +53,21 @@ class Agent:
         cwd: str | os.PathLike[str] | None = None,
         tools: Sequence[Tool] = (),
         approve: Approver | None = None,
-        policy: Sequence[str | os.PathLike[str] | PolicyRule] = (),
+        policy: str | os.PathLike[str] | Sequence[str | os.PathLike[str] | PolicyRule] = (),
         settings: AgentSettings | None = None,
     ) -> None:
         self._options = AgentOptions(
             model=model,
             cwd=Path(cwd) if cwd is not None else None,
-            tools=tuple(tools),
+            tools=tuple(_checked(item) for item in tools),
             approve=approve,
-            policy=tuple(policy),
+            policy=(policy,) if isinstance(policy, str | os.PathLike) else tuple(policy),
             settings=settings or AgentSettings(),
         )
+        if approve is not None and not callable(approve):
+            raise TypeError(f"approve has to be callable, not {type(approve).__name__}")
+        if model is not None and not isinstance(model, str):
+            raise TypeError(f"model has to be a name, not {type(model).__name__}")
         self._channel = EventChannel()
         self._session: Session | None = None
         self._driver: asyncio.Task[None] | None = None
@@ -205,6 +209,14 @@ class Agent:
                 "this agent is not open.", remedy="Use it inside `async with Agent(...)`."
             )
         return self._session
+
+
+def _checked(item: object) -> Tool:
+    """A tool as it was given. Raises TypeError for what is none."""
+    if callable(getattr(item, "build", None)) and callable(getattr(item, "declaration", None)):
+        return cast("Tool", item)
+    name = getattr(item, "__name__", type(item).__name__)
+    raise TypeError(f"{name} is no tool; make a function one with @tool")
 
 
 class LastText:

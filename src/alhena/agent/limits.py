@@ -26,7 +26,7 @@ class TurnLimits:
         if 0 <= self._per_prompt <= self.prompt_turns:
             raise TurnLimitError(
                 f"reached the limit of {self._per_prompt} turns for one prompt.",
-                remedy="Ask for less at once, or raise the limit.",
+                remedy="Ask for less at once; embedding programs set AgentSettings.max_turns.",
             )
 
     def take(self) -> None:

@@ -17,6 +17,7 @@ from alhena.chat.history import History
 from alhena.chat.prompt import EnvironmentFacts, environment_context, system_instruction
 from alhena.config.home import user_settings_path
 from alhena.config.settings import load_settings
+from alhena.errors import InputError
 from alhena.events import Event, ToolCallResponseEvent, ToolCallUpdateEvent
 from alhena.models.generator import ContentGenerator
 from alhena.models.select import ChosenGenerator, ModelChoice, choose_generator
@@ -26,7 +27,7 @@ from alhena.scheduler.scheduler import Scheduler
 from alhena.system.folder import folder_structure
 from alhena.system.ignore import IgnoreRules
 from alhena.system.processes import ProcessGroups
-from alhena.system.workspace import Workspace
+from alhena.system.workspace import Workspace, current_directory
 from alhena.wire.calls import CallIds
 from alhena.wire.request import GenerateContentConfig, GenerationConfig, Tool
 
@@ -111,7 +112,7 @@ def open_session(options: AgentOptions, channel: EventChannel) -> Session:
     channel.subscribe(processes.feed)
     bench = open_workbench(
         WorkbenchOptions(
-            cwd=options.cwd or Path.cwd(),
+            cwd=_directory(options.cwd),
             environ=environ,
             settings=settings,
             mode=given.approval_mode,
@@ -181,6 +182,15 @@ def _config(bench: Workbench, model: str, *, headless: bool) -> GenerateContentC
             thinking_config=thinking_config(model),
         ),
     )
+
+
+def _directory(given: Path | None) -> Path:
+    """The workspace's directory. Raises InputError when it is none."""
+    if given is None:
+        return current_directory()
+    if not given.is_dir():
+        raise InputError(f"the directory {given} does not exist.", remedy="Name an existing one.")
+    return given
 
 
 def _facts(workspace: Workspace) -> EnvironmentFacts:

@@ -39,6 +39,9 @@ if TYPE_CHECKING:  # deciding and listing need no event loop
 EXCLUDE_PRIORITY = Tier.USER + 0.9
 """Where `tools.exclude` of the settings stands: above the user's rules, below an admin's."""
 
+OWN_TOOL_PRIORITY = Tier.DEFAULT + 0.06
+"""Above what the default policies say of built-in tools, so that a name is no permission."""
+
 PolicySource = str | os.PathLike[str] | PolicyRule
 
 
@@ -126,7 +129,7 @@ def open_workbench(options: WorkbenchOptions, groups: "ProcessGroups | None" = N
     )
     loaded = _policies(options)
     rules = [*loaded.rules, *_excluded(options.settings.tools.exclude)]
-    rules += (_own_tool(tool) for tool in options.tools if not getattr(tool, "confirm", True))
+    rules += (rule for tool in options.tools for rule in _own_tool(tool))
     warnings = [f"policy: {problem}" for problem in loaded.problems]
     shell = options.settings.tools.shell
     registry = ToolRegistry(builtin_tools(workspace, options.environ, shell, groups))
@@ -144,7 +147,8 @@ def _policies(options: WorkbenchOptions) -> LoadedPolicies:
     for problem in named.problems:
         if problem.level is ProblemLevel.ERROR:
             raise ConfigError(
-                f"the policy cannot be used: {problem}.", remedy="Correct it or leave it out."
+                f"the policy cannot be used: {str(problem).rstrip('.')}.",
+                remedy="Correct it or leave it out.",
             )
     own = [
         LoadedPolicies(tuple(item for item in options.policy if isinstance(item, PolicyRule))),
@@ -181,14 +185,25 @@ def _excluded(entries: Sequence[str]) -> list[PolicyRule]:
     return rules
 
 
-def _own_tool(tool: Tool) -> PolicyRule:
-    """The rule for a function that its program says needs no consent."""
-    return PolicyRule(
-        decision=PolicyOutcome.ALLOW,
-        priority=Tier.DEFAULT + 0.05,
+def _own_tool(tool: Tool) -> tuple[PolicyRule, ...]:
+    """The default rules for a tool that the program brings, whatever its name: asked about unless
+    its program says otherwise (`confirm=False`), and not part of plan mode."""
+    asked = getattr(tool, "confirm", True) is not False
+    rule = PolicyRule(
+        decision=PolicyOutcome.ASK_USER if asked else PolicyOutcome.ALLOW,
+        priority=OWN_TOOL_PRIORITY,
         tool_names=(tool.name,),
-        modes=(ApprovalMode.DEFAULT, ApprovalMode.AUTO_EDIT, ApprovalMode.YOLO),
-        source="the program's own tool (confirm=False)",
+        modes=(ApprovalMode.DEFAULT, ApprovalMode.AUTO_EDIT),
+        source="the program's own tool" + ("" if asked else " (confirm=False)"),
+    )
+    return (
+        rule,
+        msgspec.structs.replace(
+            rule,
+            decision=PolicyOutcome.DENY,
+            modes=(ApprovalMode.PLAN,),
+            deny_message="Plan mode does not run this program's own tools.",
+        ),
     )
 
 

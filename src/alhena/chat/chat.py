@@ -15,6 +15,7 @@ from alhena.events import (
     ApiResponseEvent,
     Event,
     FinishedEvent,
+    WarningEvent,
 )
 from alhena.models.errors import ModelError
 from alhena.models.generator import ContentGenerator
@@ -23,6 +24,7 @@ from alhena.wire.conformance import check_request
 from alhena.wire.content import Part
 from alhena.wire.errors import ConformanceError
 from alhena.wire.request import GenerateContentConfig, GenerateContentRequest
+from alhena.wire.response import FinishReason
 from alhena.wire.violation import Level
 
 
@@ -90,6 +92,10 @@ class Chat:
             self.history.add_automatic_calls(turn.automatic_history, content)
         if content is not None:
             self.history.add_model(content)
+        if turn.finish_reason == FinishReason.MAX_TOKENS and not turn.calls:
+            self._outlets.emit(
+                WarningEvent(message="the answer was cut at the model's output limit (MAX_TOKENS).")
+            )
         self._outlets.emit(FinishedEvent(finish_reason=turn.finish_reason or ""))
         return turn
 

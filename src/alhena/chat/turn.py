@@ -68,7 +68,7 @@ class Turn:
         if not call_id or call_id in self._seen_ids:  # twice in one turn is refused (F5)
             call_id = self._ids.next(name)
         self._seen_ids.add(call_id)
-        call = msgspec.structs.replace(call, id=call_id, name=name)
+        call = msgspec.structs.replace(call, id=call_id, name=name, args=call.args or {})
         self.parts.append(msgspec.structs.replace(part, function_call=call))
         info = request_info(call, call_id, self._prompt_id)
         self.calls.append(info)
@@ -81,8 +81,9 @@ class Turn:
     def check(self, *, answers_tools: bool) -> None:
         """Raises when the finished turn is no usable answer.
 
-        A turn with calls is usable whatever its reason. An empty answer is accepted only behind
-        tool results, where the model may have nothing to add.
+        A turn with calls is usable unless the service says that it is malformed or withheld; the
+        reason may be missing, as some services leave it out behind calls. An empty answer is
+        accepted only behind tool results, where the model may have nothing to add.
         """
         if self.block_reason:
             raise InvalidResponseError(
@@ -90,7 +91,7 @@ class Turn:
                 f"the model's service blocked the prompt ({self.block_reason}).",
                 remedy="Rephrase it or leave out what triggers the filter.",
             )
-        if self.calls:
+        if self.calls and self.finish_reason not in _UNUSABLE:
             return
         if self.finish_reason is None:
             raise StreamCutError(
@@ -104,7 +105,7 @@ class Turn:
                 f"the model produced a call that cannot be read ({self.finish_reason}){detail}.",
                 remedy="Run the prompt again.",
             )
-        if self.text.strip():
+        if self.text.strip() and not self.calls:
             return
         if self.finish_reason in (FinishReason.STOP, FinishReason.MAX_TOKENS):
             if answers_tools and self.finish_reason == FinishReason.STOP:
@@ -128,6 +129,15 @@ _MALFORMED = frozenset(
         FinishReason.TOO_MANY_TOOL_CALLS,
     }
 )
+
+_UNUSABLE = _MALFORMED | {
+    FinishReason.SAFETY,
+    FinishReason.RECITATION,
+    FinishReason.BLOCKLIST,
+    FinishReason.PROHIBITED_CONTENT,
+    FinishReason.SPII,
+}
+"""Reasons with which the calls of a turn are not carried out."""
 
 
 def thought_event(text: str) -> ThoughtEvent:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from alhena.config.errors import ConfigError
+from alhena.config.files import read_limited
 from alhena.config.jsonc import strip_comments
 
 
@@ -65,13 +66,13 @@ def load_settings(path: Path) -> Settings:
     remedy when it cannot be read, is no JSON, or a known key has a value of the wrong type.
     """
     try:
-        data = path.read_bytes()
+        data = read_limited(path)
     except FileNotFoundError:
         return Settings()
     except OSError as error:
         raise ConfigError(
             f"cannot read the settings file {path}: {error.strerror or error}.",
-            remedy="Fix its permissions or move it away.",
+            remedy="Put a readable file there, or move it away.",
         ) from error
     if not data.strip():
         return Settings()

@@ -101,9 +101,7 @@ class BodyReader:
         self._coding = response.header("content-encoding").strip().lower()
         self._inflater: _Inflater | None = None
         if self._coding in {"gzip", "x-gzip"}:
-            import zlib
-
-            self._inflater = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+            self._inflater = _inflater()
 
     async def read(self) -> bytes:
         """The next piece, never empty before the end; b"" at the end.
@@ -120,8 +118,16 @@ class BodyReader:
         return await self._response.read()
 
     async def _read_inflated(self, inflater: _Inflater) -> bytes:
-        while not inflater.eof:
-            data = inflater.unconsumed_tail or await self._response.read()
+        while True:
+            if inflater.eof:
+                following = inflater.unused_data or await self._response.read()
+                if not following:
+                    return b""
+                # The members of a gzip stream follow one another (RFC 1952, 2.2).
+                self._inflater = inflater = _inflater()
+                data = following
+            else:
+                data = inflater.unconsumed_tail or await self._response.read()
             plain = _inflate(inflater, data)
             if plain:
                 self._started = True
@@ -131,9 +137,12 @@ class BodyReader:
                     raise StreamCutError("the compressed answer ended before its end.")
                 return b""
             self._started = True
-        while await self._response.read():
-            pass
-        return b""
+
+
+def _inflater() -> _Inflater:
+    import zlib
+
+    return zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
 
 
 def _inflate(inflater: _Inflater, data: bytes) -> bytes:

@@ -18,7 +18,7 @@ SHELLS = _words("bash sh dash ash zsh ksh mksh pdksh fish rbash tcsh csh")
 EVALUATORS = _words("eval trap")
 """Builtins whose arguments are shell code."""
 
-OPAQUE = _words("source . alias enable hash fc bind complete compgen shopt")
+OPAQUE = _words("source . alias enable hash fc bind complete compgen shopt mapfile readarray")
 """Builtins after which a command word need not mean what it says."""
 
 CODE_IN_DATA = _words(

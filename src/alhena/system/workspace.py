@@ -4,6 +4,19 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from alhena.errors import InputError
+
+
+def current_directory() -> Path:
+    """The working directory. Raises InputError when it has been deleted or cannot be reached."""
+    try:
+        return Path.cwd()
+    except OSError as error:
+        raise InputError(
+            f"the working directory cannot be used: {error.strerror or error}.",
+            remedy="Change to a directory that exists.",
+        ) from error
+
 
 class Workspace:
     """A working directory plus further roots. All roots are real paths (symlinks resolved)."""
@@ -47,5 +60,6 @@ class Workspace:
         roots = ", ".join(str(root) for root in self.roots)
         return (
             f'Path not in workspace: Attempted path "{self.resolve(path)}" resolves outside the '
-            f"allowed workspace directories: {roots}"
+            f"allowed workspace directories: {roots}. Use a path inside them; a person can add "
+            "directories with --include-directories."
         )

@@ -34,6 +34,11 @@ class UsageMetadata(Wire, frozen=True, kw_only=True):
     cached_content_token_count: int = 0
     thoughts_token_count: int = 0
     tool_use_prompt_token_count: int = 0
+    prompt_tokens_details: list[Any] | None = None
+    cache_tokens_details: list[Any] | None = None
+    candidates_tokens_details: list[Any] | None = None
+    tool_use_prompt_tokens_details: list[Any] | None = None
+    traffic_type: str | None = None
 
 
 class PromptFeedback(Wire, frozen=True, kw_only=True):
@@ -55,6 +60,9 @@ class Candidate(Wire, frozen=True, kw_only=True):
     citation_metadata: dict[str, Any] | None = None
     grounding_metadata: dict[str, Any] | None = None
     url_context_metadata: dict[str, Any] | None = None
+    token_count: int | None = None
+    avg_logprobs: float | None = None
+    logprobs_result: dict[str, Any] | None = None
 
 
 class GenerateContentResponse(Wire, frozen=True, kw_only=True):
@@ -65,6 +73,7 @@ class GenerateContentResponse(Wire, frozen=True, kw_only=True):
     usage_metadata: UsageMetadata | None = None
     model_version: str | None = None
     response_id: str | None = None
+    create_time: str | None = None
     automatic_function_calling_history: tuple[Content, ...] = ()
 
     @property

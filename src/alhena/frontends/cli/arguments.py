@@ -88,6 +88,8 @@ def parse_run(argv: list[str]) -> RunArguments:
         )
     if found.fake_responses and found.fake_responses_non_strict:
         raise UsageError("two files of recorded responses were given.", remedy="Give only one.")
+    if found.model is not None and not found.model.strip():
+        raise UsageError("the model's name is empty.", remedy="Name one, or leave out -m.")
     mode = "yolo" if found.yolo else found.approval_mode
     return RunArguments(
         prompt=found.prompt if found.prompt is not None else " ".join(found.words) or None,

@@ -4,7 +4,8 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 
-from alhena.errors import AlhenaError
+from alhena.errors import AlhenaError, UsageError
+from alhena.frontends.streams import OutputError, write_stderr, write_stdout
 
 COMMANDS = {
     "tools": ("list", "call"),
@@ -12,7 +13,9 @@ COMMANDS = {
     "wire": ("check",),
 }
 """The commands and what they can be told; `alhena.frontends.cli.NAME.run` carries one out. A first
-word followed by anything else begins a prompt: `alhena policy changes since May?`."""
+word that several others follow begins a prompt: `alhena policy changes since May?`."""
+RESERVED = frozenset({"mcp", "hooks", "sessions", "serve", "auth", "memory", "settings", "trust"})
+"""Commands of later versions: alone, or before one word, they are no prompt."""
 
 
 def run(argv: list[str]) -> int:
@@ -20,18 +23,18 @@ def run(argv: list[str]) -> int:
     debug = "--debug" in argv or "-d" in argv
     try:
         return _command(argv)(argv)
+    except OutputError as error:
+        return _unwritable(error, debug=debug)
     except AlhenaError as error:
         return report(error, debug=debug)
     except KeyboardInterrupt:
-        sys.stderr.write("alhena: interrupted.\n")
+        write_stderr("alhena: interrupted.\n")
         return 130
-    except BrokenPipeError:
-        return _closed_pipe()
     except Exception as error:
         if debug:
             raise
         first = (str(error).splitlines() or [""])[0]
-        sys.stderr.write(
+        write_stderr(
             f"alhena: unexpected {type(error).__name__}: {first} "
             "This is a defect; run again with --debug to see where.\n"
         )
@@ -43,8 +46,8 @@ def report(error: AlhenaError, *, debug: bool) -> int:
     if debug:
         import traceback
 
-        traceback.print_exception(error)
-    sys.stderr.write(f"alhena: {one_line(str(error))}\n")
+        write_stderr("".join(traceback.format_exception(error)))
+    write_stderr(f"alhena: {one_line(str(error))}\n")
     return error.exit_code
 
 
@@ -56,7 +59,13 @@ def one_line(text: str) -> str:
 
 def _command(argv: list[str]) -> Callable[[list[str]], int]:
     name = argv[0] if argv else ""
-    if name in COMMANDS and (len(argv) == 1 or argv[1] in (*COMMANDS[name], "-h", "--help")):
+    short = len(argv) <= 2 or argv[1].startswith("-") or argv[2].startswith("-")
+    if name in RESERVED and short:
+        raise UsageError(
+            f"`alhena {name}` is not available in this version.",
+            remedy="To use it as a prompt: alhena -p '...'.",
+        )
+    if name in COMMANDS and (short or argv[1] in COMMANDS[name]):
         command = import_module(f"alhena.frontends.cli.{name}").run
         return lambda rest: command(rest[1:])
     return _prompt
@@ -68,21 +77,25 @@ def _prompt(argv: list[str]) -> int:
 
     arguments = parse_run([a for a in argv if a not in ("-h", "--help")])
     if "-h" in argv or "--help" in argv:
-        sys.stdout.write(run_parser().format_help())
+        write_stdout(run_parser().format_help())
         return 0
     if "-v" in argv or "--version" in argv:
-        sys.stdout.write(f"{__version__}\n")
+        write_stdout(f"{__version__}\n")
         return 0
     from alhena.frontends.headless.run import run_headless
 
     return run_headless(arguments)
 
 
-def _closed_pipe() -> int:
-    """Whoever read our output went away: nothing more to say, and no noise at exit."""
+def _unwritable(error: OutputError, *, debug: bool) -> int:
+    """The result could not be written: said once, and not again when the interpreter flushes.
+
+    Of a reader that went away (`| head`) nothing is said.
+    """
     import os
 
-    descriptor = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(descriptor, sys.stdout.fileno())
-    os.close(descriptor)
-    return 1
+    if sys.stdout is not None:
+        descriptor = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(descriptor, 1)
+        os.close(descriptor)
+    return 1 if error.closed else report(error, debug=debug)

@@ -1,7 +1,6 @@
 """`alhena policy explain`: what the policy says of a call, and why."""
 
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -11,6 +10,8 @@ import msgspec
 from alhena.config.errors import ConfigError
 from alhena.config.home import user_policies_path
 from alhena.errors import InputError, UsageError
+from alhena.frontends.cli.inputs import open_input
+from alhena.frontends.streams import write_stderr, write_stdout
 from alhena.policy.engine import PolicyEngine
 from alhena.policy.load import LoadedPolicies, PolicyProblem, ProblemLevel, load_tables
 from alhena.policy.model import (
@@ -45,6 +46,9 @@ What the policy says of a tool call, and why. Nothing is run.
 """
 
 
+MAX_LINE_BYTES = 16 * 1024 * 1024
+
+
 class _Line(msgspec.Struct, forbid_unknown_fields=True):
     """One line of a batch."""
 
@@ -59,7 +63,7 @@ class _Line(msgspec.Struct, forbid_unknown_fields=True):
 def run(argv: list[str]) -> int:
     """Carries out `alhena policy ARGV`; returns the exit code."""
     if "-h" in argv or "--help" in argv:
-        sys.stdout.write(USAGE)
+        write_stdout(USAGE)
         return 0
     if argv[:1] != ["explain"]:
         raise UsageError("`alhena policy` takes `explain`.", remedy="See alhena policy --help.")
@@ -90,7 +94,7 @@ def explain(argv: list[str]) -> int:
     _warn(loaded.problems)
     engine = PolicyEngine((*loaded.rules, *extra.rules))
     decision = engine.decide(_call(options.tool, _arguments(options.args)), context)
-    sys.stdout.write(_json(decision) if options.json else _sentences(decision))
+    write_stdout(_json(decision) if options.json else _sentences(decision))
     return 0
 
 
@@ -146,7 +150,7 @@ def _call(tool: str, arguments: dict[str, Any]) -> PolicyCall:
 
 def _warn(problems: tuple[PolicyProblem, ...]) -> None:
     for problem in problems:
-        sys.stderr.write(f"alhena: policy {problem.level}: {_visible(str(problem))}\n")
+        write_stderr(f"alhena: policy {problem.level}: {_visible(str(problem))}\n")
 
 
 def _batch(name: str, extra: LoadedPolicies, context: PolicyContext) -> int:
@@ -161,22 +165,23 @@ def _batch(name: str, extra: LoadedPolicies, context: PolicyContext) -> int:
             continue
         answer = _answer(line, number, (own, fixed, extra), context)
         bad += "error" in answer
-        sys.stdout.write(msgspec.json.encode(answer).decode("utf-8") + "\n")
+        write_stdout(msgspec.json.encode(answer).decode("utf-8") + "\n")
     return UsageError.exit_code if bad else 0
 
 
 def _lines(name: str) -> Iterator[bytes]:
+    file = open_input(name)
     try:
-        if name == "-":
-            yield from sys.stdin.buffer
-        else:
-            with Path(name).open("rb") as file:
-                yield from file
+        while line := file.readline(MAX_LINE_BYTES):
+            yield line
     except OSError as error:
         raise InputError(
             f"cannot read {name}: {error.strerror or error}.",
             remedy="Name a file of JSON lines, or - for standard input.",
         ) from error
+    finally:
+        if name != "-":
+            file.close()
 
 
 def _answer(

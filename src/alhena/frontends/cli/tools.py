@@ -1,8 +1,6 @@
 """`alhena tools list` and `alhena tools call`: the tools, and one call through the gate."""
 
 import os
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -11,7 +9,9 @@ from alhena.agent.workbench import Workbench, WorkbenchOptions, open_workbench
 from alhena.config.home import user_settings_path
 from alhena.config.settings import load_settings
 from alhena.frontends.cli.arguments import Parser
+from alhena.frontends.streams import write_json, write_stderr, write_stdout
 from alhena.policy.model import ApprovalMode
+from alhena.system.workspace import current_directory
 from alhena.tools.contract import ToolErrorType
 from alhena.tools.display import ToolDisplay
 from alhena.tools.response import error_parts
@@ -42,7 +42,7 @@ def run(argv: list[str]) -> int:
     settings = load_settings(user_settings_path(os.environ))
     mode = found.approval_mode or settings.general.default_approval_mode
     options = WorkbenchOptions(
-        cwd=Path.cwd(),
+        cwd=current_directory(),
         environ=os.environ,
         settings=settings,
         mode=ApprovalMode.parse(mode),
@@ -51,16 +51,16 @@ def run(argv: list[str]) -> int:
     )
     bench = open_workbench(options)
     for warning in bench.warnings:
-        sys.stderr.write(f"alhena: warning: {warning}\n")
+        write_stderr(f"alhena: warning: {warning}\n")
     if found.command == "list":
         return _list(bench, as_json=found.json)
     done = _call(options, found.name, found.args)
     if found.json:
-        _print_json(done)
+        write_json(done)
     elif done["error"]:
-        sys.stderr.write(f"alhena: {done['error']['message']}\n")
+        write_stderr(f"alhena: {done['error']['message']}\n")
     else:
-        sys.stdout.buffer.write(f"{done['llmContent']}\n".encode("utf-8", "replace"))
+        write_stdout(f"{done['llmContent']}\n")
     return TOOL_FAILED if done["error"] else 0
 
 
@@ -77,11 +77,11 @@ def _list(bench: Workbench, *, as_json: bool) -> int:
             }
             for tool in bench.registry.all_tools
         ]
-        _print_json(tools)
+        write_json(tools)
         return 0
     for tool in bench.registry.all_tools:
         first = " ".join(tool.description.split()).partition(". ")[0]
-        sys.stdout.write(f"{tool.name:22} {tool.kind:8} {first}\n")
+        write_stdout(f"{tool.name:22} {tool.kind:8} {first}\n")
     return 0
 
 
@@ -149,9 +149,3 @@ def _output(done: "CompletedToolCall") -> str:
 
 def _display(display: ToolDisplay | None) -> Any:
     return display if display is None or isinstance(display, str) else msgspec.to_builtins(display)
-
-
-def _print_json(value: Any) -> None:
-    document = msgspec.json.format(msgspec.json.encode(value), indent=2)
-    sys.stdout.buffer.write(document + b"\n")
-    sys.stdout.buffer.flush()

@@ -15,24 +15,29 @@ from alhena.frontends.cli.arguments import RunArguments
 from alhena.frontends.headless.output import Output, OutputFormat, output_for
 from alhena.frontends.headless.progress import Progress
 from alhena.frontends.headless.stdin import join_prompt, piped_text
+from alhena.frontends.streams import OutputError, is_terminal, write_stderr, write_stdout
 from alhena.policy.model import ApprovalMode
 
 
 def run_headless(arguments: RunArguments) -> int:
     """Carries out a prompt. Whatever happens, stdout gets one complete result in the chosen form;
     the error is raised for the top level to print."""
-    output = output_for(arguments.output_format or OutputFormat.TEXT, _write_stdout)
-    progress = Progress(_write_stderr, verbose=sys.stderr.isatty())
+    output = output_for(arguments.output_format or OutputFormat.TEXT, write_stdout)
+    progress = Progress(write_stderr, verbose=is_terminal(sys.stderr))
     try:
         settings = load_settings(user_settings_path(os.environ))
         if arguments.output_format is None:
-            output = output_for(OutputFormat(settings.output.format), _write_stdout)
-        piped, warning = piped_text(sys.stdin.buffer, required=arguments.prompt is None)
+            output = output_for(OutputFormat(settings.output.format), write_stdout)
+        piped, warning = piped_text(
+            sys.stdin and sys.stdin.buffer, required=arguments.prompt is None
+        )
         prompt = join_prompt(piped, arguments.prompt or "")
         if warning:
             output.feed(WarningEvent(message=warning))
             progress.feed(WarningEvent(message=warning))
         asyncio.run(_run(_agent(arguments, settings), prompt, output, progress))
+    except OutputError:
+        raise
     except AlhenaError as error:
         output.finish(error)
         raise
@@ -51,7 +56,7 @@ def _agent(arguments: RunArguments, settings: Settings) -> Agent:
             fake_responses=arguments.fake_responses,
             fake_strict=arguments.fake_strict,
             record_responses=arguments.record_responses,
-            is_terminal=sys.stdin.isatty() and sys.stdout.isatty(),
+            is_terminal=is_terminal(sys.stdin) and is_terminal(sys.stdout),
             settings=settings,
         ),
     )
@@ -72,13 +77,3 @@ def _interrupt(agent: Agent) -> None:
     if not agent.interrupt():
         agent.kill()
         os._exit(130)
-
-
-def _write_stdout(text: str) -> None:
-    sys.stdout.buffer.write(text.encode("utf-8", "replace"))
-    sys.stdout.buffer.flush()
-
-
-def _write_stderr(text: str) -> None:
-    sys.stderr.buffer.write(text.encode("utf-8", "replace"))
-    sys.stderr.buffer.flush()

@@ -11,12 +11,15 @@ MAX_BYTES = 8 * 1024 * 1024
 WAIT_SECONDS = 0.5
 
 
-def piped_text(stream: BinaryIO, *, required: bool) -> tuple[str, str | None]:
+def piped_text(stream: BinaryIO | None, *, required: bool) -> tuple[str, str | None]:
     """The text on standard input and a warning, when part of it was left out.
 
     A terminal is never read. With a prompt at hand (`required` false) a pipe that stays silent for
-    half a second is taken as empty: unattended jobs often inherit one that nobody writes to.
+    half a second is taken as empty: unattended jobs often inherit one that nobody writes to. None
+    is a closed standard input, and empty too.
     """
+    if stream is None:
+        return "", None
     try:
         descriptor = stream.fileno()
         if stream.isatty():

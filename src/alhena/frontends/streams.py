@@ -1,0 +1,55 @@
+"""Writing to standard output and error: every failure is one error, and a closed stream is no
+crash."""
+
+import errno
+import sys
+from typing import Any
+
+import msgspec
+
+from alhena.errors import AlhenaError
+
+
+class OutputError(AlhenaError):
+    """The result cannot be written. `closed`: its reader has gone away."""
+
+    kind = "output"
+
+    def __init__(self, message: str, *, closed: bool = False) -> None:
+        super().__init__(message, remedy="Check where standard output goes.")
+        self.closed = closed
+
+
+def write_stdout(text: str) -> None:
+    """Writes and flushes. Raises OutputError."""
+    if sys.stdout is None:
+        raise OutputError("standard output is closed.")
+    try:
+        sys.stdout.buffer.write(text.encode("utf-8", "replace"))
+        sys.stdout.buffer.flush()
+    except OSError as error:
+        closed = error.errno in (errno.EPIPE, errno.ESHUTDOWN)
+        reason = error.strerror or str(error)
+        raise OutputError(f"cannot write the result: {reason}.", closed=closed) from error
+
+
+def write_stderr(text: str) -> None:
+    """Writes and flushes; what cannot be written has nowhere else to go."""
+    if sys.stderr is None:
+        return
+    try:
+        sys.stderr.buffer.write(text.encode("utf-8", "replace"))
+        sys.stderr.buffer.flush()
+    except OSError:
+        return
+
+
+def write_json(value: Any) -> None:
+    """Writes a JSON document of two-space indent to standard output."""
+    document = msgspec.json.format(msgspec.json.encode(value), indent=2)
+    write_stdout(document.decode("utf-8") + "\n")
+
+
+def is_terminal(stream: Any) -> bool:
+    """Whether a standard stream is open and a terminal."""
+    return stream is not None and stream.isatty()
