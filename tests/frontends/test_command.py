@@ -1,0 +1,139 @@
+"""The command under awkward circumstances: odd files, closed streams, words that are no prompt."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support.command import ALHENA, alhena
+
+REHEARSE = ("-m", "rehearsal", "-p", "hi")
+
+
+def shell(line: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["bash", "-c", line.replace("ALHENA", ALHENA)],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=9,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("make", ["mkfifo {0}", "mkdir {0}", "truncate -s 1G {0}"])
+def test_settings_that_are_no_small_file_are_named_at_once(home: Path, make: str):
+    (home / ".gemini").mkdir()
+    file = home / ".gemini" / "settings.json"
+    assert shell(make.format(file)).returncode == 0
+    ran = alhena(*REHEARSE)
+    assert ran.code == 52
+    assert str(file) in ran.err
+    assert ran.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", [("wire", "check"), ("policy", "explain", "--batch")])
+@pytest.mark.parametrize("file", ["fifo", "/dev/zero", "folder", "missing"])
+def test_inputs_that_never_end_are_refused(project: Path, command: tuple[str, ...], file: str):
+    os.mkfifo(project / "fifo")
+    (project / "folder").mkdir()
+    ran = alhena(*command, file)
+    assert ran.code == 42
+    assert file in ran.err
+    assert ran.err.count("\n") == 1
+
+
+def test_wire_check_tells_the_rules_that_a_request_breaks(project: Path):
+    (project / "bad.json").write_text(
+        '{"contents": [{"role": "model", "parts": [{"text": "x", "zz": 1}]}]}', encoding="utf-8"
+    )
+    ran = alhena("wire", "check", "bad.json")
+    assert ran.code == 1
+    found = {(item["rule"], item["level"]) for item in ran.json["violations"]}
+    assert ("C4", "error") in found
+    good = b'{"contents": [{"role": "user", "parts": [{"text": "x"}]}]}'
+    ran = alhena("wire", "check", "-", stdin=good)
+    assert (ran.code, ran.json) == (0, {"violations": []})
+    ran = alhena("wire", "check", "-", stdin=b"[" * 100_000)
+    assert ran.code == 42
+    piped = shell("ALHENA wire check <(echo '{\"contents\": []}')")
+    assert piped.returncode == 1
+    assert "C1" in piped.stdout
+
+
+@pytest.mark.parametrize(
+    ("redirection", "code", "said"),
+    [
+        ("<&-", 0, ""),
+        (">&-", 1, "standard output is closed"),
+        (">/dev/full", 1, "cannot write the result: No space left"),
+        ("2>&-", 0, ""),
+    ],
+)
+def test_closed_and_full_streams_are_no_defects(redirection: str, code: int, said: str):
+    for arguments in ("-m rehearsal -p hi", "tools list", "--help", "--version"):
+        ran = shell(f"ALHENA {arguments} {redirection}")
+        if arguments == "--version" and redirection == ">&-":
+            continue  # nothing is left to say it with but the exit code
+        assert ran.returncode == code, (arguments, ran.stderr)
+        assert said in ran.stderr
+        assert "Traceback" not in ran.stderr
+        assert "defect" not in ran.stderr
+        assert ran.stderr.count("\n") <= 1
+
+
+def test_a_reader_that_goes_away_is_nothing_to_talk_about():
+    ran = shell("ALHENA tools list --json | head -1; exit ${PIPESTATUS[0]}")
+    assert ran.stderr == ""
+    assert ran.stdout == "[\n"
+
+
+def test_a_deleted_working_directory_is_named(tmp_path: Path):
+    for arguments in ("-m rehearsal -p hi", "tools list"):
+        ran = shell(f"mkdir gone && cd gone && rmdir ../gone && ALHENA {arguments}", cwd=tmp_path)
+        assert ran.returncode == 42
+        assert "working directory" in ran.stderr
+        assert ran.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        (["tools", "nope"], 2),
+        (["tools"], 2),
+        (["policy", "--nope"], 2),
+        (["mcp", "list"], 2),
+        (["sessions"], 2),
+        (["-m", "", "-p", "x"], 2),
+        (["tools", "are", "missing", "docs"], 41),
+    ],
+)
+def test_a_mistyped_command_is_no_prompt(line: list[str], code: int):
+    ran = alhena(*line)
+    assert ran.code == code
+    assert ran.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "kind"),
+    [
+        ("read_file", '{"absolute_path": "/etc/passwd"}', "path_not_in_workspace"),
+        ("read_file", '{"absolute_path": 5}', "invalid_tool_params"),
+        ("nope", "{}", "tool_not_registered"),
+        ("write_file", '{"file_path": "x", "content": "y"}', "policy_violation"),
+        ("read_file", "not json", "invalid_tool_params"),
+        ("read_file", "[]", "invalid_tool_params"),
+    ],
+)
+def test_a_failed_call_is_the_same_object_as_a_successful_one(name: str, args: str, kind: str):
+    ran = alhena("tools", "call", name, args, "--json")
+    assert ran.code == 54
+    document = ran.json
+    assert set(document) == {"status", "llmContent", "returnDisplay", "error", "responseParts"}
+    assert document["error"]["type"] == kind
+    assert "error" in document["responseParts"][0]["functionResponse"]["response"]
+    ran = alhena("tools", "call", "list_directory", '{"path": "."}', "--json")
+    assert ran.code == 0
+    assert set(ran.json) == set(document)
+    assert ran.json["error"] is None
