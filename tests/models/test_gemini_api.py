@@ -282,6 +282,18 @@ async def test_compressed_answers_are_read(server: ScriptedServer):
     assert server.requests[0].headers["accept-encoding"] == "gzip"
 
 
+async def test_the_members_of_a_gzip_stream_are_one_answer(server: ScriptedServer):
+    members = [event("a", None), event("b", None), event("end")]
+    packed = b"".join(gzip.compress(member) for member in members)
+    headers = {"content-encoding": "gzip"}
+    for size in (1, 50, len(packed)):
+        pieces = [packed[at : at + size] for at in range(0, len(packed), size)]
+        server.reply(Reply(content_type="text/event-stream", pieces=pieces, headers=headers))
+        generator = api(server.url)
+        assert texts(await chunks(generator)) == ["a", "b", "end"]
+        await generator.aclose()
+
+
 async def test_a_body_of_many_megabytes_arrives_whole(server: ScriptedServer):
     server.reply(sse(text("ok")))
     generator = api(server.url)

@@ -243,7 +243,7 @@ BODIES = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(PROMPTS, st.data())
 async def test_any_prompt_ends_within_twelve_turns_whatever_tools_answer(
     prompt: str, data: st.DataObject

@@ -157,6 +157,14 @@ SEVERAL: list[tuple[str, tuple[Intent, ...]]] = [
 ]
 
 
+ONE += [
+    ("What files are here?", ListFolder(".")),
+    ("which files do we have here?", ListFolder(".")),
+    ('read a file named "sp ace.txt"', ReadFile("sp ace.txt")),
+    ("count the lines in a.txt", ReadFile("a.txt")),
+]
+
+
 @pytest.mark.parametrize(("prompt", "intent"), ONE)
 def test_a_plain_request_is_read_as_one_intent(prompt: str, intent: Intent) -> None:
     assert parse(prompt) == (intent,)

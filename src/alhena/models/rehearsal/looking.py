@@ -228,6 +228,14 @@ RULES: tuple[Rule, ...] = (
         _read(sure=False),
     ),
     Rule(
+        rf"count\s+(?:the\s+|all\s+)*lines\s+(?:of|in)\s+{_THE_FILE}(?P<files>{TARGET}|{PRONOUN})",
+        _read(sure=False),
+    ),
+    Rule(
+        rf"{_READ_VERB}\s+(?:an?\s+|the\s+)?file\s+(?:that\s+is\s+)?(?:named|called)\s+(?P<files>{TARGET})",
+        _read(sure=True),
+    ),
+    Rule(
         rf"{_READ_VERB}\s+{_THE_FILE}(?P<files>{_FILE_LIST}|{PRONOUN})(?:\s+file)?",
         _read(sure=False),
     ),
@@ -237,6 +245,11 @@ RULES: tuple[Rule, ...] = (
         rf"{_LIST_VERB}(?:\s+(?:(?:all|the|a\s+list|of|files?|folders?|directories|subfolders|and|contents?"
         r"|entries|everything|what\s+is|what's)\b,?\s*)*)?"
         rf"(?:\s*\b(?:of|in|inside|under|from)\s+)?(?P<folder>(?<=\s){_PLACES})?",
+        _list,
+    ),
+    Rule(
+        r"(?:what|which)\s+(?:files|folders|files\s+and\s+folders)\s+(?:are\s+|do\s+(?:we|you|i)\s+(?:have|see)\s*)"
+        r"(?:there\s*)?(?:here|around)?(?P<folder>(?<=here)|(?<=there)|(?<=around)|$)",
         _list,
     ),
     Rule(
