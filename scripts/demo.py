@@ -13,7 +13,7 @@ from typing import Any
 
 ROOT = Path(__file__).parent.parent
 PROMPT = (
-    "What is this project? Then search for \"class Scheduler\" in src and run `git log --oneline -3`"
+    'What is this project? Then search for "class Scheduler" in src and run `git log --oneline -3`'
 )
 SHOWN_LINES = 8
 

@@ -1,56 +1,22 @@
-import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from alhena import Agent, ToolConfirmationOutcome, tool
-from alhena.agent.errors import BusyError, TurnLimitError
-from alhena.agent.options import AgentSettings
-from alhena.errors import AlhenaError, InputError, InterruptedRunError
+from alhena.errors import InputError
 from alhena.events import (
     ApiResponseEvent,
-    Event,
     RunFinishedEvent,
-    RunStartedEvent,
     ToolCallRequestEvent,
     ToolCallResponseEvent,
-    WarningEvent,
 )
-from alhena.models.errors import ServerFaultError
 from alhena.policy.model import ApprovalMode
 from alhena.scheduler.confirm import ConfirmationRequest
 from alhena.tools.contract import Kind
-from alhena.wire.conformance import check_request
-from alhena.wire.violation import Level
+from tests.agent.kit import agent, conforming, events_of, kinds
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import call, chunk, text
-
-
-def agent(generator: ScriptedGenerator, **options: Any) -> Agent:
-    """An agent over a script. Options of AgentSettings and of Agent alike."""
-    names = ("approve", "tools", "policy", "cwd", "model")
-    own = {name: options.pop(name) for name in names if name in options}
-    return Agent(**own, settings=AgentSettings(generator=generator, **options))
-
-
-async def events_of(running: Agent, prompt: str) -> tuple[list[Event], AlhenaError | None]:
-    found: list[Event] = []
-    try:
-        async for event in running.run(prompt):
-            found.append(event)
-    except AlhenaError as error:
-        return found, error
-    return found, None
-
-
-def kinds(events: list[Event]) -> list[str]:
-    return [str(event.__struct_config__.tag) for event in events]
-
-
-def conforming(generator: ScriptedGenerator) -> bool:
-    found = (item for request in generator.requests for item in check_request(request))
-    return not any(item.level is Level.ERROR for item in found)
 
 
 @pytest.mark.requirement("CHAT-05")
@@ -225,154 +191,6 @@ async def test_plan_mode_changes_nothing_even_with_an_eager_callback(project: Pa
     assert "Plan mode" in str(instruction.parts[0].text)
 
 
-async def test_past_the_turn_limit_every_call_is_answered_and_the_session_goes_on():
-    turns = [[chunk(call("list_directory", {"path": "."}), finish="STOP")] for _ in range(2)]
-    generator = ScriptedGenerator(*turns, [text("fresh")])
-    async with agent(generator, max_turns=2) as running:
-        events, error = await events_of(running, "loop")
-        assert isinstance(error, TurnLimitError)
-        assert events[-1].reason == "turn_limit"
-        assert await running.ask("again") == "fresh"
-    assert len(generator.requests) == 3
-    assert conforming(generator)
-
-
-async def test_a_failed_prompt_leaves_no_trace_and_the_error_comes_last():
-    generator = ScriptedGenerator(
-        [chunk({"text": "half"}), ServerFaultError("down", status=503)], [text("up")]
-    )
-    async with agent(generator) as running:
-        events, error = await events_of(running, "one")
-        assert isinstance(error, ServerFaultError)
-        assert kinds(events)[-3:] == ["api_error", "error", "result"]
-        assert await running.ask("two") == "up"
-    assert [content["parts"][0]["text"] for content in generator.seen(1)[2:]] == ["two"]
-
-
-async def test_a_failure_behind_tool_results_keeps_what_happened():
-    generator = ScriptedGenerator(
-        [chunk(call("list_directory", {"path": "."}, id="1"), finish="STOP")],
-        [ServerFaultError("down", status=503)],
-        [text("up")],
-    )
-    async with agent(generator) as running:
-        _, error = await events_of(running, "one")
-        assert isinstance(error, ServerFaultError)
-        assert await running.ask("two") == "up"
-    roles = [content["role"] for content in generator.seen(2)]
-    assert roles == ["user", "model", "user", "model", "user", "model", "user"]
-    assert conforming(generator)
-
-
-async def test_an_interrupted_tool_is_stopped_and_its_call_answered(project: Path):
-    started = asyncio.Event()
-
-    @tool(confirm=False)
-    async def wait() -> str:
-        """Waits for ever."""
-        started.set()
-        await asyncio.Event().wait()
-        return "never"
-
-    generator = ScriptedGenerator(
-        [chunk(call("wait", {}, id="1"), call("wait", {}, id="2"), finish="STOP")], [text("on")]
-    )
-    async with agent(generator, tools=[wait]) as running:
-        reading = asyncio.ensure_future(events_of(running, "go"))
-        await started.wait()
-        assert running.interrupt() is True
-        assert running.interrupt() is False
-        events, error = await reading
-        assert isinstance(error, InterruptedRunError)
-        assert events[-1].reason == "interrupted"
-        ended = [event for event in events if isinstance(event, ToolCallResponseEvent)]
-        assert sorted((event.call_id, event.status) for event in ended) == [
-            ("1", "cancelled"),
-            ("2", "cancelled"),
-        ]
-        assert await running.ask("next") == "on"
-    assert conforming(generator)
-    assert "[Operation Cancelled]" in str(generator.seen(1)[4])
-
-
-async def test_leaving_the_iteration_stops_the_run():
-    started, stopped = asyncio.Event(), asyncio.Event()
-
-    @tool(confirm=False)
-    async def wait() -> str:
-        """Waits for ever."""
-        started.set()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            stopped.set()
-        return "never"
-
-    generator = ScriptedGenerator([chunk(call("wait", {}), finish="STOP")], [text("on")])
-    async with agent(generator, tools=[wait]) as running:
-        iteration = running.run("go")
-        async for event in iteration:
-            if isinstance(event, ToolCallRequestEvent):
-                break
-        await started.wait()
-        await iteration.aclose()
-        assert stopped.is_set()
-        assert await running.ask("next") == "on"
-    assert conforming(generator)
-
-
-async def test_a_run_that_was_left_does_not_stand_in_the_way_of_the_next_prompt():
-    generator = ScriptedGenerator(
-        [chunk(call("list_directory", {"path": "."}), finish="STOP")], [text("on")], [text("off")]
-    )
-    async with agent(generator) as running:
-        async for event in running.run("go"):
-            if isinstance(event, ToolCallRequestEvent):
-                break
-        assert await running.ask("next") == "on"
-    assert conforming(generator)
-
-
-@pytest.mark.parametrize("pause", range(6))
-@pytest.mark.parametrize("times", [2, 5])
-async def test_however_often_a_run_is_cancelled_every_call_is_answered(times: int, pause: int):
-    started = asyncio.Event()
-
-    @tool(confirm=False)
-    async def stubborn() -> str:
-        """Takes its time to stop."""
-        started.set()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            for _ in range(3):
-                await asyncio.sleep(0)
-        return "never"
-
-    generator = ScriptedGenerator(
-        [chunk(call("stubborn", {}, id="1"), finish="STOP")], [text("on")]
-    )
-    async with agent(generator, tools=[stubborn]) as running:
-        asking = asyncio.ensure_future(running.ask("go"))
-        await started.wait()
-        for _ in range(times):
-            asking.cancel()
-            for _ in range(pause):
-                await asyncio.sleep(0)
-        with pytest.raises(asyncio.CancelledError):
-            await asking
-        assert await running.ask("next") == "on"
-    assert conforming(generator)
-    assert "[Operation Cancelled]" in str(generator.seen(1)[4])
-
-
-@pytest.mark.parametrize("prompt", ["", " \n", 5, None, ["a"], b"x"])
-async def test_what_is_no_prompt_is_refused(prompt: Any):
-    async with agent(ScriptedGenerator()) as running:
-        with pytest.raises(InputError):
-            await running.ask(prompt)
-
-
 @pytest.mark.parametrize("name", ["lookup", "write_todos", "read_file", "complete_task"])
 @pytest.mark.parametrize("mode", [ApprovalMode.DEFAULT, ApprovalMode.PLAN])
 async def test_a_programs_own_tool_is_asked_about_whatever_its_name(name: str, mode: ApprovalMode):
@@ -436,49 +254,6 @@ async def test_every_token_count_of_the_service_reaches_the_events():
         answered.tool_tokens,
         answered.total_tokens,
     ) == (1, 2, 3, 4, 5, 15)
-
-
-@pytest.mark.parametrize("reason", ["MALFORMED_FUNCTION_CALL", "TOO_MANY_TOOL_CALLS", "SAFETY"])
-async def test_calls_of_a_turn_that_the_service_withdraws_are_not_carried_out(
-    project: Path, reason: str
-):
-    part = call("write_file", {"file_path": "x", "content": "y"})
-    generator = ScriptedGenerator([chunk(part, finish=reason)], [text("on")])
-    async with agent(generator, approval_mode=ApprovalMode.YOLO) as running:
-        _, error = await events_of(running, "go")
-        assert error is not None
-        assert await running.ask("next") == "on"
-    assert not (project / "x").exists()
-    assert conforming(generator)
-
-
-async def test_an_answer_cut_at_the_output_limit_says_so():
-    generator = ScriptedGenerator([text("long", finish="MAX_TOKENS")])
-    async with agent(generator) as running:
-        events, error = await events_of(running, "go")
-    assert error is None
-    assert any("MAX_TOKENS" in event.message for event in events if isinstance(event, WarningEvent))
-
-
-async def test_an_open_agent_cannot_be_opened_again():
-    async with agent(ScriptedGenerator()) as running:
-        with pytest.raises(BusyError):
-            async with running:
-                pass
-        assert running.session_id
-
-
-async def test_an_agent_takes_one_prompt_at_a_time_and_only_while_open():
-    generator = ScriptedGenerator([text("a")])
-    running = agent(generator)
-    with pytest.raises(BusyError):
-        await running.ask("closed")
-    async with running:
-        iteration = running.run("one")
-        assert isinstance(await anext(iteration), RunStartedEvent)
-        with pytest.raises(BusyError):
-            await anext(running.run("two"))
-        await iteration.aclose()
 
 
 async def test_a_history_can_be_carried_into_another_session():

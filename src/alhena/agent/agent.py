@@ -66,8 +66,7 @@ class Agent:
         )
         if approve is not None and not callable(approve):
             raise TypeError(f"approve has to be callable, not {type(approve).__name__}")
-        if model is not None and not isinstance(model, str):
-            raise TypeError(f"model has to be a name, not {type(model).__name__}")
+        _require_name(model)
         self._channel = EventChannel()
         self._session: Session | None = None
         self._driver: asyncio.Task[None] | None = None
@@ -109,9 +108,7 @@ class Agent:
         raised. Leaving the iteration early stops the run and its tools. Raises InputError for what
         is no prompt, and BusyError, with the first event, while another run is at work.
         """
-        given: object = prompt
-        if not isinstance(given, str) or not given.strip():
-            raise InputError("the prompt is empty or no text.", remedy="Give a string.")
+        _require_text(prompt)
         return Run(partial(self._start, prompt))
 
     async def ask(self, prompt: str) -> str:
@@ -209,6 +206,16 @@ class Agent:
                 "this agent is not open.", remedy="Use it inside `async with Agent(...)`."
             )
         return self._session
+
+
+def _require_name(model: object) -> None:
+    if model is not None and not isinstance(model, str):
+        raise TypeError(f"model has to be a name, not {type(model).__name__}")
+
+
+def _require_text(prompt: object) -> None:
+    if not isinstance(prompt, str) or not prompt.strip():
+        raise InputError("the prompt is empty or no text.", remedy="Give a string.")
 
 
 def _checked(item: object) -> Tool:
