@@ -10,9 +10,9 @@
     │   ├── DecodeError                  JSON that is not the documented shape
     │   ├── EncodeError                  a value that JSON cannot carry
     │   └── ConformanceError             a request that breaks a rule of the API
-    ├── system.errors.FileError           a file cannot be opened, read or written
-    ├── system.errors.ProcessStartError   a command cannot be started
-    ├── system.errors.SearchError         a search cannot be carried out
+    ├── system.errors.FileError          a file cannot be opened, read or written
+    ├── system.errors.ProcessStartError  a command cannot be started
+    ├── system.errors.SearchError        a search cannot be carried out
     ├── models.errors.ModelError
     │   ├── CredentialsError             exit 41   none found, 401, 403
     │   ├── ModelNotFoundError           404
@@ -25,9 +25,9 @@
     ├── scheduler.errors.SchedulerError
     │   ├── TransitionError              a tool call cannot go from one state to the other
     │   └── ConfirmationError            an answer that no waiting call can take
-    ├── chat.errors.InvalidResponseError  an answer that is empty, blocked or malformed
-    ├── scheduler.errors.ConfirmationError  an answer to a call that does not wait for it
-    ├── agent.errors.BusyError            a second prompt while one is at work
+    ├── chat.errors.InvalidResponseError an answer that is empty, blocked or malformed
+    ├── frontends.streams.OutputError    the result cannot be written
+    ├── agent.errors.BusyError           a second prompt while one is at work
     └── agent.errors.TurnLimitError      exit 53
 
 A tool failure is a value (`tools.contract.ToolFailure`), never an exception.

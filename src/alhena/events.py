@@ -82,7 +82,8 @@ class ToolCallResponseEvent(EventBase, frozen=True, kw_only=True, tag="tool_call
     """A tool call ended; emitted exactly once for each request.
 
     `display` is what a person sees: text, or the encoded display object. `decision` says how the
-    call came to run or not (auto_accept, accept, modify, reject).
+    call came to run or not (auto_accept, accept, modify, reject); `denied` is set when the policy
+    or a person kept it from running.
     """
 
     call_id: str
@@ -93,6 +94,7 @@ class ToolCallResponseEvent(EventBase, frozen=True, kw_only=True, tag="tool_call
     error_type: str | None = None
     duration_ms: float = 0.0
     decision: str = "auto_accept"
+    denied: bool = False
     content_length: int = 0
     data: dict[str, Any] | None = None
 

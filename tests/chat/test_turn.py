@@ -15,6 +15,7 @@ def fed(*chunks: dict) -> tuple[Turn, list[Event]]:
     turn = Turn("p#1", CallIds("token"), events.append)
     for item in chunks:
         turn.feed(msgspec.convert(item, GenerateContentResponse))
+    turn.announce_calls()
     return turn, events
 
 

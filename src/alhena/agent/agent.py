@@ -29,6 +29,7 @@ from alhena.policy.model import PolicyRule
 from alhena.scheduler.confirm import Approver
 from alhena.tools.contract import Tool
 from alhena.wire.content import Content, Part
+from alhena.wire.text import scrub
 
 REASONS = {53: "turn_limit", 130: "interrupted"}
 """Exit code of an error -> the `reason` of the last event; anything else is "error"."""
@@ -109,7 +110,7 @@ class Agent:
         is no prompt, and BusyError, with the first event, while another run is at work.
         """
         _require_text(prompt)
-        return Run(partial(self._start, prompt))
+        return Run(partial(self._start, scrub(prompt)))
 
     async def ask(self, prompt: str) -> str:
         """Carries a prompt to its answer and returns the text of the last model turn."""
@@ -148,7 +149,14 @@ class Agent:
         self._reader = ref(run)
         self._channel.open()
         self._driver = asyncio.ensure_future(self._drive(session, prompt))
+        # A task that is cancelled before its first step runs nothing, not even its clean-up.
+        self._driver.add_done_callback(self._driver_ended)
         return self._driver, self._channel.events()
+
+    def _driver_ended(self, driver: "asyncio.Task[None]") -> None:
+        """Ends the stream of this driver, not that of one that has followed it already."""
+        if driver is self._driver:
+            self._channel.close()
 
     async def _drive(self, session: Session, prompt: str) -> None:
         """Runs the prompt and closes the event stream, whatever happens."""
@@ -162,7 +170,7 @@ class Agent:
             RunStartedEvent(
                 session_id=session.session_id,
                 model=session.model,
-                cwd=str(session.workspace.cwd),
+                cwd=scrub(str(session.workspace.cwd)),
                 tools=session.tool_names,
                 notices=session.take_notices(),
             )

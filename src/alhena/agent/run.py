@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Self
 
 from alhena.agent.settle import settled
+from alhena.errors import InterruptedRunError
 from alhena.events import Event
 
 Start = Callable[["Run"], Awaitable[tuple["asyncio.Task[None]", AsyncIterator[Event]]]]
@@ -35,7 +36,7 @@ class Run(AsyncIterator[Event]):
         except StopAsyncIteration:
             self.over = True
             if self._driver is not None:
-                await self._driver
+                await outcome(self._driver)
             raise
         except BaseException:
             await self.aclose()
@@ -55,6 +56,16 @@ class Run(AsyncIterator[Event]):
         loop = driver.get_loop()
         if not loop.is_closed():
             loop.call_soon_threadsafe(driver.cancel)
+
+
+async def outcome(driver: "asyncio.Task[None]") -> None:
+    """Waits for a driver and raises its error; one that was cancelled before it began too."""
+    try:
+        await driver
+    except asyncio.CancelledError:
+        if driver.cancelled():
+            raise InterruptedRunError("the run was interrupted.") from None
+        raise
 
 
 async def ended(driver: "asyncio.Task[None]") -> None:

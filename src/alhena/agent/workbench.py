@@ -1,7 +1,7 @@
 """Tools and policy over a workspace: what runs calls, with or without a model."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,7 @@ from alhena.policy.model import (
     PolicyRule,
     Tier,
 )
+from alhena.policy.settings_rules import excluded_rules
 from alhena.policy.sources import load_path, load_policies
 from alhena.system.workspace import Workspace
 from alhena.tools.builtin.catalogue import builtin_tools
@@ -35,9 +36,6 @@ if TYPE_CHECKING:  # deciding and listing need no event loop
     from alhena.scheduler.confirm import Approver, ConfirmationRequest
     from alhena.scheduler.scheduler import Scheduler
     from alhena.system.processes import ProcessGroups
-
-EXCLUDE_PRIORITY = Tier.USER + 0.9
-"""Where `tools.exclude` of the settings stands: above the user's rules, below an admin's."""
 
 OWN_TOOL_PRIORITY = Tier.DEFAULT + 0.06
 """Above what the default policies say of built-in tools, so that a name is no permission."""
@@ -128,12 +126,13 @@ def open_workbench(options: WorkbenchOptions, groups: "ProcessGroups | None" = N
         options.cwd, (_directory(options.cwd, item) for item in options.include_directories)
     )
     loaded = _policies(options)
-    rules = [*loaded.rules, *_excluded(options.settings.tools.exclude)]
+    rules = [*loaded.rules, *excluded_rules(options.settings.tools.exclude)]
     rules += (rule for tool in options.tools for rule in _own_tool(tool))
     warnings = [f"policy: {problem}" for problem in loaded.problems]
     shell = options.settings.tools.shell
     registry = ToolRegistry(builtin_tools(workspace, options.environ, shell, groups))
     for tool in options.tools:
+        _require_own_name(tool.name)
         warning = registry.register(tool)
         if warning:
             warnings.append(warning)
@@ -142,47 +141,38 @@ def open_workbench(options: WorkbenchOptions, groups: "ProcessGroups | None" = N
 
 
 def _policies(options: WorkbenchOptions) -> LoadedPolicies:
-    paths = [Path(item) for item in options.policy if not isinstance(item, PolicyRule)]
-    named = LoadedPolicies.joined(load_path(options.cwd / path, Tier.USER) for path in paths)
-    for problem in named.problems:
-        if problem.level is ProblemLevel.ERROR:
+    """All rules of files and programs.
+
+    A file that was named must be usable. Of the others, a rule that could only have permitted
+    something may be dropped with a warning; what may have restricted something may not.
+    """
+    named = [
+        load_path(options.cwd / item, Tier.USER)
+        for item in options.policy
+        if not isinstance(item, PolicyRule)
+    ]
+    given = tuple(item for item in options.policy if isinstance(item, PolicyRule))
+    extra = (options.cwd / path for path in options.settings.policy_paths)
+    found = load_policies(user_policies_path(options.environ), extra)
+    loaded = LoadedPolicies.joined([LoadedPolicies(given), found, *named])
+    strict = {id(problem) for part in named for problem in part.problems}
+    for problem in loaded.problems:
+        if problem.level is ProblemLevel.ERROR and (problem.weakens or id(problem) in strict):
             raise ConfigError(
                 f"the policy cannot be used: {str(problem).rstrip('.')}.",
                 remedy="Correct it or leave it out.",
             )
-    own = [
-        LoadedPolicies(tuple(item for item in options.policy if isinstance(item, PolicyRule))),
-        load_policies(
-            user_policies_path(options.environ),
-            (options.cwd / path for path in options.settings.policy_paths),
-        ),
-    ]
-    return LoadedPolicies.joined([*own, named])
+    return loaded
 
 
-def _excluded(entries: Sequence[str]) -> list[PolicyRule]:
-    """The deny rules of `tools.exclude`: tool names, or `run_shell_command(prefix)`."""
-    rules: list[PolicyRule] = []
-    for entry in entries:
-        name, bracket, rest = entry.partition("(")
-        prefixes: tuple[str, ...] = (rest.removesuffix(")").strip(),) if bracket else ()
-        declared = declared_name(name.strip())
-        if prefixes and declared != "run_shell_command":
-            raise ConfigError(
-                f"settings: tools.exclude has the entry {entry!r}, but only run_shell_command "
-                "takes a prefix.",
-                remedy="Name the tool alone.",
-            )
-        rules.append(
-            PolicyRule(
-                decision=PolicyOutcome.DENY,
-                priority=EXCLUDE_PRIORITY,
-                tool_names=(declared,),
-                command_prefixes=prefixes,
-                source="settings: tools.exclude",
-            )
+def _require_own_name(name: str) -> None:
+    """Refuses the other names of a built-in tool: rules for one would be rules for both."""
+    declared = declared_name(name)
+    if declared != name:
+        raise ConfigError(
+            f"a tool of the program is called {name!r}, which is another name of {declared}.",
+            remedy="Give it a name of its own: @tool(name=...).",
         )
-    return rules
 
 
 def _own_tool(tool: Tool) -> tuple[PolicyRule, ...]:

@@ -83,6 +83,7 @@ class Chat:
         try:
             await self._exchange(request, turn)
             turn.check(answers_tools=answers_tools)
+            turn.announce_calls()
             complete = True
         finally:
             if not complete and not answers_tools:

@@ -35,7 +35,7 @@ class Turn:
         self._seen_ids: set[str] = set()
 
     def feed(self, response: GenerateContentResponse) -> None:
-        """Takes one chunk and emits its events."""
+        """Takes one chunk and emits its text and thoughts."""
         if response.usage_metadata is not None:
             self.usage = response.usage_metadata
         if response.automatic_function_calling_history:
@@ -70,13 +70,16 @@ class Turn:
         self._seen_ids.add(call_id)
         call = msgspec.structs.replace(call, id=call_id, name=name, args=call.args or {})
         self.parts.append(msgspec.structs.replace(part, function_call=call))
-        info = request_info(call, call_id, self._prompt_id)
-        self.calls.append(info)
-        self._emit(
-            ToolCallRequestEvent(
-                call_id=call_id, name=name, args=info.args, prompt_id=self._prompt_id
+        self.calls.append(request_info(call, call_id, self._prompt_id))
+
+    def announce_calls(self) -> None:
+        """Emits the calls; for a turn that was checked, since each of them will be answered."""
+        for call in self.calls:
+            self._emit(
+                ToolCallRequestEvent(
+                    call_id=call.call_id, name=call.name, args=call.args, prompt_id=call.prompt_id
+                )
             )
-        )
 
     def check(self, *, answers_tools: bool) -> None:
         """Raises when the finished turn is no usable answer.

@@ -95,6 +95,10 @@ def _parse(path: Path, data: bytes) -> Any:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError):
         pass  # perhaps it has comments
+    except RecursionError as error:
+        raise ConfigError(
+            f"{path}: the settings file is nested too deeply.", remedy="Correct it."
+        ) from error
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -19,7 +19,7 @@ from alhena.policy.model import (
 from alhena.policy.names import is_shell, names_tool
 
 ALWAYS_PRIORITY = Tier.USER + 0.950
-"""Where a person's "always" stands: above the user's own rules, below an administrator's."""
+"""Where a person's "always" stands: above the user's rules up to priority 949."""
 
 
 class PolicyEngine:

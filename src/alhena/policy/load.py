@@ -25,7 +25,8 @@ class ProblemLevel(StrEnum):
 
 
 class PolicyProblem(msgspec.Struct, frozen=True, kw_only=True):
-    """What is wrong where. `rule` and `line` count from 1."""
+    """What is wrong where. `rule` and `line` count from 1. `weakens`: what was dropped may have
+    restricted something."""
 
     file: str
     message: str
@@ -33,6 +34,7 @@ class PolicyProblem(msgspec.Struct, frozen=True, kw_only=True):
     field: str | None = None
     line: int | None = None
     level: ProblemLevel = ProblemLevel.ERROR
+    weakens: bool = True
 
     def __str__(self) -> str:
         place = self.file if self.line is None else f"{self.file}:{self.line}"
@@ -80,7 +82,9 @@ def load_tables(
         try:
             parsed = parse_rule(fields, tier=tier, source=f"{file}, rule {number}")
         except RuleError as error:
-            problems.append(replace(place, field=error.field, message=error.message))
+            weakens = fields.get("decision") != "allow"
+            problem = replace(place, field=error.field, message=error.message, weakens=weakens)
+            problems.append(problem)
             continue
         rules.append(parsed.rule)
         problems += [

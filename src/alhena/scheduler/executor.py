@@ -117,7 +117,8 @@ async def _execution(
 ) -> Execution | ToolFailure:
     boundary = Boundary()
     with boundary:
-        # What surrounds a tool (hooks before and after it) belongs here, around this one line.
+        # What follows a tool (hooks) belongs behind this line; what may change its input belongs
+        # before the gate, which has to see the input that is carried out.
         result = cast("object", await invocation.execute(context))
         if isinstance(result, ToolResult):
             parts = response_parts(call.request.name, call.request.call_id, result.llm_content)

@@ -52,9 +52,17 @@ class Gate:
         state, entry = call.state, call.entry
         if not isinstance(state, ValidatingToolCall) or entry is None:
             return
-        decision = self._decide(
-            PolicyCall(names=entry.names, args=call.params, server_name=entry.server)
-        )
+        boundary = Boundary()
+        decision: Decision | None = None
+        with boundary:
+            decision = self._decide(
+                PolicyCall(names=entry.names, args=call.params, server_name=entry.server)
+            )
+        if decision is None:
+            reason = "" if boundary.failure is None else one_line(boundary.failure)
+            message = f"Tool execution denied: the policy could not be asked ({reason})."
+            call.fail(message, ToolErrorType.POLICY_VIOLATION)
+            return
         call.decision = decision
         match decision.outcome:
             case PolicyOutcome.DENY:

@@ -191,6 +191,8 @@ class TrackedCall:
             error_type=response.error_type,
             duration_ms=state.duration_ms,
             decision=self._verdict(),
+            denied=response.error_type is ToolErrorType.POLICY_VIOLATION
+            or self.outcome is ToolConfirmationOutcome.CANCEL,
             content_length=response.content_length,
             data=plain(response.data),
         )

@@ -4,6 +4,7 @@ import os
 from collections import deque
 from pathlib import Path
 
+from alhena.system.errors import printable
 from alhena.system.ignore import DirectoryRules, IgnoreRules
 
 MAX_ITEMS = 200
@@ -106,6 +107,4 @@ def _draw(folder: _Folder, indent: str, lines: list[str]) -> None:
 
 def _safe(name: str) -> str:
     """A name fit for a line of text: control characters and undecodable bytes are escaped."""
-    if name.isprintable():
-        return name
-    return "".join(c if c.isprintable() else f"\\x{ord(c) & 0xFF:02x}" for c in name)
+    return printable(name)

@@ -13,7 +13,7 @@ from typing import Any
 
 from alhena.system.errors import FileError, printable
 from alhena.system.workspace import Workspace
-from alhena.tools.confirmation import ConfirmationDetails
+from alhena.tools.confirmation import ConfirmationDetails, InfoConfirmation
 from alhena.tools.contract import (
     ExecutionContext,
     Kind,
@@ -74,7 +74,7 @@ class DeclarativeTool(ABC):
 
 
 class BaseInvocation(ABC):
-    """A call with nothing to approve and no locations, until a subclass says otherwise."""
+    """A call without locations, approved by its description, until a subclass says otherwise."""
 
     def __init__(self, params: dict[str, Any]) -> None:
         self._params = params
@@ -95,7 +95,7 @@ class BaseInvocation(ABC):
     async def confirmation(self, context: ExecutionContext) -> ConfirmationDetails | None:
         """What to show when a person has to approve; None when there is nothing to approve."""
         del context
-        return None
+        return InfoConfirmation(title="Confirm", prompt=self.describe())
 
     @abstractmethod
     async def execute(self, context: ExecutionContext) -> ToolResult:

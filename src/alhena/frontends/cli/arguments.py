@@ -96,8 +96,8 @@ def parse_run(argv: list[str]) -> RunArguments:
         model=found.model,
         output_format=OutputFormat(found.output_format) if found.output_format else None,
         approval_mode=ApprovalMode.parse(mode) if mode else None,
-        include_directories=_split(found.include_directories),
-        policy_paths=_split(found.policy),
+        include_directories=split_list(found.include_directories),
+        policy_paths=split_list(found.policy),
         fake_responses=found.fake_responses or found.fake_responses_non_strict,
         fake_strict=not found.fake_responses_non_strict,
         record_responses=found.record_responses,
@@ -105,7 +105,7 @@ def parse_run(argv: list[str]) -> RunArguments:
     )
 
 
-def _split(values: list[str] | None) -> tuple[str, ...]:
+def split_list(values: list[str] | None) -> tuple[str, ...]:
     """Repeated options and comma-separated lists alike."""
     return tuple(
         item.strip() for value in values or () for item in value.split(",") if item.strip()

@@ -54,7 +54,7 @@ def report(error: AlhenaError, *, debug: bool) -> int:
 def one_line(text: str) -> str:
     """`text` on one line, control characters escaped, so that it cannot act on a terminal."""
     joined = " ".join(text.split())
-    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in joined)
+    return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in joined)
 
 
 def _command(argv: list[str]) -> Callable[[list[str]], int]:

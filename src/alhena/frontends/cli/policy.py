@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from alhena.config.errors import ConfigError
-from alhena.config.home import user_policies_path
+from alhena.config.home import user_policies_path, user_settings_path
+from alhena.config.settings import load_settings
 from alhena.errors import InputError, UsageError
 from alhena.frontends.cli.inputs import open_input
 from alhena.frontends.streams import write_stderr, write_stdout
@@ -22,6 +23,7 @@ from alhena.policy.model import (
     PolicyRule,
     Tier,
 )
+from alhena.policy.settings_rules import excluded_rules
 from alhena.policy.sources import load_path, load_policies
 from alhena.tools.names import all_names, declared_name
 
@@ -90,9 +92,11 @@ def explain(argv: list[str]) -> int:
     context = PolicyContext(mode=_mode(options.mode), interactive=not options.non_interactive)
     if options.batch is not None:
         return _batch(options.batch, extra, context)
-    loaded = load_policies(user_policies_path(os.environ))
+    settings = load_settings(user_settings_path(os.environ))
+    loaded = load_policies(user_policies_path(os.environ), map(Path, settings.policy_paths))
     _warn(loaded.problems)
-    engine = PolicyEngine((*loaded.rules, *extra.rules))
+    excluded = excluded_rules(settings.tools.exclude)
+    engine = PolicyEngine((*loaded.rules, *excluded, *extra.rules))
     decision = engine.decide(_call(options.tool, _arguments(options.args)), context)
     write_stdout(_json(decision) if options.json else _sentences(decision))
     return 0

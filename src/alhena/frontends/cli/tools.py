@@ -1,6 +1,7 @@
 """`alhena tools list` and `alhena tools call`: the tools, and one call through the gate."""
 
 import os
+import sys
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -8,8 +9,9 @@ import msgspec
 from alhena.agent.workbench import Workbench, WorkbenchOptions, open_workbench
 from alhena.config.home import user_settings_path
 from alhena.config.settings import load_settings
-from alhena.frontends.cli.arguments import Parser
-from alhena.frontends.streams import write_json, write_stderr, write_stdout
+from alhena.frontends.cli.arguments import Parser, split_list
+from alhena.frontends.headless.output import plain
+from alhena.frontends.streams import is_terminal, write_json, write_stderr, write_stdout
 from alhena.policy.model import ApprovalMode
 from alhena.system.workspace import current_directory
 from alhena.tools.contract import ToolErrorType
@@ -46,21 +48,22 @@ def run(argv: list[str]) -> int:
         environ=os.environ,
         settings=settings,
         mode=ApprovalMode.parse(mode),
-        include_directories=tuple(found.include_directories),
-        policy=tuple(found.policy),
+        include_directories=split_list(found.include_directories),
+        policy=split_list(found.policy),
     )
     bench = open_workbench(options)
     for warning in bench.warnings:
-        write_stderr(f"alhena: warning: {warning}\n")
+        write_stderr(f"alhena: warning: {plain(warning)}\n")
     if found.command == "list":
         return _list(bench, as_json=found.json)
     done = _call(options, found.name, found.args)
     if found.json:
         write_json(done)
     elif done["error"]:
-        write_stderr(f"alhena: {done['error']['message']}\n")
+        write_stderr(f"alhena: {plain(done['error']['message'])}\n")
     else:
-        write_stdout(f"{done['llmContent']}\n")
+        shown = plain(done["llmContent"]) if is_terminal(sys.stdout) else done["llmContent"]
+        write_stdout(f"{shown}\n")
     return TOOL_FAILED if done["error"] else 0
 
 
@@ -95,6 +98,8 @@ def _call(options: WorkbenchOptions, name: str, text: str) -> dict[str, Any]:
         args = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError) as error:
         return _refused(name, f"the parameters are not JSON: {error}")
+    except RecursionError:
+        return _refused(name, "the parameters are nested too deeply")
     if not isinstance(args, dict):
         return _refused(name, "the parameters are no JSON object")
     request = ToolCallRequestInfo(

@@ -92,7 +92,7 @@ class JsonOutput:
         self._response = ""
         self._warnings: list[str] = []
         self._denied: list[dict[str, Any]] = []
-        self._names: dict[str, dict[str, Any]] = {}
+        self._args: dict[str, dict[str, Any]] = {}
 
     def feed(self, event: Event) -> None:
         """Collects."""
@@ -104,13 +104,13 @@ class JsonOutput:
             case WarningEvent():
                 self._warnings.append(event.message)
             case ToolCallRequestEvent():
-                self._names[event.call_id] = event.args
-            case ToolCallResponseEvent() if is_denial(event):
+                self._args[event.call_id] = event.args
+            case ToolCallResponseEvent() if event.denied:
                 self._denied.append(
                     {
                         "tool_name": event.name,
                         "tool_id": event.call_id,
-                        "parameters": self._names.get(event.call_id, {}),
+                        "parameters": self._args.get(event.call_id, {}),
                         "reason": denial_reason(event),
                     }
                 )
@@ -199,11 +199,6 @@ class StreamJsonOutput:
         stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
         head = {"type": type, "timestamp": f"{stamp}.{int(seconds * 1000) % 1000:03d}Z"}
         self._write(msgspec.json.encode(head | fields).decode("utf-8") + "\n")
-
-
-def is_denial(event: ToolCallResponseEvent) -> bool:
-    """Whether the call was kept from running by the policy or a person."""
-    return event.decision == "reject" and event.error_type in ("policy_violation", "cancelled")
 
 
 def denial_reason(event: ToolCallResponseEvent) -> str:

@@ -10,7 +10,7 @@ from alhena.events import (
     ToolCallUpdateEvent,
     WarningEvent,
 )
-from alhena.frontends.headless.output import denial_reason, is_denial, plain
+from alhena.frontends.headless.output import denial_reason, plain
 
 MAX_LINE = 300
 
@@ -50,7 +50,7 @@ class Progress:
             if self._verbose:
                 self._line(f"✓ {described} ({_duration(event.duration_ms)})")
         else:
-            denied = is_denial(event)
+            denied = event.denied
             verb = "Denied" if denied else "Error executing tool"
             reason = denial_reason(event) if denied else event.error or event.status
             self._line(f"{verb} {event.name}: {reason}")

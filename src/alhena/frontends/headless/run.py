@@ -9,7 +9,7 @@ from alhena.agent.agent import Agent
 from alhena.agent.options import AgentSettings
 from alhena.config.home import user_settings_path
 from alhena.config.settings import Settings, load_settings
-from alhena.errors import AlhenaError
+from alhena.errors import AlhenaError, InterruptedRunError
 from alhena.events import WarningEvent
 from alhena.frontends.cli.arguments import RunArguments
 from alhena.frontends.headless.output import Output, OutputFormat, output_for
@@ -20,7 +20,7 @@ from alhena.policy.model import ApprovalMode
 
 
 def run_headless(arguments: RunArguments) -> int:
-    """Carries out a prompt. Whatever happens, stdout gets one complete result in the chosen form;
+    """Carries out a prompt. stdout gets one complete result in the chosen form, of a failure too;
     the error is raised for the top level to print."""
     output = output_for(arguments.output_format or OutputFormat.TEXT, write_stdout)
     progress = Progress(write_stderr, verbose=is_terminal(sys.stderr))
@@ -41,6 +41,10 @@ def run_headless(arguments: RunArguments) -> int:
     except AlhenaError as error:
         output.finish(error)
         raise
+    except KeyboardInterrupt:
+        error = InterruptedRunError("the run was interrupted.")
+        output.finish(error)
+        raise error from None
     output.finish(None)
     return 0
 
@@ -66,7 +70,8 @@ async def _run(agent: Agent, prompt: str, output: Output, progress: Progress) ->
     async with agent:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            loop.add_signal_handler(number, _interrupt, agent)
+            if signal.getsignal(number) is not signal.SIG_IGN:  # nohup means it
+                loop.add_signal_handler(number, _interrupt, agent)
         async for event in agent.run(prompt):
             output.feed(event)
             progress.feed(event)
