@@ -7,7 +7,7 @@ import pytest
 from alhena import Agent, ToolConfirmationOutcome, tool
 from alhena.agent.errors import BusyError, TurnLimitError
 from alhena.agent.options import AgentSettings
-from alhena.errors import AlhenaError, InterruptedRunError
+from alhena.errors import AlhenaError, InputError, InterruptedRunError
 from alhena.events import (
     Event,
     RunFinishedEvent,
@@ -317,6 +317,66 @@ async def test_leaving_the_iteration_stops_the_run():
         assert stopped.is_set()
         assert await running.ask("next") == "on"
     assert conforming(generator)
+
+
+async def test_a_run_that_was_left_does_not_stand_in_the_way_of_the_next_prompt():
+    generator = ScriptedGenerator(
+        [chunk(call("list_directory", {"path": "."}), finish="STOP")], [text("on")], [text("off")]
+    )
+    async with agent(generator) as running:
+        async for event in running.run("go"):
+            if isinstance(event, ToolCallRequestEvent):
+                break
+        assert await running.ask("next") == "on"
+    assert conforming(generator)
+
+
+@pytest.mark.parametrize("pause", range(6))
+@pytest.mark.parametrize("times", [2, 5])
+async def test_however_often_a_run_is_cancelled_every_call_is_answered(times: int, pause: int):
+    started = asyncio.Event()
+
+    @tool(confirm=False)
+    async def stubborn() -> str:
+        """Takes its time to stop."""
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            for _ in range(3):
+                await asyncio.sleep(0)
+        return "never"
+
+    generator = ScriptedGenerator(
+        [chunk(call("stubborn", {}, id="1"), finish="STOP")], [text("on")]
+    )
+    async with agent(generator, tools=[stubborn]) as running:
+        asking = asyncio.ensure_future(running.ask("go"))
+        await started.wait()
+        for _ in range(times):
+            asking.cancel()
+            for _ in range(pause):
+                await asyncio.sleep(0)
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        assert await running.ask("next") == "on"
+    assert conforming(generator)
+    assert "[Operation Cancelled]" in str(generator.seen(1)[4])
+
+
+@pytest.mark.parametrize("prompt", ["", " \n", 5, None, ["a"], b"x"])
+async def test_what_is_no_prompt_is_refused(prompt: Any):
+    async with agent(ScriptedGenerator()) as running:
+        with pytest.raises(InputError):
+            await running.ask(prompt)
+
+
+async def test_an_open_agent_cannot_be_opened_again():
+    async with agent(ScriptedGenerator()) as running:
+        with pytest.raises(BusyError):
+            async with running:
+                pass
+        assert running.session_id
 
 
 async def test_an_agent_takes_one_prompt_at_a_time_and_only_while_open():

@@ -3,17 +3,19 @@
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Self
+from weakref import ref
 
 from alhena.agent.channel import EventChannel
 from alhena.agent.errors import BusyError
 from alhena.agent.loop import run_prompt
 from alhena.agent.options import AgentOptions, AgentSettings
+from alhena.agent.run import Run, ended
 from alhena.agent.session import Session, open_session
-from alhena.errors import AlhenaError, InterruptedRunError
+from alhena.errors import AlhenaError, InputError, InterruptedRunError
 from alhena.events import (
     ApiRequestEvent,
     ContentEvent,
@@ -64,20 +66,27 @@ class Agent:
         )
         self._channel = EventChannel()
         self._session: Session | None = None
-        self._driver: asyncio.Task[str] | None = None
+        self._driver: asyncio.Task[None] | None = None
+        self._reader: Callable[[], Run | None] = lambda: None
         self._prompts = 0
 
     async def __aenter__(self) -> Self:
         """Reads settings and policies, chooses the model, declares the tools."""
+        if self._session is not None:
+            raise BusyError("this agent is open already.", remedy="Use a second Agent.")
         self._session = open_session(self._options, self._channel)
         return self
 
     async def __aexit__(self, *_exc: object) -> None:
         """Stops what still runs and closes connections and files."""
-        await self._stop()
         session, self._session = self._session, None
-        if session is not None:
-            await session.aclose()
+        driver, self._driver = self._driver, None
+        try:
+            if driver is not None:
+                await ended(driver)
+        finally:
+            if session is not None:
+                await session.aclose()
 
     @property
     def session_id(self) -> str:
@@ -89,26 +98,17 @@ class Agent:
         """The conversation so far."""
         return tuple(entry.content for entry in self._opened().chat.history.contents)
 
-    async def run(self, prompt: str) -> AsyncIterator[Event]:
+    def run(self, prompt: str) -> Run:
         """Carries a prompt to its answer, event by event; the last one is a RunFinishedEvent.
 
         When the run fails, its ErrorEvent and RunFinishedEvent come first, then the AlhenaError is
-        raised. Leaving the iteration early stops the run and its tools.
+        raised. Leaving the iteration early stops the run and its tools. Raises InputError for what
+        is no prompt, and BusyError, with the first event, while another run is at work.
         """
-        session = self._opened()
-        if self._driver is not None:
-            raise BusyError(
-                "this agent is still at work on another prompt.",
-                remedy="Wait for it, or use a second Agent.",
-            )
-        self._channel.open()
-        self._driver = asyncio.ensure_future(self._drive(session, prompt))
-        try:
-            async for event in self._channel.events():
-                yield event
-            await self._driver
-        finally:
-            await self._stop()
+        given: object = prompt
+        if not isinstance(given, str) or not given.strip():
+            raise InputError("the prompt is empty or no text.", remedy="Give a string.")
+        return Run(partial(self._start, prompt))
 
     async def ask(self, prompt: str) -> str:
         """Carries a prompt to its answer and returns the text of the last model turn."""
@@ -121,16 +121,34 @@ class Agent:
     def interrupt(self) -> bool:
         """Ends the run in good order: tools are stopped, every call gets its response. False when
         there is nothing to interrupt, or it was interrupted already."""
-        if self._driver is None or self._driver.done() or self._driver.cancelling():
+        driver = self._driver
+        if driver is None or driver.done() or driver.cancelling():
             return False
-        return self._driver.cancel("interrupted")
+        return driver.cancel("interrupted")
 
     def kill(self) -> None:
         """Ends every process the session has started, at once."""
         if self._session is not None:
             self._session.processes.kill()
 
-    async def _drive(self, session: Session, prompt: str) -> str:
+    async def _start(
+        self, prompt: str, run: Run
+    ) -> tuple["asyncio.Task[None]", AsyncIterator[Event]]:
+        """Starts driving a run, when no other one is being read; one that was left is ended."""
+        session = self._opened()
+        if self._driver is not None and not self._driver.done():
+            if self._reader() is not None:
+                raise BusyError(
+                    "this agent is still at work on another prompt.",
+                    remedy="Wait for it, aclose() its iteration, or use a second Agent.",
+                )
+            await ended(self._driver)
+        self._reader = ref(run)
+        self._channel.open()
+        self._driver = asyncio.ensure_future(self._drive(session, prompt))
+        return self._driver, self._channel.events()
+
+    async def _drive(self, session: Session, prompt: str) -> None:
         """Runs the prompt and closes the event stream, whatever happens."""
         self._prompts += 1
         prompt_id = f"{session.session_id}#{self._prompts}"
@@ -172,7 +190,6 @@ class Agent:
             )
             unsubscribe()
             self._channel.close()
-        return text.value
 
     def _report(self, error: AlhenaError) -> str:
         """Emits the event of an error; returns the reason it gives the run's end."""
@@ -180,16 +197,6 @@ class Agent:
             ErrorEvent(error_type=error.kind, message=str(error), exit_code=error.exit_code)
         )
         return REASONS.get(error.exit_code, "error")
-
-    async def _stop(self) -> None:
-        """Ends the driver, if any, and takes note of its outcome."""
-        driver, self._driver = self._driver, None
-        if driver is None:
-            return
-        driver.cancel()
-        # Whoever iterates has been given its error; an abandoned run has nobody to tell.
-        with suppress(AlhenaError, asyncio.CancelledError):
-            await driver
 
     def _opened(self) -> Session:
         if self._session is None:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from alhena.agent.errors import TurnLimitError
 from alhena.agent.limits import TurnLimits
+from alhena.agent.settle import settled
 from alhena.chat.chat import Chat
 from alhena.chat.turn import Turn
 from alhena.scheduler.scheduler import Scheduler
@@ -46,14 +47,17 @@ async def run_prompt(
 async def _run_calls(
     chat: Chat, scheduler: Scheduler, calls: Sequence[ToolCallRequestInfo]
 ) -> Sequence[CompletedToolCall]:
-    """Runs a turn's calls. When cancelled, ends them, records their responses, and goes on with
-    the cancellation."""
+    """Runs a turn's calls. When cancelled, however often, ends them, records their responses, and
+    goes on with the cancellation."""
     running = asyncio.ensure_future(scheduler.schedule(calls))
     try:
         return await asyncio.shield(running)
     except asyncio.CancelledError:
         scheduler.cancel_all(CANCELLED)
-        chat.record_responses(_parts(await running))
+        try:
+            await settled(running)
+        finally:
+            chat.record_responses(_parts(running.result()))
         raise
 
 

@@ -1,0 +1,68 @@
+"""The events of one prompt, as an iteration that can be left at any time."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Self
+
+from alhena.agent.settle import settled
+from alhena.events import Event
+
+Start = Callable[["Run"], Awaitable[tuple["asyncio.Task[None]", AsyncIterator[Event]]]]
+"""Starts what drives a run; gives its task and its events."""
+
+
+class Run(AsyncIterator[Event]):
+    """Starts when the first event is asked for. When the run fails, the error is raised behind the
+    last event. `aclose` ends the run and waits for its end; giving up the iteration ends it too,
+    and whoever uses the agent next waits."""
+
+    def __init__(self, start: Start) -> None:
+        self._start = start
+        self._driver: asyncio.Task[None] | None = None
+        self._events: AsyncIterator[Event] | None = None
+        self._over = False
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Event:
+        if self._over:
+            raise StopAsyncIteration
+        if self._events is None:
+            self._driver, self._events = await self._start(self)
+        try:
+            return await anext(self._events)
+        except StopAsyncIteration:
+            self._over = True
+            if self._driver is not None:
+                await self._driver
+            raise
+        except BaseException:
+            await self.aclose()
+            raise
+
+    async def aclose(self) -> None:
+        """Ends the run: tools are stopped and every call has its response when this returns."""
+        self._over = True
+        if self._driver is not None:
+            await ended(self._driver)
+
+    def __del__(self) -> None:
+        """An iteration that nobody holds any more has been left."""
+        driver = self._driver
+        if driver is None or driver.done():
+            return
+        loop = driver.get_loop()
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(driver.cancel)
+
+
+async def ended(driver: "asyncio.Task[None]") -> None:
+    """Cancels a driver and waits for its end. Its error is not raised: whoever iterates has been
+    given it, and an abandoned run has nobody to tell."""
+    driver.cancel()
+    try:
+        await settled(driver)
+    finally:
+        if driver.done() and not driver.cancelled():
+            driver.exception()
