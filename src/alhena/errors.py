@@ -13,6 +13,7 @@
     ├── system.errors.FileError          a file cannot be opened, read or written
     ├── system.errors.ProcessStartError  a command cannot be started
     ├── system.errors.SearchError        a search cannot be carried out
+    ├── system.web.errors.FetchError     a web page cannot be read
     ├── models.errors.ModelError
     │   ├── CredentialsError             exit 41   none found, 401, 403
     │   ├── ModelNotFoundError           404

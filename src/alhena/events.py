@@ -1,7 +1,8 @@
 """The one stream of events that every front end, the journal and telemetry read.
 
 Events hold plain values only, so that this module depends on no room and every event encodes to
-JSON as it is (`msgspec.json.encode(event)`); `type` is the tag.
+JSON as it is (`msgspec.json.encode(event)`); `type` is the tag. Events of a subagent's tool calls
+carry the id of the call that runs the subagent as `parent_call_id`.
 """
 
 from typing import Any
@@ -50,6 +51,7 @@ class ToolCallRequestEvent(EventBase, frozen=True, kw_only=True, tag="tool_call_
     name: str
     args: dict[str, Any]
     prompt_id: str
+    parent_call_id: str | None = None
 
 
 class ToolCallUpdateEvent(EventBase, frozen=True, kw_only=True, tag="tool_call_update"):
@@ -60,6 +62,7 @@ class ToolCallUpdateEvent(EventBase, frozen=True, kw_only=True, tag="tool_call_u
     status: str
     description: str = ""
     pid: int | None = None
+    parent_call_id: str | None = None
 
 
 class ToolOutputEvent(EventBase, frozen=True, kw_only=True, tag="tool_output"):
@@ -67,6 +70,7 @@ class ToolOutputEvent(EventBase, frozen=True, kw_only=True, tag="tool_output"):
 
     call_id: str
     text: str
+    parent_call_id: str | None = None
 
 
 class ConfirmationRequestEvent(EventBase, frozen=True, kw_only=True, tag="confirmation_request"):
@@ -76,6 +80,7 @@ class ConfirmationRequestEvent(EventBase, frozen=True, kw_only=True, tag="confir
     name: str
     details: dict[str, Any]
     reason: str = ""
+    parent_call_id: str | None = None
 
 
 class ToolCallResponseEvent(EventBase, frozen=True, kw_only=True, tag="tool_call_response"):
@@ -97,6 +102,22 @@ class ToolCallResponseEvent(EventBase, frozen=True, kw_only=True, tag="tool_call
     denied: bool = False
     content_length: int = 0
     data: dict[str, Any] | None = None
+    output_file: str | None = None
+    parent_call_id: str | None = None
+
+
+class OutputTruncatedEvent(EventBase, frozen=True, kw_only=True, tag="output_truncated"):
+    """Of a result the model gets the two ends (TOOLS-22). Lengths and the threshold are characters;
+    `problem` says why `output_file` is missing or not complete."""
+
+    call_id: str
+    name: str
+    original_length: int
+    truncated_length: int
+    threshold: int
+    output_file: str | None = None
+    problem: str = ""
+    parent_call_id: str | None = None
 
 
 class FinishedEvent(EventBase, frozen=True, kw_only=True, tag="finished"):
@@ -177,6 +198,7 @@ Event = (
     | ToolOutputEvent
     | ConfirmationRequestEvent
     | ToolCallResponseEvent
+    | OutputTruncatedEvent
     | FinishedEvent
     | ApiRequestEvent
     | ApiResponseEvent

@@ -1,64 +1,13 @@
 import os
-import shutil
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from alhena.system.errors import PatternError
-from alhena.system.search import PythonSearch, Query, SearchBackend
-from alhena.system.search_finders import GitGrepSearch, RipgrepSearch
-
-RG = shutil.which("rg")
-GIT = shutil.which("git")
-
-
-def backends() -> list[object]:
-    absent_rg = pytest.mark.skipif(RG is None, reason="ripgrep is not installed")
-    absent_git = pytest.mark.skipif(GIT is None, reason="git is not installed")
-    return [
-        pytest.param(PythonSearch, id="python"),
-        pytest.param(lambda: RipgrepSearch(RG or ""), id="ripgrep", marks=absent_rg),
-        pytest.param(lambda: GitGrepSearch(GIT or ""), id="git grep", marks=absent_git),
-    ]
-
-
-@pytest.fixture(params=backends())
-def backend(request: pytest.FixtureRequest) -> SearchBackend:
-    made: SearchBackend = request.param()
-    return made
-
-
-@pytest.fixture
-def tree(project: Path) -> Path:
-    """A git work tree, so that every backend can take part."""
-    if GIT:
-        subprocess.run([GIT, "init", "-q", str(project)], check=True)
-    return project
-
-
-Write = Callable[[str, str | bytes], None]
-
-
-@pytest.fixture
-def write(tree: Path) -> Write:
-    def writing(name: str, content: str | bytes) -> None:
-        path = tree / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-
-    return writing
-
-
-async def found(
-    backend: SearchBackend, pattern: str, path: Path, **options: object
-) -> list[tuple[str, int, str]]:
-    root = options.pop("root", None) or path
-    assert isinstance(root, Path)
-    result = await backend.search(Query(pattern=pattern, path=path, root=root, **options))
-    assert not result.limited
-    return [(str(m.path.relative_to(root)), m.line, m.text) for m in result.matches]
+from alhena.system.search import Query, SearchBackend
+from alhena.system.search_finders import RipgrepSearch
+from tests.system.searching import GIT, RG, Write, found
 
 
 async def test_matches_come_by_path_and_line_without_regard_to_case(

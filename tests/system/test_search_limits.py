@@ -39,7 +39,7 @@ async def test_a_pattern_that_explodes_ends_with_an_error(
 ) -> None:
     write("a.txt", line)
     backend = PythonSearch(time_limit=0.3)
-    with pytest.raises(SearchTimeoutError, match=r"timed out after 0\.3 s|takes more than"):
+    with pytest.raises(SearchTimeoutError, match=r"timed out after 300ms|takes more than"):
         await backend.search(Query(pattern=pattern, path=tree, root=tree))
 
 

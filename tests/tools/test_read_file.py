@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from alhena.system.textwindow import window_of_bytes, window_of_file
 from alhena.system.workspace import Workspace
-from alhena.tools.builtin.read_file import MEDIA_LIMIT, ReadFile
+from alhena.tools.builtin.read_file import ReadFile
 from alhena.tools.contract import ExecutionContext, ToolFailure
+from alhena.tools.reading import MEDIA_LIMIT
 from alhena.wire.content import Part
 from tests.tools.files import call, failure_type, text_of, unprivileged
 

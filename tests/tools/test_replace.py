@@ -23,7 +23,11 @@ async def test_one_occurrence_is_replaced_and_the_change_shown(
 ) -> None:
     (project / "a.py").write_text("x = 1\ny = 2\n", encoding="utf-8")
     result = await call(replace, file_path="a.py", old_string="y = 2", new_string=r"y = '\1 $&'")
-    assert text_of(result) == f"Successfully modified file: {project / 'a.py'} (1 replacements)."
+    assert text_of(result) == (
+        f"Successfully modified file: {project / 'a.py'} (1 replacements). "
+        "Here is the updated code:\nx = 1\ny = '\\1 $&'"
+    )
+    assert result.data == {"rung": "exact", "lines": [[2, 2]], "replacements": 1}
     assert (project / "a.py").read_text(encoding="utf-8") == "x = 1\ny = '\\1 $&'\n"
     assert isinstance(result.display, FileDiff)
     assert result.display.original_content == "x = 1\ny = 2\n"
@@ -142,24 +146,115 @@ async def test_every_byte_outside_the_edit_stays(
         assert after == before
 
 
+SOURCE = "def f(x):\n    if x:\n        return 1\n"
+
+
+@pytest.mark.requirement("TOOLS-10")
 @pytest.mark.parametrize(
-    ("old", "reason"),
+    ("before", "old", "reason"),
     [
-        ("\tif x:\n\t\treturn 1", "tabs and spaces differ"),
-        ("      if x:\n        return 1", "the indentation differs"),
-        ("    IF x:", "upper and lower case differ"),
-        ("    if x:\n        return 2", "the text differs"),
-        ("    if x: \n", "the blanks at the end of the line differ"),
-        ("    elif x_:\n", "line 2"),
+        (SOURCE, "\tif x", "line 2: the file has '    if x:', old_string has '\\tif x' (tabs and"),
+        (SOURCE, "      if x", "the indentation differs"),
+        (SOURCE, "    IF x:", "upper and lower case differ"),
+        (SOURCE, "    if x:\n        return 2", "line 3: "),
+        (SOURCE, "    if x:\n        return 2", "the text differs"),
+        (SOURCE, "    elif x_:\n", "line 2"),
+        (SOURCE, "if x:\n        return 1\n\nf(3)", "the file ends before"),
+        (SOURCE, "import os\n\ndef f(x):", "more lines before it"),
+        ("a = f('b')\n", "a = f(\u2018b\u2019)", "the quotes differ"),
+        ("if a:\rb()\nc()\n", "f a:b()", "carriage return"),
+        ("x  y\n", "x y", "the blanks differ"),
+        # Found but for the indentation, which gives no hint at how deep the new lines are.
+        ("if a:\n    b()\n    if c:\n        d()\n", "if a:\nb()\nif c:\nd()", "the indentation"),
     ],
 )
 async def test_a_miss_names_the_nearest_line_and_the_difference(
-    replace: Replace, project: Path, old: str, reason: str
+    replace: Replace, project: Path, before: str, old: str, reason: str
 ) -> None:
-    (project / "a.py").write_text("def f(x):\n    if x:\n        return 1\n", encoding="utf-8")
-    result = await call(replace, file_path="a.py", old_string=old, new_string="new")
+    (project / "a.py").write_text(before, encoding="utf-8", newline="")
+    new = "if a:\nb()\nb()\nb()\nif c:\nd()"
+    result = await call(replace, file_path="a.py", old_string=old, new_string=new)
     assert failure_type(result) == "edit_no_occurrence_found"
     assert reason in text_of(result)
+    assert (project / "a.py").read_bytes() == before.encode()
+
+
+@pytest.mark.requirement("TOOLS-10")
+@pytest.mark.parametrize(
+    ("before", "old", "told"),
+    [
+        (b"a\r\nb\r\n", "a\nb", "found with line ends other than the file's at line(s) 1-2."),
+        (b"\ta\n\tb\n", "  a\n  b", "with blanks at the ends of lines other than the file's at"),
+        (b"f( a, b )\n", "f(a,b)", "found with blanks between its words other than the file's at"),
+    ],
+)
+async def test_the_result_says_how_and_where_it_was_found_when_not_exactly(
+    replace: Replace, project: Path, before: bytes, old: str, told: str
+) -> None:
+    (project / "a.txt").write_bytes(before)
+    result = await call(replace, file_path="a.txt", old_string=old, new_string="c")
+    assert told in text_of(result)
+
+
+@pytest.mark.requirement("TOOLS-10")
+@pytest.mark.parametrize(
+    ("before", "old", "extra", "outcome"),
+    [
+        # Exact twice, although one of the two would be the only one with its line ends.
+        (b"a\r\nb\na\nb\n", "a\nb", {}, "found 2"),
+        (b"  a \n  a\n", "  a", {}, "found 2"),
+        (b"}\n}\n}\n", "}\n}\n", {}, "overlap"),
+        (b"a\n\n\nb", "\n\n", {"new_string": "\n"}, b"a\n\nb"),
+        (b" a\n\ta\n", "   a\n", {"new_string": "   b\n", "allow_multiple": True}, b" b\n\tb\n"),
+        (b" a\n\ta\n", "   a\n", {}, "found 2"),
+        (
+            b" a\n\ta\n",
+            "   a\n",
+            {"new_string": "   b\n", "expected_replacements": 2},
+            b" b\n\tb\n",
+        ),
+        (b"a\r\n" * 150_000, "a", {"new_string": "b\nc", "allow_multiple": True}, None),
+        (b"a\r\na\n" * 70_000, "a", {"allow_multiple": True}, "too many for one call"),
+    ],
+)
+async def test_places_are_counted_and_never_chosen_from(
+    replace: Replace,
+    project: Path,
+    before: bytes,
+    old: str,
+    extra: dict[str, object],
+    outcome: str | bytes | None,
+) -> None:
+    (project / "a.txt").write_bytes(before)
+    params = {"file_path": "a.txt", "old_string": old, "new_string": "x", **extra}
+    result = await call(replace, **params)
+    after = (project / "a.txt").read_bytes()
+    if isinstance(outcome, str):
+        assert failure_type(result) == "edit_expected_occurrence_mismatch"
+        assert outcome in text_of(result)
+        assert after == before
+    elif outcome is None:
+        assert result.error is None
+        new = str(extra["new_string"]).encode().replace(b"\n", b"\r\n")
+        assert after == before.replace(b"a", new)
+    else:
+        assert after == outcome
+
+
+async def test_blanks_without_end_do_not_hold_up_the_check_for_omissions(
+    replace: Replace, project: Path
+) -> None:
+    (project / "a.txt").write_text("x\n", encoding="utf-8")
+    new = "//" + " \t" * 1_000_000 + "rest of ...\n"
+    result = await call(replace, file_path="a.txt", old_string="x", new_string=new)
+    assert result.error is None
+    for new in (
+        "  //   rest \t of the  code  ...",
+        "# ... existing code ...",
+        "(rest of methods ...)",
+    ):
+        result = await call(replace, file_path="a.txt", old_string="x", new_string=new)
+        assert failure_type(result) == "invalid_tool_params"
 
 
 async def test_approval_shows_the_edit(replace: Replace, project: Path) -> None:

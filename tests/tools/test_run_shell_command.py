@@ -10,7 +10,7 @@ import pytest
 from alhena.system.child import session_members
 from alhena.system.processes import ProcessGroups
 from alhena.system.workspace import Workspace
-from alhena.tools.builtin.run_shell_command import RunShellCommand, root_commands
+from alhena.tools.builtin.run_shell_command import RunShellCommand, ShellEnvironment, ShellLimits
 from alhena.tools.confirmation import ExecConfirmation
 from alhena.tools.contract import (
     ExecutionContext,
@@ -21,6 +21,7 @@ from alhena.tools.contract import (
     ToolResult,
 )
 from alhena.tools.display import TerminalOutput
+from alhena.tools.root_commands import root_commands
 
 LABELS = (
     "Command", "Directory", "Output", "Error", "Exit Code", "Signal", "Background PIDs",
@@ -125,12 +126,17 @@ async def test_reading_input_ends_at_once(shell: RunShellCommand) -> None:
     assert said["Output"].startswith("1\nnot a tty")
 
 
+@pytest.mark.requirement("TOOLS-23")
 async def test_commands_see_an_unattended_environment_without_credentials(
     project: Path,
 ) -> None:
     secret = {"GEMINI_API_KEY": "s3cret", "GOOGLE_API_KEY": "s3cret", "PATH": os.environ["PATH"]}
-    tool = RunShellCommand(Workspace(project), environment={**secret, "MINE": "kept"})
-    output = lines(await run(tool, "env"))["Output"].split("\n")
+    environment = ShellEnvironment({**secret, "GITHUB_TOKEN": "s3cret", "MINE": "kept"})
+    tool = RunShellCommand(Workspace(project), environment=environment)
+    result = await run(tool, "env")
+    output = lines(result)["Output"].split("\n")
+    removed = ["GEMINI_API_KEY", "GITHUB_TOKEN", "GOOGLE_API_KEY"]
+    assert (result.data or {})["environment_removed"] == removed
     assert "s3cret" not in str(output)
     assert {"MINE=kept", "GEMINI_CLI=1", "PAGER=cat", "GIT_PAGER=cat", "GIT_TERMINAL_PROMPT=0"} <= {
         *output
@@ -156,7 +162,7 @@ async def test_without_a_keeper_no_background_process_is_left(project: Path) -> 
 
 @pytest.mark.requirement("TOOLS-16")
 async def test_silence_over_the_limit_is_told_and_output_stays(project: Path) -> None:
-    tool = RunShellCommand(Workspace(project), inactivity=0.2)
+    tool = RunShellCommand(Workspace(project), limits=ShellLimits(inactivity=0.2))
     result = await run(tool, "echo Continue? [y/N]; sleep 60")
     said = lines(result)
     assert said["Output"] == "Continue? [y/N]"
@@ -167,7 +173,7 @@ async def test_silence_over_the_limit_is_told_and_output_stays(project: Path) ->
 
 
 async def test_a_flood_ends_at_the_limit_with_both_ends_of_the_output(project: Path) -> None:
-    tool = RunShellCommand(Workspace(project), output_bytes=5_000_000)
+    tool = RunShellCommand(Workspace(project), limits=ShellLimits(output=5_000_000))
     result = await run(tool, "yes")
     said = lines(result)
     written = (result.data or {})["output_bytes"]
@@ -240,7 +246,8 @@ async def test_cancelling_kills_the_group_and_hands_on_what_was_written(
 
 @pytest.mark.parametrize("params", [{"command": ""}, {"command": " \n"}, {"command": "a\0b"},
                                     {"command": "\ud800"}, {}, {"command": 3},
-                                    {"command": "ls", "is_background": True}])  # fmt: skip
+                                    {"command": "ls", "is_background": 1},
+                                    {"command": "ls", "delay_ms": -1}])  # fmt: skip
 def test_commands_that_cannot_run_are_refused(shell: RunShellCommand, params: Any) -> None:
     failure = shell.build(params)
     assert isinstance(failure, ToolFailure)
@@ -267,7 +274,7 @@ async def test_a_directory_that_is_none_is_a_failure(shell: RunShellCommand, pro
 
 
 async def test_a_missing_bash_is_an_error_that_says_so(project: Path) -> None:
-    tool = RunShellCommand(Workspace(project), environment={"PATH": str(project)})
+    tool = RunShellCommand(Workspace(project), environment=ShellEnvironment({"PATH": str(project)}))
     result = await run(tool, "ls")
     assert result.error is not None
     assert result.error.type is ToolErrorType.SHELL_EXECUTE_ERROR
@@ -326,7 +333,9 @@ def test_root_commands_are_the_programs_a_command_names(
 def test_the_declaration_is_that_of_the_seeds(shell: RunShellCommand) -> None:
     declaration = shell.declaration()
     assert declaration.name == "run_shell_command"
-    assert set(shell.parameter_schema["properties"]) == {"command", "description", "directory"}
+    assert set(shell.parameter_schema["properties"]) == {
+        *("command", "description", "directory", "is_background", "delay_ms")
+    }
     assert shell.parameter_schema["required"] == ["command"]
     assert (shell.kind, shell.can_update_output) == (Kind.EXECUTE, True)
     assert all(f"{label}: " in shell.description for label in LABELS)

@@ -55,7 +55,10 @@ async def test_an_existing_file_is_overwritten_and_the_change_shown(
 ) -> None:
     (project / "a.txt").write_text("one\ntwo\nthree", encoding="utf-8")
     result = await call(write, file_path="a.txt", content="one\n2\nthree")
-    assert text_of(result) == f"Successfully overwrote file: {project / 'a.txt'}."
+    assert text_of(result) == (
+        f"Successfully overwrote file: {project / 'a.txt'}. "
+        "Here is the updated code:\none\n2\nthree"
+    )
     assert (project / "a.txt").read_text(encoding="utf-8") == "one\n2\nthree"
     assert isinstance(result.display, FileDiff)
     assert result.display.original_content == "one\ntwo\nthree"
@@ -79,6 +82,8 @@ async def test_an_existing_file_is_overwritten_and_the_change_shown(
         (b"a\n", "x\r\ny\n", b"x\r\ny\n"),
         (b"", "é", b"\xc3\xa9"),
         (b"\0\1\2binary", "text", b"text"),
+        (b"a\r\nb\nc\r\n", "a\nB\nc\n", b"a\r\nB\nc\r\n"),
+        (b"\xc3\xa9\n\xff\nc\n", "\u00e9\n\ufffd\nC\n", b"\xc3\xa9\n\xff\nC\n"),
     ],
 )
 async def test_encoding_bom_and_line_ends_stay(

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from alhena.agent.channel import EventChannel
 from alhena.agent.limits import TurnLimits
+from alhena.agent.modes import SessionMode
 from alhena.agent.options import AgentOptions
 from alhena.agent.workbench import Workbench, WorkbenchOptions, open_workbench
 from alhena.chat.chat import Chat, ModelTraits, Outlets
@@ -61,6 +62,11 @@ class Session:
     def workspace(self) -> Workspace:
         """The directories of the session."""
         return self._bench.workspace
+
+    @property
+    def modes(self) -> SessionMode:
+        """The approval mode; `switch` changes it while the session runs."""
+        return self._bench.modes
 
     @property
     def tool_names(self) -> tuple[str, ...]:
@@ -127,7 +133,8 @@ def open_session(options: AgentOptions, channel: EventChannel) -> Session:
     model = options.model or environ.get("GEMINI_MODEL") or settings.model.name or default_model()
     chosen = _generator(options, model, environ)
     model = chosen.model
-    config = _config(bench, model, headless=options.approve is None)
+    headless = options.approve is None
+    config = _config(bench, model, headless=headless)
     history = given.history or environment_context(_facts(bench.workspace))
     chat = Chat(
         chosen.generator,
@@ -137,6 +144,12 @@ def open_session(options: AgentOptions, channel: EventChannel) -> Session:
         Outlets(channel.emit, channel.pace),
         CallIds(os.urandom(4).hex()),
     )
+
+    def follow() -> None:
+        bench.hide_denied()
+        chat.config = _config(bench, model, headless=headless)
+
+    bench.modes.subscribe(follow)
     session = Session(
         bench,
         chat,
@@ -168,7 +181,7 @@ def _generator(options: AgentOptions, model: str, environ: Mapping[str, str]) ->
 
 
 def _config(bench: Workbench, model: str, *, headless: bool) -> GenerateContentConfig:
-    """Everything of a request that stays the same through a session."""
+    """Everything of a request that stays the same while the approval mode does."""
     declarations = bench.registry.function_declarations()
     return GenerateContentConfig(
         system_instruction=system_instruction(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from alhena.agent.modes import SessionMode
 from alhena.config.errors import ConfigError
 from alhena.config.home import user_policies_path
 from alhena.config.settings import Settings
@@ -57,7 +58,10 @@ class WorkbenchOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Workbench:
-    """A workspace with the tools for it and the policy over them. `warnings` are for people."""
+    """A workspace with the tools for it and the policy over them. `warnings` are for people.
+
+    `modes.switch` changes the approval mode while the session runs.
+    """
 
     def __init__(
         self,
@@ -70,22 +74,32 @@ class Workbench:
         self.workspace = workspace
         self.registry = registry
         self.engine = engine
-        self.context = context
+        self.modes = SessionMode(context.mode)
         self.warnings = warnings
+        self._interactive = context.interactive
+
+    @property
+    def context(self) -> PolicyContext:
+        """The circumstances of a decision that is made now."""
+        return PolicyContext(mode=self.modes.mode, interactive=self._interactive)
 
     def decide(self, call: PolicyCall) -> Decision:
         """What the policy says of a call."""
         return self.engine.decide(call, self.context)
 
     def scheduler(
-        self, emit: Callable[[Event], None], approver: "Approver | None" = None
+        self,
+        emit: Callable[[Event], None],
+        approver: "Approver | None" = None,
+        registry: ToolRegistry | None = None,
     ) -> "Scheduler":
-        """A scheduler over these tools."""
+        """A scheduler over these tools, or over those of another registry; the policy is the
+        same."""
         from alhena.scheduler.executor import Executor
         from alhena.scheduler.scheduler import Scheduler
 
         return Scheduler(
-            self.registry,
+            self.registry if registry is None else registry,
             self.decide,
             emit,
             Executor(self.workspace.cwd),
@@ -108,11 +122,16 @@ class Workbench:
 
     def hide_denied(self) -> None:
         """Takes the tools out of sight that could only ever be denied: they are not declared, and
-        a call to one is answered as to a tool that is not there."""
-        self.registry.exclude(
-            tool.name
-            for tool in self.registry.all_tools
-            if self.engine.excluded(all_names(tool.name), self.context)
+        a call to one is answered as to a tool that is not there. Holds for the mode of now: to be
+        called again when that has changed."""
+        self.registry.hide(())
+        context = self.context
+        self.registry.hide(
+            [
+                tool.name
+                for tool in self.registry.all_tools
+                if self.engine.excluded(all_names(tool.name), context)
+            ]
         )
 
 

@@ -43,7 +43,11 @@ class Outlets(msgspec.Struct, frozen=True):
 
 
 class Chat:
-    """Sends one user content at a time. Not to be used by two tasks at once."""
+    """Sends one user content at a time. Not to be used by two tasks at once.
+
+    `config` may be replaced between requests: the next one has the new declarations and system
+    instruction, the history stays as it was encoded.
+    """
 
     def __init__(
         self,
@@ -55,9 +59,9 @@ class Chat:
         ids: CallIds,
     ) -> None:
         self.history = history
+        self.config = config
         self._generator = generator
         self._model = model
-        self._config = config
         self._outlets = outlets
         self._ids = ids
 
@@ -74,7 +78,7 @@ class Chat:
         request = GenerateContentRequest(
             model=self._model.name,
             contents=self.history.contents,
-            config=self._config,
+            config=self.config,
             prompt_id=prompt_id,
             session_id=session_id,
         )

@@ -6,6 +6,9 @@ from pathlib import Path
 
 from alhena.config.errors import ConfigError
 
+MAX_NAMESAKES = 1_000
+_ROOT_MARK = ".project_root"
+
 
 def config_home(environ: Mapping[str, str]) -> Path:
     """`~/.gemini`, below GEMINI_CLI_HOME when that is set. Need not exist."""
@@ -26,3 +29,55 @@ def user_settings_path(environ: Mapping[str, str]) -> Path:
 def user_policies_path(environ: Mapping[str, str]) -> Path:
     """The directory of the user's policies."""
     return config_home(environ) / "policies"
+
+
+def user_memory_path(environ: Mapping[str, str]) -> Path:
+    """The user's GEMINI.md, which every session reads."""
+    return config_home(environ) / "GEMINI.md"
+
+
+def project_temp(environ: Mapping[str, str], project: Path) -> Path:
+    """`~/.gemini/tmp/<slug>`: where what belongs to `project`, an absolute path, is kept.
+
+    The slug is the folder's name in lower-case letters, digits and dashes. A folder of the same
+    name that is another project's (its `.project_root` says so) gets -1, -2 and so on behind it.
+    Nothing is made; `claim_project_temp` does that.
+    """
+    base = config_home(environ) / "tmp"
+    slug = _slug(project.name)
+    for number in range(MAX_NAMESAKES):
+        candidate = base / (f"{slug}-{number}" if number else slug)
+        if _root_of(candidate) in {None, str(project)}:
+            return candidate
+    raise ConfigError(
+        f"{base} holds the folders of {MAX_NAMESAKES} other projects named {slug}.",
+        remedy="Remove those that are of no use any more.",
+    )
+
+
+def claim_project_temp(temp: Path, project: Path) -> None:
+    """Makes the directory that `project_temp` named, for the user alone, and marks it as the
+    project's. Raises OSError."""
+    temp.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        descriptor = os.open(temp / _ROOT_MARK, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return
+    with open(descriptor, "w", encoding="utf-8", errors="surrogateescape") as file:
+        file.write(str(project))
+
+
+def _root_of(temp: Path) -> str | None:
+    """The project whose temporary directory this is; None when it is nobody's."""
+    try:
+        text = (temp / _ROOT_MARK).read_text(encoding="utf-8", errors="surrogateescape")
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError:  # unreadable: somebody's, and not ours
+        return ""
+    return text.strip()
+
+
+def _slug(name: str) -> str:
+    kept = "".join(char if char.isascii() and char.isalnum() else " " for char in name.lower())
+    return "-".join(kept.split()) or "project"

@@ -42,10 +42,33 @@ class ShellSettings(_Section, frozen=True, kw_only=True):
     inactivity_timeout: float = 300
 
 
+class EnvironmentRedaction(_Section, frozen=True, kw_only=True):
+    """`security.environmentVariableRedaction.*`: what child processes may not see.
+
+    `allowed` and `blocked` are names of variables. The model's own credentials are removed even
+    when it is not `enabled`.
+    """
+
+    enabled: bool = True
+    allowed: tuple[str, ...] = ()
+    blocked: tuple[str, ...] = ()
+
+
+class SecuritySettings(_Section, frozen=True, kw_only=True):
+    """`security.*`."""
+
+    environment_variable_redaction: EnvironmentRedaction = EnvironmentRedaction()
+
+
 class ToolSettings(_Section, frozen=True, kw_only=True):
-    """`tools.*`. `exclude` entries are tool names, or `run_shell_command(prefix)`."""
+    """`tools.*`. `exclude` entries are tool names, or `run_shell_command(prefix)`.
+
+    Of a result over `truncate_tool_output_threshold` characters the model gets the two ends; 0 or
+    less turns that off.
+    """
 
     exclude: tuple[str, ...] = ()
+    truncate_tool_output_threshold: int = 40_000
     shell: ShellSettings = ShellSettings()
 
 
@@ -56,6 +79,7 @@ class Settings(_Section, frozen=True, kw_only=True):
     model: ModelSettings = ModelSettings()
     output: OutputSettings = OutputSettings()
     tools: ToolSettings = ToolSettings()
+    security: SecuritySettings = SecuritySettings()
     policy_paths: tuple[str, ...] = ()
 
 

@@ -46,17 +46,20 @@ Remember = Callable[[ConfirmationRequest, Outcome], None]
 """Told of every answer that holds beyond its call; adds the rule that makes it so."""
 
 
+async def asked(approver: Approver, request: ConfirmationRequest) -> Verdict:
+    """What `approver` answers, in whichever way it does. Raises what it raises."""
+    if iscoroutinefunction(approver):
+        return await approver(request)
+    answer = await in_daemon_thread(partial(approver, request))
+    return await answer if isawaitable(answer) else answer
+
+
 async def verdict(approver: Approver, request: ConfirmationRequest) -> Outcome | ToolFailure:
     """What `approver` answers. One that raises, or answers something else, is a failure."""
     boundary = Boundary()
     answer: object = None
     with boundary:
-        if iscoroutinefunction(approver):
-            answer = await approver(request)
-        else:
-            answer = await in_daemon_thread(partial(approver, request))
-            if isawaitable(answer):
-                answer = await answer
+        answer = await asked(approver, request)
     if boundary.failure is not None:
         return _unanswered(f"the approval callback raised {one_line(boundary.failure)}")
     if isinstance(answer, bool):

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import msgspec
 
-from alhena.events import ToolOutputEvent
+from alhena.events import OutputTruncatedEvent, ToolOutputEvent
 from alhena.scheduler.leash import Leash
 from alhena.scheduler.plain import plain
 from alhena.scheduler.states import ExecutingToolCall, ScheduledToolCall, Status
@@ -19,35 +19,45 @@ from alhena.tools.contract import (
     ExecutionContext,
     ToolErrorType,
     ToolFailure,
-    ToolInvocation,
     ToolResult,
 )
+from alhena.tools.output_store import OutputStore
 from alhena.tools.response import response_parts
+from alhena.tools.truncation import Truncation, bounded, bounded_display
 from alhena.wire.content import Part
 
 CANCEL_GRACE_S = 2.0
 
 
 class Execution(msgspec.Struct, frozen=True):
-    """A result together with what the model and people get of it."""
+    """A result together with what the model and people get of it. `truncation` is what was left out
+    for its length."""
 
     result: ToolResult
     parts: tuple[Part, ...]
     data: dict[str, Any] | None
+    truncation: Truncation | None = None
 
 
 class Executor:
     """Takes a scheduled call to its end: success, error or cancelled (SCHED-07).
 
     A tool that was cancelled and has not ended after `grace_s` seconds is left behind; its call
-    ends all the same.
+    ends all the same. Of a result too long for the model the whole goes to `outputs`; without
+    that nothing is left out (TOOLS-22).
     """
 
     def __init__(
-        self, cwd: Path, *, clock: Clock = time.monotonic, grace_s: float = CANCEL_GRACE_S
+        self,
+        cwd: Path,
+        *,
+        clock: Clock = time.monotonic,
+        grace_s: float = CANCEL_GRACE_S,
+        outputs: OutputStore | None = None,
     ) -> None:
         self.cwd = cwd
         self.clock = clock
+        self.outputs = outputs
         self.leash = Leash(grace_s)
 
     async def run(self, call: TrackedCall) -> None:
@@ -70,13 +80,13 @@ class Executor:
             call.end_cancelled(call.cancel_reason)
             return
         context = self.context(call, live=scheduled.tool.can_update_output)
-        task = asyncio.create_task(_execution(call, scheduled.invocation, context))
+        task = asyncio.create_task(self._execution(call, scheduled, context))
         try:
             stopped = await self.leash.hold(call, task)
         except asyncio.CancelledError:
-            _finish(call, task, stopped=True)
+            self._finish(call, task, stopped=True)
             raise
-        _finish(call, task, stopped=stopped)
+        self._finish(call, task, stopped=stopped)
 
     def context(self, call: TrackedCall, *, live: bool = False) -> ExecutionContext:
         """What the tool of `call` is given; its output is passed on only when `live`."""
@@ -95,6 +105,57 @@ class Executor:
             cancellation=call.cancellation,
             update_output=lambda text: in_loop(output, text),
             report_pid=lambda pid: in_loop(report, pid),
+            call_id=call.request.call_id,
+        )
+
+    async def _execution(
+        self, call: TrackedCall, scheduled: ScheduledToolCall, context: ExecutionContext
+    ) -> Execution | ToolFailure:
+        boundary = Boundary()
+        with boundary:
+            # What surrounds a tool (hooks before and after it) belongs here, around this one line.
+            result = cast("object", await scheduled.invocation.execute(context))
+            if isinstance(result, ToolResult):
+                return self._bounded(call, scheduled.tool.name, result)
+            raise TypeError(f"the tool returned {type(result).__name__} instead of a ToolResult")
+        reason = "unknown" if boundary.failure is None else one_line(boundary.failure)
+        return ToolFailure(reason, ToolErrorType.UNHANDLED_EXCEPTION)
+
+    def _bounded(self, call: TrackedCall, tool: str, result: ToolResult) -> Execution:
+        request = call.request
+        truncation: Truncation | None = None
+        if self.outputs is None:
+            display = bounded_display(result.display)
+            result = msgspec.structs.replace(result, display=display)
+        else:
+            made = bounded(result, self.outputs, tool, request.call_id)
+            result, truncation = made.result, made.truncation
+        parts = response_parts(request.name, request.call_id, result.llm_content)
+        plain(result.display)
+        return Execution(result, parts, plain(result.data), truncation)
+
+    def _finish(
+        self, call: TrackedCall, task: asyncio.Task[Execution | ToolFailure], *, stopped: bool
+    ) -> None:
+        """Ends `call` with what came of its task."""
+        if task.done() and not task.cancelled():
+            outcome = task.result()
+            if isinstance(outcome, Execution) and outcome.truncation is not None:
+                self._report(call, outcome.truncation)
+        _end(call, task, stopped=stopped)
+
+    def _report(self, call: TrackedCall, truncation: Truncation) -> None:
+        call.output_file = truncation.output_file
+        call.emit(
+            OutputTruncatedEvent(
+                call_id=call.request.call_id,
+                name=call.request.name,
+                original_length=truncation.original_length,
+                truncated_length=truncation.truncated_length,
+                threshold=0 if self.outputs is None else self.outputs.threshold,
+                output_file=truncation.output_file,
+                problem=truncation.problem,
+            )
         )
 
 
@@ -112,27 +173,7 @@ def _loop_caller() -> Callable[..., None]:
     return call
 
 
-async def _execution(
-    call: TrackedCall, invocation: ToolInvocation, context: ExecutionContext
-) -> Execution | ToolFailure:
-    boundary = Boundary()
-    with boundary:
-        # What follows a tool (hooks) belongs behind this line; what may change its input belongs
-        # before the gate, which has to see the input that is carried out.
-        result = cast("object", await invocation.execute(context))
-        if isinstance(result, ToolResult):
-            parts = response_parts(call.request.name, call.request.call_id, result.llm_content)
-            plain(result.display)
-            return Execution(result, parts, plain(result.data))
-        raise TypeError(f"the tool returned {type(result).__name__} instead of a ToolResult")
-    reason = "unknown" if boundary.failure is None else one_line(boundary.failure)
-    return ToolFailure(reason, ToolErrorType.UNHANDLED_EXCEPTION)
-
-
-def _finish(
-    call: TrackedCall, task: asyncio.Task[Execution | ToolFailure], *, stopped: bool
-) -> None:
-    """Ends `call` with what came of its task."""
+def _end(call: TrackedCall, task: asyncio.Task[Execution | ToolFailure], *, stopped: bool) -> None:
     reason = call.cancel_reason or "The tool cancelled itself"
     if not task.done():
         call.end_cancelled(f"{reason}. The tool did not stop and was left behind")

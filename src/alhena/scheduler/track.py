@@ -58,6 +58,7 @@ class TrackedCall:
         self.cancel_reason: str | None = None
         self.cancellation = threading.Event()
         self.params: dict[str, Any] = {}
+        self.output_file: str | None = None
         loop = asyncio.get_running_loop()
         self.stopping: asyncio.Future[None] = loop.create_future()
         self.answer: asyncio.Future[ToolConfirmationOutcome] = loop.create_future()
@@ -164,6 +165,7 @@ class TrackedCall:
             result_display=display,
             error=error,
             error_type=error_type,
+            output_file=self.output_file,
             content_length=content_length(parts),
             data=data,
         )
@@ -194,6 +196,7 @@ class TrackedCall:
             denied=response.error_type is ToolErrorType.POLICY_VIOLATION
             or self.outcome is ToolConfirmationOutcome.CANCEL,
             content_length=response.content_length,
+            output_file=response.output_file,
             data=plain(response.data),
         )
 

@@ -7,13 +7,15 @@ of the group cannot be given to somebody else while it is still to be signalled.
 import asyncio
 import contextlib
 import os
+import signal
 import sys
 from collections.abc import Callable
 from subprocess import Popen
 
 from alhena.system.errors import ProcessStartError, printable
 
-_CHUNK = 1 << 16
+_CHUNK = 1 << 18
+_PIPE_BYTES = 1 << 20
 _DEAD = frozenset({"Z", "X", "x"})
 
 
@@ -100,6 +102,13 @@ class Child:
                 if os.getpgid(pid) != self.pid:
                     os.kill(pid, number)
 
+    def end_unseen(self) -> None:
+        """Kills what `members` did not find for being forked at that moment; for a child that has
+        ended. One look over all processes is what a short command costs most."""
+        if self.pid and not self._reaped():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, signal.SIGKILL)
+
     def reap(self) -> int | None:
         """Its return code (negative: the signal) once it has ended; None before."""
         return self._process.poll() if self._process and self.exited.done() else None
@@ -168,9 +177,16 @@ class Child:
 
 def _pipe() -> tuple[int, int]:
     try:
-        return os.pipe()
+        reading, writing = os.pipe()
     except OSError as error:
         raise ProcessStartError(f"No pipe for the command's output: {error.strerror}.") from error
+    if sys.platform.startswith("linux"):
+        import fcntl
+
+        # A user may be out of pipe memory; the usual size does as well, only slower.
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+    return reading, writing
 
 
 def _start_error(error: Exception, program: str | bytes, cwd: str) -> ProcessStartError:

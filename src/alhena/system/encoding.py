@@ -1,8 +1,9 @@
 """Bytes of a file <-> text, losing nothing: what is not edited comes back byte for byte.
 
 Order: a byte order mark decides; UTF-16 without one shows by where its zero bytes stand; then
-strict UTF-8. What is none of these is read as UTF-8 with stray bytes kept as surrogates
-("surrogateescape") when it has real multi-byte characters, else as Windows-1252 or Latin-1.
+strict UTF-8. What is none of these is read in the legacy encoding that its characters speak for
+(see `legacy_text`), or as UTF-8 with stray bytes kept as surrogates ("surrogateescape") when most
+of it is real multi-byte characters, else as Windows-1252 or Latin-1.
 """
 
 import codecs
@@ -24,6 +25,8 @@ _BOMS = (
 )
 _TEXT_CONTROLS = b"\t\n\r\f\b\x1b"
 _CONTROLS = bytes(code for code in range(32) if code not in _TEXT_CONTROLS) + b"\x7f"
+_UNWRITTEN = frozenset({"Cc", "Cn", "Co", "Cs"})
+_FEWEST_CHARACTERS = 8
 _C1 = bytes(range(0x80, 0xA0))
 
 
@@ -104,8 +107,14 @@ def detect(data: bytes, *, whole: bool = True) -> Codec:
         return Codec(wide)
     if _decodes(data, "utf-8", whole=whole):
         return Codec()
-    lenient = data.decode("utf-8", "surrogateescape")
-    if any(char > "\x7f" and not "\udc80" <= char <= "\udcff" for char in lenient):
+    from alhena.system.legacy_text import legacy_encoding
+
+    characters, stray = _utf8_share(data)
+    if characters <= 4 * stray:
+        legacy = legacy_encoding(data)
+        if legacy and _comes_back(data, legacy, whole=whole):
+            return Codec(legacy)
+    if 0 < characters >= stray:
         return Codec(errors="surrogateescape")
     if data.translate(None, _C1) != data and _decodes(data, "cp1252", whole=whole):
         return Codec("cp1252")
@@ -179,14 +188,47 @@ def _decodes(data: bytes, encoding: str, *, whole: bool) -> bool:
     return True
 
 
+def _utf8_share(data: bytes) -> tuple[int, int]:
+    """How many characters of several bytes there are, and how many bytes that belong to none."""
+    valid = data.decode("utf-8", "ignore")
+    return len(valid) - len(valid.encode("ascii", "ignore")), len(data) - len(valid.encode("utf-8"))
+
+
+def _comes_back(data: bytes, encoding: str, *, whole: bool) -> bool:
+    """Whether these bytes are valid in an encoding and are what their text is written as."""
+    try:
+        text = codecs.getincrementaldecoder(encoding)().decode(data, final=whole)
+        written = text.encode(encoding)
+    except UnicodeError:
+        return False
+    return written == data if whole else data.startswith(written)
+
+
 def _wide_without_bom(data: bytes, *, whole: bool) -> str | None:
-    """UTF-16 by its zero bytes: Latin text has them in every second place, and there only."""
+    """UTF-16 by its zero bytes: ASCII in it has them in every second place, and there only."""
     if b"\0" not in data[:SAMPLE_SIZE] or (whole and len(data) % 2):
         return None
     even, odd = data[0:SAMPLE_SIZE:2], data[1:SAMPLE_SIZE:2]
     for encoding, high, low in (("utf-16-le", odd, even), ("utf-16-be", even, odd)):
-        if high.count(0) * 2 > len(high) and not low.count(0):
-            rest = low.translate(None, _CONTROLS)
-            if rest == low and _decodes(data, encoding, whole=whole):
-                return encoding
+        zeros, others = high.count(0), low.count(0)
+        if zeros <= others:  # a few characters, such as U+4E00, have one in the other place
+            continue
+        latin = zeros * 2 > len(high) and not others and low.translate(None, _CONTROLS) == low
+        if (latin or _is_script(data[:SAMPLE_SIZE], encoding)) and _decodes(
+            data, encoding, whole=whole
+        ):
+            return encoding
     return None
+
+
+def _is_script(sample: bytes, encoding: str) -> bool:
+    """Whether this is text of lines or words in which every character is one that is written."""
+    from unicodedata import category
+
+    try:
+        text = codecs.getincrementaldecoder(encoding)().decode(sample[: len(sample) & ~1])
+    except UnicodeDecodeError:
+        return False
+    if len(text) < _FEWEST_CHARACTERS or not ("\n" in text or " " in text):
+        return False
+    return not any(category(char) in _UNWRITTEN and char not in "\t\n\r\f" for char in text)

@@ -1,17 +1,9 @@
-"""The environment of a child process."""
+"""The environment of a child process: no secrets, and nothing that waits for a person."""
 
 from collections.abc import Mapping
 
-CREDENTIALS = frozenset(
-    {
-        "GEMINI_API_KEY",
-        "GOOGLE_API_KEY",
-        "GOOGLE_GENAI_API_KEY",
-        "GOOGLE_CLOUD_ACCESS_TOKEN",
-        "ALHENA_API_KEY",
-    }
-)
-"""What the agent itself signs in to a model with; no command needs it."""
+from alhena.config.environment import SanitisedEnvironment, is_hijacking, sanitised
+from alhena.config.settings import EnvironmentRedaction
 
 UNATTENDED: Mapping[str, str] = {
     "GEMINI_CLI": "1",
@@ -30,10 +22,20 @@ UNATTENDED_DEFAULTS: Mapping[str, str] = {"CI": "1"}
 
 def child_environment(
     parent: Mapping[str, str],
+    rules: EnvironmentRedaction | None = None,
     *,
-    remove: frozenset[str] = CREDENTIALS,
-    extra: Mapping[str, str] = UNATTENDED,
-) -> dict[str, str]:
-    """`parent` without the names in `remove`, with `extra` set over it."""
-    kept = {name: value for name, value in parent.items() if name not in remove}
-    return {**UNATTENDED_DEFAULTS, **kept, **extra}
+    extra: Mapping[str, str] | None = None,
+) -> SanitisedEnvironment:
+    """`parent` without secrets, with `UNATTENDED` and then `extra` set over it.
+
+    For every child process. `extra` is what a configuration wants set; of it, a variable by which
+    other programs are made to run code (LD_PRELOAD, BASH_ENV) is left out and counts as removed.
+    """
+    clean = sanitised(parent, rules or EnvironmentRedaction())
+    wanted = extra or {}
+    refused = {name for name in wanted if is_hijacking(name)}
+    added = {name: value for name, value in wanted.items() if name not in refused}
+    return SanitisedEnvironment(
+        {**UNATTENDED_DEFAULTS, **clean.variables, **UNATTENDED, **added},
+        tuple(sorted({*clean.removed, *refused})),
+    )

@@ -14,7 +14,9 @@ from enum import StrEnum
 
 import msgspec
 
+from alhena.system.background import BackgroundCommand, BackgroundOutput
 from alhena.system.child import Child
+from alhena.system.watchdog import Watchdog
 
 GRACE = 0.2
 """Seconds between SIGTERM and SIGKILL."""
@@ -24,6 +26,9 @@ QUIET = 0.05
 
 DRAIN = 0.5
 """Seconds after which reading ends even when background processes keep on writing."""
+
+MAX_ENDED = 50
+"""How many background commands that have ended are still told of."""
 
 _STEP = 0.02  # the system tells nobody that the last member of a session has ended
 
@@ -70,26 +75,56 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
 class ProcessGroups:
     """What commands left running: kept until it ends by itself or `close` ends it.
 
-    The output of what is kept is read and dropped, so that a server neither blocks nor dies of a
-    closed pipe.
+    The output of what a command left behind is read and dropped, so that a server neither blocks
+    nor dies of a closed pipe; that of a background command goes to its capture. When this process
+    is killed, a watchdog ends all of them, and the commands at work.
     """
 
     def __init__(self) -> None:
         self._kept: dict[int, Child] = {}
+        self._background: dict[int, BackgroundCommand] = {}
+        self._watchdog = Watchdog()
 
     @property
     def pgids(self) -> tuple[int, ...]:
         """The process groups that still have members."""
-        for pgid, child in list(self._kept.items()):
+        for child in tuple(self._kept.values()):
             if not child.members():
-                child.release()
-                del self._kept[pgid]
+                self._forget(child)
         return tuple(self._kept)
+
+    @property
+    def background(self) -> tuple[BackgroundCommand, ...]:
+        """The background commands of the session in the order they were started."""
+        return tuple(self._background.values())
+
+    def watch(self, pgid: int) -> None:
+        """A group has started. Raises ProcessStartError."""
+        if self._kept:
+            _ = self.pgids  # what has ended meanwhile is not watched any longer
+        self._watchdog.add(pgid)
+
+    def unwatch(self, pgid: int) -> None:
+        """A group has ended."""
+        self._watchdog.remove(pgid)
 
     def keep(self, child: Child) -> None:
         """Takes over the ended child's group."""
         child.sink = _drop
         self._kept[child.pid] = child
+
+    def keep_background(self, background: BackgroundCommand) -> None:
+        """Takes over a command that goes on, and remembers it when it has ended."""
+        child = background.child
+        self._kept[child.pid] = child
+        self._background.pop(child.pid, None)
+        self._background[child.pid] = background
+        ended = [pid for pid, other in self._background.items() if not other.running]
+        for pid in ended[: len(ended) - MAX_ENDED]:
+            del self._background[pid]
+        loop = asyncio.get_running_loop()
+        child.exited.add_done_callback(lambda _exited: self._when_ended(child))
+        child.eof.add_done_callback(lambda _eof: loop.call_later(QUIET, self._when_ended, child))
 
     async def close(self, grace: float = GRACE) -> None:
         """Ends every group: SIGTERM, then SIGKILL after `grace` seconds. Can be called again."""
@@ -103,10 +138,25 @@ class ProcessGroups:
 
     def kill(self) -> None:
         """Ends every group with SIGKILL, at once; for an exit where no event loop runs any more."""
-        for child in self._kept.values():
+        for child in tuple(self._kept.values()):
             child.signal(signal.SIGKILL)
-            child.release()
-        self._kept.clear()
+            self._forget(child)
+        self._watchdog.close()
+
+    def _when_ended(self, child: Child) -> None:
+        if self._kept.get(child.pid) is not child:
+            return
+        child.read_available()
+        if not child.members():
+            self._forget(child)
+
+    def _forget(self, child: Child) -> None:
+        child.release()
+        self.unwatch(child.pid)
+        self._kept.pop(child.pid, None)
+        background = self._background.get(child.pid)
+        if background is not None and background.child is child:
+            background.finish()
 
 
 async def run_process(
@@ -123,10 +173,11 @@ async def run_process(
     killed where there is none. On a limit and on cancellation everything is killed: SIGTERM, a
     grace of 0.2 s, SIGKILL; CancelledError is raised when that is done. Raises ProcessStartError.
     """
-    child = Child(command.argv, command.cwd, command.env, merge_stderr=command.merge_stderr)
-    child.start(sink)
-    kept = False
+    child = _start(command, sink)
+    settled = False
     try:
+        if groups is not None:
+            groups.watch(child.pid)
         started(child.pid)
         stopped = await _end_or_limit(child, limits or Limits())
         if stopped is None:
@@ -135,14 +186,56 @@ async def run_process(
         else:
             await _stop(child, GRACE)
             background = child.members()
-        ending = _ending(child, stopped, background)
-        if background and groups is not None and stopped is None:
+        if stopped is None and not background:
+            child.end_unseen()
+            _release(child, groups)
+            settled = True
+        elif stopped is None and groups is not None:
             groups.keep(child)
-            kept = True
-        return ending
+            settled = True
+        return _ending(child, stopped, background)
+    finally:
+        if not settled:
+            await _discard(child, groups)
+
+
+async def run_in_background(
+    command: Command,
+    label: str,
+    output: BackgroundOutput,
+    *,
+    groups: ProcessGroups,
+    delay: float,
+    output_limit: int = 0,
+) -> BackgroundCommand:
+    """Starts `command`, watches it for `delay` seconds, and hands it to `groups`.
+
+    Output goes to `output`; more than `output_limit` bytes end it. It may have ended by the time
+    this returns. Cancelled while it waits, it ends what it has started. Raises ProcessStartError.
+    """
+    child = _start(command, output.capture.feed)
+    child.output_limit = output_limit
+    kept = False
+    try:
+        groups.watch(child.pid)
+        background = BackgroundCommand(child, label, output)
+        child.over_limit.add_done_callback(lambda _over: child.signal(signal.SIGKILL))
+        await asyncio.wait({child.exited}, timeout=delay)
+        if child.exited.done():
+            await _drain(child)
+            await _background(child)
+        groups.keep_background(background)
+        kept = True
+        return background
     finally:
         if not kept:
-            await _discard(child)
+            await _discard(child, groups)
+
+
+def _start(command: Command, sink: Callable[[bytes], None]) -> Child:
+    child = Child(command.argv, command.cwd, command.env, merge_stderr=command.merge_stderr)
+    child.start(sink)
+    return child
 
 
 async def _end_or_limit(child: Child, limits: Limits) -> Stop | None:
@@ -211,13 +304,19 @@ async def _gone(child: Child, seconds: float) -> bool:
     return False
 
 
-async def _discard(child: Child) -> None:
+async def _discard(child: Child, groups: ProcessGroups | None) -> None:
     try:
         if not child.exited.done() or child.members():
             await _stop(child, GRACE)
     finally:
         child.signal(signal.SIGKILL)
-        child.release()
+        _release(child, groups)
+
+
+def _release(child: Child, groups: ProcessGroups | None) -> None:
+    child.release()
+    if groups is not None:
+        groups.unwatch(child.pid)
 
 
 def _ending(child: Child, stopped: Stop | None, background: tuple[int, ...]) -> Ending:

@@ -9,22 +9,28 @@ every match must contain.
 import asyncio
 import os
 import re
+import stat
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import msgspec
 
-from alhena.system.errors import FileError, from_os_error, printable
+from alhena.system.errors import from_os_error, printable
 from alhena.system.ignore import IgnoreRules
 from alhena.system.search_literals import required_literals
 from alhena.system.walk import EXCLUDED_DIRECTORIES, WalkLimits, WalkTally, walk
 from alhena.system.wildcard import expand_braces, name_regex, path_regex
 
+if TYPE_CHECKING:
+    from alhena.system.search_lines import Deadline, LineMatcher
+
 MAX_MATCHES = 20_000
 MAX_LINE = 2_000
 TIME_LIMIT = 30.0
+
+_VERSION_CONTROL = frozenset({".git", ".hg", ".svn"})
 
 T = TypeVar("T")
 
@@ -33,9 +39,10 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     """What to look for, and where.
 
     `path` is a directory or a file, at or below `root`, the workspace root whose ignore rules
-    count. `pattern` is a regular expression for single lines, case does not matter; lines that
-    match `exclude` are left out. `include` is a glob: without a slash for file names, with one for
-    paths below `path`. A path that git itself would ignore is searched when it is named.
+    count. `pattern` is a regular expression for single lines; lines that match `exclude` are left
+    out. `include` is a glob: without a slash for file names, with one for paths below `path`. A
+    path that git itself would ignore is searched when it is named. With `no_ignore` the whole
+    search goes as if it were: only .geminiignore counts. `max_per_file` is 0 for no limit.
     """
 
     pattern: str
@@ -44,6 +51,9 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     include: str | None = None
     exclude: str | None = None
     max_matches: int = MAX_MATCHES
+    max_per_file: int = 0
+    case_sensitive: bool = False
+    no_ignore: bool = False
 
 
 class Match(msgspec.Struct, frozen=True):
@@ -55,13 +65,14 @@ class Match(msgspec.Struct, frozen=True):
 
 
 class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Matches by path (as bytes) and line. `limited`: there are more than the query allowed.
-
-    `notes` say what could not be searched. `backend` is what did the looking.
+    """Matches by path (as bytes) and line. `limited`: there are more than `max_matches`;
+    `cut_files` have more than `max_per_file`. `notes` say what could not be searched. `backend` is
+    what did the looking.
     """
 
     matches: tuple[Match, ...]
     limited: bool
+    cut_files: int = 0
     notes: tuple[str, ...]
     backend: str
 
@@ -93,21 +104,46 @@ class PythonSearch:
         return await search_files(query, None, self.name, self._time_limit, cancellation)
 
 
+class Ahead(Protocol):
+    """The part of a search that can be done while a finder runs."""
+
+    def prepare(self) -> None:
+        """To be called when the finder has been started. Raises PatternError."""
+        ...
+
+    def take(self, paths: list[str]) -> None:
+        """Some of what the finder will have named. Raises SearchError, SearchTimeoutError."""
+        ...
+
+
+class Finder(Protocol):
+    """Names the files that hold one of some texts, in any case; None when it cannot tell."""
+
+    def __call__(
+        self, query: Query, literals: tuple[str, ...], deadline: "Deadline", ahead: Ahead, /
+    ) -> list[str] | None:
+        """Paths that begin with `query.path`. Raises SearchError, SearchTimeoutError."""
+        ...
+
+
 async def search_files(
     query: Query,
-    candidates: list[Path] | None,
+    finder: Finder | None,
     backend: str,
     time_limit: float,
     cancellation: threading.Event | None = None,
 ) -> SearchResult:
-    """The search itself, in a thread. `candidates` narrow it: no other file has a match."""
+    """The search itself, in a thread. What `finder` names narrows it: no other file has a match.
+
+    `backend` names the finder.
+    """
     stop = threading.Event()
 
     def stopped() -> bool:
         return stop.is_set() or (cancellation is not None and cancellation.is_set())
 
     def work() -> SearchResult:
-        return _Search(query, backend, time_limit, stopped).run(candidates)
+        return _Search(query, time_limit, stopped).run(finder, backend)
 
     return await _in_thread(work, stop)
 
@@ -123,70 +159,129 @@ async def _in_thread(work: Callable[[], T], stop: threading.Event) -> T:
         raise
 
 
+class _FileMatches(msgspec.Struct):
+    """What a file came to: its matches, whether it has more than were taken, what went wrong."""
+
+    matches: list[Match] = msgspec.field(default_factory=list[Match])
+    cut: bool = False
+    note: str | None = None
+
+
 class _Search:
-    def __init__(
-        self, query: Query, backend: str, time_limit: float, stopped: Callable[[], bool]
-    ) -> None:
-        from alhena.system.search_lines import Deadline, LineMatcher, compile_pattern
+    def __init__(self, query: Query, time_limit: float, stopped: Callable[[], bool]) -> None:
+        from alhena.system.search_lines import Deadline
 
         self._query = query
-        self._backend = backend
         self._deadline = Deadline(time_limit, stopped)
         self._notes: list[str] = []
         self._files = FileChoice(query)
-        self._matcher = LineMatcher(
-            compile_pattern(query.pattern),
-            compile_pattern(query.exclude) if query.exclude else None,
-            required_literals(query.pattern),
-            self._deadline,
-        )
+        self._backend = PythonSearch.name
+        self._literals = required_literals(query.pattern)
+        self._matcher: LineMatcher | None = None
+        self._read: dict[str, _FileMatches | None] = {}
+        self._room = query.max_matches
 
-    def run(self, candidates: list[Path] | None) -> SearchResult:
-        found: list[Match] = []
+    def prepare(self) -> None:
+        """As `Ahead.prepare`."""
+        self._prepared()
+
+    def _prepared(self) -> "LineMatcher":
+        from alhena.system.search_lines import LineMatcher, compile_pattern
+
+        if self._matcher is not None:
+            return self._matcher
+        query, case = self._query, self._query.case_sensitive
+        pattern = compile_pattern(query.pattern, case_sensitive=case)
+        exclude = compile_pattern(query.exclude, case_sensitive=case) if query.exclude else None
+        self._matcher = LineMatcher(pattern, exclude, self._literals, self._deadline)
+        self._files.rules.within(self._files.rules.root)
+        return self._matcher
+
+    def take(self, paths: list[str]) -> None:
+        """As `Ahead.take`: reads files as they are named, until there are enough matches."""
+        for path in paths:
+            if self._room <= 0:
+                return
+            read = self._read[path] = self._in_file(path) if self._files.belongs(path) else None
+            self._room -= len(read.matches) if read else 0
+
+    def run(self, finder: Finder | None, backend: str) -> SearchResult:
+        """The search; `backend` names the finder."""
         path = self._query.path
-        if self._files.rules.ignored(path, path.is_dir()):
+        directory = path.is_dir()
+        if self._files.rules.ignored(path, directory):
             self._notes.append(f"{printable(path)} is left out by .geminiignore.")
-            return self._result(found, limited=False)
-        files = self._walked() if candidates is None else self._chosen(candidates)
-        for path in sorted(files, key=os.fsencode):
-            self._deadline.left()
-            for match in self._in_file(Path(path)):
-                if len(found) == self._query.max_matches:
-                    return self._result(found, limited=True)
-                found.append(match)
-        return self._result(found, limited=False)
+            return self._result([], limited=False)
+        if directory:
+            named = self._named(finder)
+            self._backend = self._backend if named is None else backend
+            files = self._walked() if named is None else iter(named)
+        else:
+            files = iter([str(path)])
+        self.prepare()
+        found: list[Match] = []
+        cut_files = 0
+        for name in sorted(files, key=os.fsencode):
+            read = self._matches(name)
+            found += read.matches
+            cut_files += read.cut
+            if read.note:
+                self._notes.append(read.note)
+            if len(found) > self._query.max_matches:
+                del found[self._query.max_matches :]
+                return self._result(found, limited=True, cut_files=cut_files)
+        return self._result(found, limited=False, cut_files=cut_files)
 
-    def _in_file(self, path: Path) -> Iterator[Match]:
+    def _named(self, finder: Finder | None) -> list[str] | None:
+        """What the finder names; None where reading the files oneself is the only way."""
+        if finder is None or not self._literals or self._files.named:
+            return None
+        named = finder(self._query, self._literals, self._deadline, self)
+        if named is None:
+            return None
+        return [
+            name for name in named
+            if (self._read[name] is not None if name in self._read else self._files.belongs(name))
+        ]  # fmt: skip
+
+    def _matches(self, path: str) -> _FileMatches:
+        return self._read.pop(path, None) or self._in_file(path)
+
+    def _in_file(self, path: str) -> _FileMatches:
+        """At most one match more than the query allows."""
+        query, read = self._query, _FileMatches()
         try:
-            for number, line in self._matcher.matches(path):
-                yield Match(path, number, _shown(line))
-        except FileError as error:
-            self._notes.append(str(error))
+            for number, line in self._prepared().matches(path):
+                if query.max_per_file and len(read.matches) == query.max_per_file:
+                    read.cut = True
+                    break
+                read.matches.append(Match(Path(path), number, shown_line(line)))
+                if len(read.matches) > query.max_matches:
+                    break
         except OSError as error:
-            self._notes.append(str(from_os_error(error, path)))
-
-    def _chosen(self, candidates: list[Path]) -> Iterator[str]:
-        for path in candidates:
-            if self._files.belongs(path):
-                yield str(path)
+            read.note = str(from_os_error(error, path))
+        return read
 
     def _walked(self) -> Iterator[str]:
-        query = self._query
-        if not query.path.is_dir():
-            yield str(query.path)
-            return
         tally = WalkTally()
-        limits = WalkLimits(excluded=self._files.excluded)
-        for entry in walk(query.path, self._files.rules, tally, limits):
-            self._deadline.left()
-            if not entry.is_symlink() and self._files.included(entry.path):
+        limits = WalkLimits(enter=self._go_on, excluded=self._files.excluded)
+        for entry in walk(self._query.path, self._files.rules, tally, limits):
+            if self._files.included(entry.path) and not entry.is_symlink():
                 yield entry.path
         self._notes.extend(tally.unreadable)
 
-    def _result(self, found: list[Match], *, limited: bool) -> SearchResult:
+    def _go_on(self, _directory: str) -> bool:
+        self._deadline.left()
+        return True
+
+    def _result(self, found: list[Match], *, limited: bool, cut_files: int = 0) -> SearchResult:
         notes = (*dict.fromkeys([*self._files.rules.warnings, *self._notes]),)
         return SearchResult(
-            matches=tuple(found), limited=limited, notes=notes, backend=self._backend
+            matches=tuple(found),
+            limited=limited,
+            cut_files=cut_files,
+            notes=notes,
+            backend=self._backend,
         )
 
 
@@ -194,31 +289,37 @@ class FileChoice:
     """Which files belong to a query.
 
     `named` is true when its path is one that git ignores, or lies in a directory that is never
-    searched otherwise: having been named, it is searched, and only .geminiignore counts.
+    searched otherwise: having been named, it is searched, and only .geminiignore counts. So it is
+    when nothing is to be ignored.
     """
 
     def __init__(self, query: Query) -> None:
         inside = query.path.relative_to(query.root).parts
         rules = IgnoreRules(query.root)
         git_only = IgnoreRules(query.root, gemini=False)
-        self.named = bool(EXCLUDED_DIRECTORIES.intersection(inside)) or git_only.ignored(
-            query.path, query.path.is_dir()
+        self.named = (
+            query.no_ignore
+            or bool(EXCLUDED_DIRECTORIES.intersection(inside))
+            or git_only.ignored(query.path, query.path.is_dir())
         )
         self.rules = IgnoreRules(query.root, git=False) if self.named else rules
-        self.excluded: frozenset[str] = frozenset() if self.named else EXCLUDED_DIRECTORIES
+        self.excluded: frozenset[str] = EXCLUDED_DIRECTORIES
+        if self.named:
+            self.excluded = _VERSION_CONTROL if query.no_ignore else frozenset[str]()
         self._base = len(str(query.path).rstrip("/")) + 1
         self._include = _include_regexes(query.include) if query.include else None
 
-    def belongs(self, path: Path) -> bool:
+    def belongs(self, path: str) -> bool:
         """Whether a file that a search program named belongs to the query."""
-        shown = str(path)
-        return (
-            not self.excluded.intersection(shown[self._base :].split("/")[:-1])
-            and self.included(shown)
-            and not path.is_symlink()
-            and path.is_file()
-            and not self.rules.ignored(path, is_dir=False)
-        )
+        if self.excluded.intersection(path[self._base :].split("/")[:-1]):
+            return False
+        if not self.included(path):
+            return False
+        try:
+            regular = stat.S_ISREG(os.lstat(path).st_mode)
+        except OSError:  # it is gone since it was named
+            return False
+        return regular and not self.rules.ignored(Path(path), is_dir=False)
 
     def included(self, path: str) -> bool:
         """Whether the include pattern, if there is one, takes this file."""
@@ -245,6 +346,7 @@ def _include_regexes(include: str) -> list[tuple[re.Pattern[str], bool]]:
     return found
 
 
-def _shown(line: str) -> str:
+def shown_line(line: str) -> str:
+    """A line as results have it: without white space at its end, at most `MAX_LINE` long."""
     text = line.rstrip()
     return text if len(text) <= MAX_LINE else f"{text[:MAX_LINE]}... [truncated]"

@@ -7,15 +7,17 @@ size does not matter; of a line longer than `LONGEST_LINE` bytes only the beginn
 
 import codecs
 import os
+import stat
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from alhena.system.encoding import is_binary
 from alhena.system.errors import PatternError, SearchError, SearchTimeoutError, printable
-from alhena.system.files import open_regular
-from alhena.system.search_literals import literal_source
+from alhena.system.search_bounded import line_bounded
+from alhena.system.search_literals import longest_pieces
 
 if TYPE_CHECKING:
     from regex import Pattern
@@ -23,14 +25,26 @@ if TYPE_CHECKING:
 LONGEST_PATTERN = 2_000
 LONGEST_LINE = 4_000_000
 LINE_SECONDS = 2.0
+BLOCK_SECONDS = 1.0
 _BLOCK = 1 << 20
 _SNIFFED = 8_192
 _UTF16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+_WIDE = tuple(_UTF16)
 _UTF32 = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
+_OPEN = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY | os.O_NOFOLLOW
+_FOLDED = "iks"
+"""Letters that characters beyond ASCII match when case does not count."""
 
 
-def compile_pattern(pattern: str) -> "Pattern[str]":
-    """The pattern in the syntax of the `regex` module, case-insensitive. Raises PatternError."""
+class LinePattern(msgspec.Struct, frozen=True):
+    """What a line has to match: by itself, and if there is such a form within a text of lines."""
+
+    line: "Pattern[str]"
+    text: "Pattern[str] | None"
+
+
+def compile_pattern(pattern: str, *, case_sensitive: bool = False) -> LinePattern:
+    """The pattern in the syntax of the `regex` module. Raises PatternError."""
     import regex
 
     if len(pattern) > LONGEST_PATTERN:
@@ -38,18 +52,28 @@ def compile_pattern(pattern: str) -> "Pattern[str]":
             f"Invalid regular expression pattern provided: {len(pattern):,} characters, "
             f"the limit is {LONGEST_PATTERN:,}."
         )
+    flags = 0 if case_sensitive else regex.IGNORECASE
     try:
-        return regex.compile(pattern, regex.IGNORECASE)
+        line = regex.compile(pattern, flags)
     except regex.error as error:
         reason = str(error)
     except RecursionError:
         reason = "too deeply nested"
     except (ValueError, OverflowError) as error:
         reason = str(error)
+    else:
+        return LinePattern(line, _for_texts(pattern, flags))
     raise PatternError(
         f"Invalid regular expression pattern provided: {printable(pattern)}. Error: {reason}.",
         remedy="To search for the text as it is, escape its special characters with a backslash.",
     )
+
+
+def _for_texts(pattern: str, flags: int) -> "Pattern[str] | None":
+    import regex
+
+    bounded = line_bounded(pattern)
+    return None if bounded is None else regex.compile(bounded, flags | regex.MULTILINE)
 
 
 class Deadline:
@@ -70,39 +94,50 @@ class Deadline:
         left = self._end - time.monotonic()
         if left <= 0:
             raise SearchTimeoutError(
-                f"The search timed out after {self.seconds:g} s.",
-                remedy="Narrow it with path or include, or use a simpler pattern.",
+                f"Operation timed out after {self.seconds * 1000:.0f}ms. In large repositories, "
+                "consider narrowing the search with path or include.",
+                remedy="Simplify the pattern if it has nested repetitions.",
             )
         return min(left, LINE_SECONDS)
 
 
 class LineMatcher:
-    """Finds the matching lines of files; `exclude` takes lines back that match it, too."""
+    """Finds the matching lines of files; `exclude` takes lines back that match it, too.
+
+    Every matching line has one of `literals`, in any case; () when that is not known.
+    """
 
     def __init__(
         self,
-        pattern: "Pattern[str]",
-        exclude: "Pattern[str] | None",
+        pattern: LinePattern,
+        exclude: LinePattern | None,
         literals: tuple[str, ...],
         deadline: Deadline,
     ) -> None:
-        import regex
-
-        self._pattern = pattern
-        self._exclude = exclude
+        self._line = pattern.line
+        self._text = pattern.text
+        self._exclude = exclude.line if exclude else None
         self._deadline = deadline
-        source = literal_source(literals).encode()
         self._literals = tuple(literal.encode() for literal in literals)
-        self._folded = regex.compile(source, regex.IGNORECASE) if literals else None
+        pieces = longest_pieces(literals, _FOLDED)
+        self._pieces = tuple(piece.encode() for piece in pieces)
 
-    def matches(self, path: Path) -> Iterator[tuple[int, str]]:
-        """Line numbers from 1 and the lines. Nothing in a binary file.
+    def matches(self, path: str) -> Iterator[tuple[int, str]]:
+        """Line numbers from 1 and the lines of a file that is no symlink.
 
-        Raises FileError (also for what is no regular file), OSError, SearchTimeoutError.
+        Nothing in a binary file, nor in what is no regular file. Raises OSError,
+        SearchTimeoutError, SearchError when stopped.
         """
-        descriptor = open_regular(path)
+        self._deadline.left()
+        descriptor = open_for_search(path)
         try:
-            start = os.read(descriptor, _BLOCK)
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                return
+            start = os.read(descriptor, min(status.st_size, _BLOCK) + 1)
+            whole = len(start) == status.st_size
+            if whole and self._lacks(start):
+                return
             encoding = _UTF16.get(start[:2])
             if encoding and not start.startswith(_UTF32):
                 yield from self._wide(path, descriptor, start[2:], encoding)
@@ -111,76 +146,74 @@ class LineMatcher:
         finally:
             os.close(descriptor)
 
-    def _narrow(self, path: Path, descriptor: int, start: bytes) -> Iterator[tuple[int, str]]:
+    def _lacks(self, block: bytes) -> bool:
+        """Whether these bytes, UTF-8 or not, can hold no matching line, by required text alone."""
+        literals = self._literals if block.isascii() else self._pieces
+        if not literals or block.startswith(_WIDE):
+            return False
+        lowered = block.lower()
+        return not any(map(lowered.__contains__, literals))
+
+    def _narrow(self, path: str, descriptor: int, start: bytes) -> Iterator[tuple[int, str]]:
         number = 1
         for block in _whole_lines(descriptor, start, b"\n"):
             self._deadline.left()
-            for line_number, line in self._candidates(block, number):
-                text = line.decode("utf-8", "replace")
-                if self._found(path, line_number, text):
-                    yield line_number, text
+            if not self._lacks(block):
+                text = block.decode("utf-8", "replace")
+                yield from self.in_text(path, text, number)
             number += block.count(b"\n")
 
     def _wide(
-        self, path: Path, descriptor: int, start: bytes, encoding: str
+        self, path: str, descriptor: int, start: bytes, encoding: str
     ) -> Iterator[tuple[int, str]]:
         decoder = codecs.getincrementaldecoder(encoding)("replace")
         number, rest, data = 1, "", start
         while data:
-            lines = (rest + decoder.decode(data)).split("\n")
-            rest = lines.pop()
-            for line in lines:
-                text = line.removesuffix("\r")
-                if self._found(path, number, text):
-                    yield number, text
-                number += 1
-            rest = rest[:LONGEST_LINE]
+            text = rest + decoder.decode(data)
+            cut = text.rfind("\n") + 1
+            rest = text[cut:][:LONGEST_LINE]
+            yield from self.in_text(path, text[:cut], number)
+            number += text.count("\n")
             data = os.read(descriptor, _BLOCK)
-        last = rest + decoder.decode(b"", final=True)
-        if last and self._found(path, number, last):
-            yield number, last
+        yield from self.in_text(path, rest + decoder.decode(b"", final=True), number)
 
-    def _candidates(self, block: bytes, number: int) -> Iterator[tuple[int, bytes]]:
-        """The lines of a block that may match, with their numbers."""
-        if self._folded is None:
-            lines = block.split(b"\n")
-            if not lines[-1]:
-                lines.pop()
-            for offset, line in enumerate(lines):
-                yield number + offset, line.removesuffix(b"\r")
-            return
-        counted = 0
-        for position in self._positions(block):
-            if position < counted:
-                continue
-            begin = block.rfind(b"\n", 0, position) + 1
-            end = block.find(b"\n", position)
-            end = len(block) if end < 0 else end
-            number += block.count(b"\n", counted, begin)
-            yield number, block[begin:end].removesuffix(b"\r")
-            number += 1
-            counted = end + 1
+    def in_text(self, path: str, text: str, number: int) -> Iterator[tuple[int, str]]:
+        """The matching lines of a text whose first line has this number."""
+        if "\r" in text:
+            text = text.replace("\r\n", "\n").removesuffix("\r")
+        at = 0
+        try:
+            while self._text is not None and at < len(text):
+                seconds = min(self._deadline.left(), BLOCK_SECONDS)
+                found = self._text.search(text, at, timeout=seconds, concurrent=True)
+                if found is None or (found.start() == len(text) and text.endswith("\n")):
+                    return
+                begin = text.rfind("\n", 0, found.start()) + 1
+                end = text.find("\n", begin)
+                number += text.count("\n", at, begin)
+                line = text[begin:end] if end >= 0 else text[begin:]
+                at = end + 1 if end >= 0 else len(text)
+                if not self._excluded(path, number, line):
+                    yield number, line
+                number += 1
+        except TimeoutError:
+            pass  # too much for one go: line by line it shows which line takes so long
+        lines = text[at:].split("\n")
+        if not lines[-1]:
+            lines.pop()
+        for line_number, line in enumerate(lines, start=number):
+            if self._found(path, line_number, line, self._line) and not self._excluded(
+                path, line_number, line
+            ):
+                yield line_number, line
 
-    def _positions(self, block: bytes) -> Iterator[int]:
-        """Where required text stands, ascending; with one literal and ASCII, much the faster."""
-        if len(self._literals) == 1 and block.isascii():
-            lowered, literal = block.lower(), self._literals[0]
-            at = lowered.find(literal)
-            while at >= 0:
-                yield at
-                at = lowered.find(literal, at + len(literal))
-        elif self._folded is not None:
-            for found in self._folded.finditer(block):
-                yield found.start()
+    def _excluded(self, path: str, number: int, line: str) -> bool:
+        return self._exclude is not None and self._found(path, number, line, self._exclude)
 
-    def _found(self, path: Path, number: int, line: str) -> bool:
+    def _found(self, path: str, number: int, line: str, pattern: "Pattern[str]") -> bool:
         seconds = self._deadline.left()
         try:
-            if not self._pattern.search(line, timeout=seconds, concurrent=True):
-                return False
-            return not (
-                self._exclude and self._exclude.search(line, timeout=seconds, concurrent=True)
-            )
+            return pattern.search(line, timeout=seconds, concurrent=True) is not None
         except TimeoutError as error:
             self._deadline.left()
             raise SearchTimeoutError(
@@ -188,6 +221,11 @@ class LineMatcher:
                 f"{printable(path)}: it tries too many ways to match.",
                 remedy="Simplify nested or adjoining repetitions, such as (a+)+ or a*a*.",
             ) from error
+
+
+def open_for_search(path: str) -> int:
+    """A descriptor that neither blocks nor follows a symlink, whatever stands there by now."""
+    return os.open(path, _OPEN)
 
 
 def _whole_lines(descriptor: int, start: bytes, feed: bytes) -> Iterator[bytes]:

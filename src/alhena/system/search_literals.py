@@ -7,6 +7,7 @@ text, so that is all they are asked for; the pattern itself is matched in one pl
 import re
 
 _QUANTIFIER = re.compile(r"([*+?]|\{\d+(?:,\d*)?\})[?+]?")
+_OPENING = re.compile(r"\?(?:(<?[=!])|:|P?<[A-Za-z_]\w*>)")
 _QUANTIFIER_START = "*+?{"
 _CLASS_ESCAPES = frozenset("dDwWsSbBAZtnrfva")
 _SPECIAL = frozenset("\\.[](){}*+?^$|")
@@ -38,16 +39,28 @@ def required_literals(pattern: str) -> tuple[str, ...]:
     return tuple(sorted(found)) if found and min(map(len, found)) >= _SHORTEST else ()
 
 
-def literal_source(literals: tuple[str, ...]) -> str:
+def literal_source(literals: tuple[str, ...], *, folded: bool = True) -> str:
     """A regular expression for any of these texts, in the syntax all dialects share.
 
-    To be used without regard to the case of ASCII letters.
+    To be used without regard to the case of ASCII letters. `folded` adds the characters beyond
+    ASCII that match some of them.
     """
-    return "|".join("".join(map(_one, literal)) for literal in literals)
+    table = _FOLDED if folded else {}
+    return "|".join("".join(_one(char, table) for char in literal) for literal in literals)
 
 
-def _one(char: str) -> str:
-    folded = _FOLDED.get(char)
+def longest_pieces(literals: tuple[str, ...], without: str) -> tuple[str, ...]:
+    """Of each text its longest piece that has none of these characters.
+
+    What holds the text holds the piece; () when a piece would say too little.
+    """
+    table = str.maketrans(dict.fromkeys(without, "\n"))
+    pieces = tuple(max(text.translate(table).split("\n"), key=len) for text in literals)
+    return pieces if min(map(len, pieces), default=0) >= _SHORTEST else ()
+
+
+def _one(char: str, table: dict[str, str]) -> str:
+    folded = table.get(char)
     if folded:
         return f"({char}|{folded})"
     return "\\" + char if char in _SPECIAL else char
@@ -117,8 +130,9 @@ class _Parser:
         return (char.lower() if " " <= char <= "~" else ""), None
 
     def _group(self) -> _Alternatives | None:
-        if self._pattern.startswith("?:", self.position):
-            self.position += 2
+        opening = _OPENING.match(self._pattern, self.position)
+        if opening:
+            self.position = opening.end()
         elif self._peek() in {"?", "*"}:
             raise _UnknownSyntaxError
         self._depth += 1
@@ -129,7 +143,8 @@ class _Parser:
             raise _UnknownSyntaxError
         self.position += 1
         self._depth -= 1
-        return found
+        # What is looked at is no part of the match, and may be what must not be there.
+        return None if opening and opening.group(1) else found
 
     def _class(self) -> None:
         if self._peek() == "^":

@@ -7,6 +7,7 @@ The text does not depend on how the bytes were cut into chunks.
 
 import codecs
 import re
+from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
@@ -96,7 +97,8 @@ class CapturedText(msgspec.Struct, frozen=True, kw_only=True):
 class OutputCapture:
     """Keeps the first `head` and the last `tail` characters of an output of any length.
 
-    `on_text` receives the text as it comes, until the output turns out to be binary.
+    `on_text` receives the text as it comes, until the output turns out to be binary. `characters`
+    counts it.
     """
 
     def __init__(
@@ -114,8 +116,9 @@ class OutputCapture:
         self._terminal = TerminalText()
         self._sample = b""
         self._head = ""
-        self._tail = ""
-        self._characters = 0
+        self._tail: deque[str] = deque()
+        self._tail_length = 0
+        self.characters = 0
 
     def feed(self, data: bytes) -> None:
         """Takes the next bytes of the output."""
@@ -130,11 +133,16 @@ class OutputCapture:
         """What was kept, once the output has ended."""
         if not self.binary:
             self._take(self._terminal.feed(b"", final=True))
-        tail = self._tail[-self._tail_size :] if self._tail_size else ""
+        return self.so_far()
+
+    def so_far(self) -> CapturedText:
+        """What is kept of an output that goes on."""
+        tail = "".join(self._tail)
+        tail = tail[max(0, len(tail) - self._tail_size) :]
         return CapturedText(
             head=self._head,
             tail=tail,
-            omitted=self._characters - len(self._head) - len(tail),
+            omitted=self.characters - len(self._head) - len(tail),
             total_bytes=self.total_bytes,
             binary=self.binary,
         )
@@ -142,15 +150,18 @@ class OutputCapture:
     def _take(self, text: str) -> None:
         if not text:
             return
-        self._characters += len(text)
+        self.characters += len(text)
         self._on_text(text)
         room = self._head_size - len(self._head)
         if room > 0:
             self._head += text[:room]
             text = text[room:]
-        self._tail += text
-        if len(self._tail) > 2 * self._tail_size + 65_536:
-            self._tail = self._tail[-self._tail_size :]
+        if not (text and self._tail_size):
+            return
+        self._tail.append(text)
+        self._tail_length += len(text)
+        while self._tail_length - len(self._tail[0]) >= self._tail_size:
+            self._tail_length -= len(self._tail.popleft())
 
 
 class Timer(Protocol):

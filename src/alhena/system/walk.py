@@ -3,6 +3,7 @@
 import os
 import threading
 from collections.abc import Callable, Iterator
+from operator import attrgetter
 from pathlib import Path
 
 from alhena.system.errors import from_os_error
@@ -11,15 +12,18 @@ from alhena.system.ignore import DirectoryRules, IgnoreRules
 EXCLUDED_DIRECTORIES = frozenset({".git", ".hg", ".svn", "bower_components", "node_modules"})
 """Directories that are never searched."""
 
+_NAME = attrgetter("name")
 _ENTRIES_BETWEEN_CHECKS = 512
 
 
 class WalkTally:
-    """What a walk left out: ignored files and directories (full paths), unreadable directories."""
+    """What a walk left out, by full path: ignored files and directories, special files (FIFOs,
+    sockets, devices, broken links); and a sentence for every directory that cannot be read."""
 
     def __init__(self) -> None:
         self.ignored_files: list[str] = []
         self.ignored_directories: list[str] = []
+        self.special: list[str] = []
         self.unreadable: list[str] = []
 
 
@@ -51,8 +55,8 @@ def walk(
     """The regular files below `root`, a directory's own files first, each level in name order.
 
     Symlinks to files count as files; symlinks to directories are not followed, so there are no
-    loops. FIFOs, sockets, devices and broken links are passed over. `rules` leave out what they
-    ignore, and directories that cannot be read go into the tally. `entry.path` begins with `root`
+    loops. FIFOs, sockets, devices, broken links, what `rules` ignore and directories that cannot be
+    read go into the tally. `entry.path` begins with `root`
     as it was given. When `limits.cancellation` is set the walk ends; the caller checks it.
     """
     tally = tally or WalkTally()
@@ -64,17 +68,27 @@ def walk(
         entries = _entries(path, tally, limits.cancellation)
         deeper: list[tuple[str, str, DirectoryRules | None]] = []
         for entry in entries:
-            if not _is_directory(entry):
-                if _is_file(entry) and not _left_out(
-                    entry, here, tally.ignored_files, is_dir=False
-                ):
+            name = entry.name
+            try:
+                directory = entry.is_dir(follow_symlinks=False)
+                regular = not directory and entry.is_file()
+            except OSError:  # it went away, or leads where nobody may look
+                directory = regular = False
+            if regular:
+                if here is not None and here.ignores(name, False):
+                    tally.ignored_files.append(entry.path)
+                else:
                     yield entry
-            elif entry.name not in limits.excluded:
-                below = f"{relative}{entry.name}"
+            elif not directory:
+                tally.special.append(entry.path)
+            elif name not in limits.excluded:
+                below = f"{relative}{name}"
                 if not limits.enter(below):
                     continue
-                if not _left_out(entry, here, tally.ignored_directories, is_dir=True):
-                    inner = here.below(entry.name) if here else None
+                if here is not None and here.ignores(name, True):
+                    tally.ignored_directories.append(entry.path)
+                else:
+                    inner = here.below(name) if here is not None else None
                     deeper.append((entry.path, f"{below}/", inner))
         pending.extend(reversed(deeper))
 
@@ -89,32 +103,5 @@ def _entries(path: str, tally: WalkTally, cancellation: threading.Event) -> list
                     return []
     except OSError as error:
         tally.unreadable.append(str(from_os_error(error, path)))
-    found.sort(key=_name)
+    found.sort(key=_NAME)
     return found
-
-
-def _name(entry: os.DirEntry[str]) -> str:
-    return entry.name
-
-
-def _is_directory(entry: os.DirEntry[str]) -> bool:
-    try:
-        return entry.is_dir(follow_symlinks=False)
-    except OSError:  # it went away, or may not be looked at
-        return False
-
-
-def _is_file(entry: os.DirEntry[str]) -> bool:
-    try:
-        return entry.is_file()
-    except OSError:  # a link that leads nowhere it may look: no file for anyone
-        return False
-
-
-def _left_out(
-    entry: os.DirEntry[str], rules: DirectoryRules | None, ignored: list[str], *, is_dir: bool
-) -> bool:
-    if rules is None or not rules.ignores(entry.name, is_dir):
-        return False
-    ignored.append(entry.path)
-    return True

@@ -19,10 +19,17 @@ def current_directory() -> Path:
 
 
 class Workspace:
-    """A working directory plus further roots. All roots are real paths (symlinks resolved)."""
+    """A working directory plus further roots. All roots are real paths (symlinks resolved).
+
+    `readable` are directories of the session itself, which need not exist: what is in them may be
+    read by its path, and nothing else.
+    """
 
     def __init__(
-        self, cwd: str | os.PathLike[str], include: Iterable[str | os.PathLike[str]] = ()
+        self,
+        cwd: str | os.PathLike[str],
+        include: Iterable[str | os.PathLike[str]] = (),
+        readable: Iterable[str | os.PathLike[str]] = (),
     ) -> None:
         self.cwd = Path(os.path.realpath(cwd))
         roots = [self.cwd]
@@ -31,6 +38,7 @@ class Workspace:
             if root not in roots:
                 roots.append(root)
         self.roots: tuple[Path, ...] = tuple(roots)
+        self.readable: tuple[Path, ...] = tuple(Path(os.path.realpath(each)) for each in readable)
 
     def resolve(self, path: str) -> Path:
         """The absolute, normalised form of a path a model gave; relative ones start at `cwd`.
@@ -43,10 +51,12 @@ class Workspace:
             return Path(os.path.normpath(self.cwd / path[1:]))
         return joined
 
-    def contains(self, path: Path) -> bool:
-        """Whether the real location of `path` (which need not exist) lies inside a root."""
+    def contains(self, path: Path, *, reading: bool = False) -> bool:
+        """Whether the real location of `path` (which need not exist) lies inside a root, or for
+        `reading` in a directory that may be read."""
         real = Path(os.path.realpath(path))
-        return any(real == root or root in real.parents for root in self.roots)
+        tops = (*self.roots, *self.readable) if reading else self.roots
+        return any(real == top or top in real.parents for top in tops)
 
     def relative(self, path: Path) -> str:
         """`path` for people: relative to the working directory when inside it."""

@@ -102,8 +102,13 @@ class BaseInvocation(ABC):
         """Does it."""
 
 
-def path_problem(workspace: Workspace, path: str, parameter: str) -> ToolFailure | None:
-    """Why a path a model gave cannot be used: empty, not encodable, outside the workspace."""
+def path_problem(
+    workspace: Workspace, path: str, parameter: str, *, reading: bool = False
+) -> ToolFailure | None:
+    """Why a path a model gave cannot be used: empty, not encodable, outside the workspace.
+
+    A tool that does nothing but read a file may be `reading` in the session's own directories.
+    """
     if not path.strip():
         return ToolFailure(
             f"The '{parameter}' parameter must be non-empty.", ToolErrorType.INVALID_TOOL_PARAMS
@@ -117,19 +122,30 @@ def path_problem(workspace: Workspace, path: str, parameter: str) -> ToolFailure
             f"The '{parameter}' parameter holds a character that no path can have.",
             ToolErrorType.INVALID_TOOL_PARAMS,
         )
-    if not workspace.contains(workspace.resolve(path)):
+    if not workspace.contains(workspace.resolve(path), reading=reading):
         return ToolFailure(printable(workspace.refusal(path)), ToolErrorType.PATH_NOT_IN_WORKSPACE)
     return None
 
 
-def real_location(workspace: Workspace, path: Path) -> Path | ToolFailure:
-    """Where an absolute path leads now, every symlink followed; a failure when that is outside."""
+def real_location(workspace: Workspace, path: Path, *, reading: bool = False) -> Path | ToolFailure:
+    """Where an absolute path leads now, every symlink followed; a failure when that is outside.
+    `reading` is as for `path_problem`."""
     real = os.path.realpath(path)
-    for root in workspace.roots:
+    for root in (*workspace.roots, *workspace.readable) if reading else workspace.roots:
         top = str(root)
         if real == top or real.startswith(top if top == os.sep else top + os.sep):
             return Path(real)
     return ToolFailure(printable(workspace.refusal(str(path))), ToolErrorType.PATH_NOT_IN_WORKSPACE)
+
+
+def kept_closed(workspace: Workspace, path: Path) -> bool:
+    """Whether the .geminiignore of the workspace root that `path` lies in leaves it out."""
+    root = root_of(workspace, path)
+    if not os.path.lexists(root / ".geminiignore"):
+        return False
+    from alhena.system.ignore import IgnoreRules
+
+    return IgnoreRules(root, git=False).ignored(path, is_dir=path.is_dir())
 
 
 def failure_of(error: FileError) -> ToolFailure:

@@ -1,6 +1,7 @@
 """What is shown to a person who has to approve a call, and what they can answer."""
 
 from enum import StrEnum
+from typing import Literal
 
 import msgspec
 
@@ -55,4 +56,51 @@ class InfoConfirmation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     urls: tuple[str, ...] = ()
 
 
-ConfirmationDetails = EditConfirmation | ExecConfirmation | McpConfirmation | InfoConfirmation
+class QuestionOption(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that can be chosen."""
+
+    label: str
+    description: str = ""
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A question to a person. `type` is choice (of `options`, several when `multi_select`), text
+    or yesno; `header` a short label."""
+
+    question: str
+    header: str
+    type: Literal["choice", "text", "yesno"]
+    options: tuple[QuestionOption, ...] = ()
+    multi_select: bool = False
+    placeholder: str = ""
+
+
+class AskUserConfirmation(
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag="ask_user"
+):
+    """Questions are about to be asked; who lets them pass will see them."""
+
+    title: str
+    questions: tuple[Question, ...]
+
+
+class ExitPlanModeConfirmation(
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag="exit_plan_mode"
+):
+    """A plan waits for approval; `plan_path` is where it is, or will be, stored. Approving it ends
+    plan mode and goes on in `next_mode`."""
+
+    title: str
+    plan_path: str
+    plan: str
+    next_mode: str
+
+
+ConfirmationDetails = (
+    EditConfirmation
+    | ExecConfirmation
+    | McpConfirmation
+    | InfoConfirmation
+    | AskUserConfirmation
+    | ExitPlanModeConfirmation
+)

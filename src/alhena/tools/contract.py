@@ -62,10 +62,15 @@ class ToolErrorType(StrEnum):
     EDIT_NO_OCCURRENCE_FOUND = "edit_no_occurrence_found"
     EDIT_EXPECTED_OCCURRENCE_MISMATCH = "edit_expected_occurrence_mismatch"
     EDIT_NO_CHANGE = "edit_no_change"
+    EDIT_NO_CHANGE_LLM_JUDGEMENT = "edit_no_change_llm_judgement"
     LS_EXECUTION_ERROR = "ls_execution_error"
     GLOB_EXECUTION_ERROR = "glob_execution_error"
     GREP_EXECUTION_ERROR = "grep_execution_error"
     SHELL_EXECUTE_ERROR = "shell_execute_error"
+    MEMORY_TOOL_EXECUTION_ERROR = "memory_tool_execution_error"
+    WEB_FETCH_FALLBACK_FAILED = "web_fetch_fallback_failed"
+    WEB_FETCH_PROCESSING_ERROR = "web_fetch_processing_error"
+    WEB_SEARCH_FAILED = "web_search_failed"
 
 
 class ToolFailure(msgspec.Struct, frozen=True):
@@ -79,13 +84,32 @@ LlmContent = str | Part | tuple[str | Part, ...]
 """What the model gets back: text, one part, or a mix in order."""
 
 
+class SpilledText(msgspec.Struct, frozen=True, kw_only=True):
+    """The two ends of a text that was too long to be held, `characters` in all.
+
+    `path` is the file with all of it; where that lacks something, or there is none, `problem` says
+    why, and `saved` how many characters it has.
+    """
+
+    head: str
+    tail: str
+    characters: int
+    path: str | None
+    problem: str = ""
+    saved: int = 0
+
+
 class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What a call came to (TOOLS-03). With `error` set, the model gets `error.message`."""
+    """What a call came to (TOOLS-03). With `error` set, the model gets `error.message`.
+
+    `spilled`: `llm_content` is only an excerpt, this is what it was taken from.
+    """
 
     llm_content: LlmContent
     display: ToolDisplay = ""
     error: ToolFailure | None = None
     data: dict[str, Any] | None = None
+    spilled: SpilledText | None = None
 
     @classmethod
     def failed(
@@ -107,10 +131,10 @@ class ExecutionContext:
 
     `cancellation` is set when the call is cancelled, for work in threads; coroutines also receive
     CancelledError. `update_output` takes live output (a no-op for tools that have none);
-    `report_pid` the process id of a child.
+    `report_pid` the process id of a child. `call_id` names the call in events.
     """
 
-    __slots__ = ("cancellation", "cwd", "report_pid", "update_output")
+    __slots__ = ("call_id", "cancellation", "cwd", "report_pid", "update_output")
 
     def __init__(
         self,
@@ -119,8 +143,10 @@ class ExecutionContext:
         cancellation: threading.Event | None = None,
         update_output: Callable[[str], None] = lambda _text: None,
         report_pid: Callable[[int], None] = lambda _pid: None,
+        call_id: str = "",
     ) -> None:
         self.cwd = cwd
+        self.call_id = call_id
         self.cancellation = cancellation or threading.Event()
         self.update_output = update_output
         self.report_pid = report_pid

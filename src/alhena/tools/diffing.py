@@ -1,7 +1,9 @@
 """The unified diff of two texts, in bounded time and of bounded size."""
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Sequence
+from typing import NamedTuple
 
+from alhena.tools.affixes import common_prefix, common_suffix
 from alhena.tools.display import DiffStat
 
 CONTEXT = 3
@@ -10,7 +12,7 @@ _COMPARED_LINES = 6_000
 the whole differing stretch counts as replaced."""
 _SHOWN = 100_000
 _NO_NEWLINE = "\\ No newline at end of file"
-_Opcode = tuple[str, int, int, int, int]
+Opcode = tuple[str, int, int, int, int]
 
 
 def unified_diff(old: str, new: str, name: str) -> tuple[str, DiffStat]:
@@ -18,15 +20,17 @@ def unified_diff(old: str, new: str, name: str) -> tuple[str, DiffStat]:
 
     A diff of more than 100,000 characters is cut and says so; the counts are of all of it.
     """
-    if old == new:
+    return diff_of(changed_window(old, new, CONTEXT), name)
+
+
+def diff_of(window: "Window", name: str) -> tuple[str, DiffStat]:
+    """The diff of what a window shows, which has at least three lines of context."""
+    added, removed = _counted(window.changes)
+    if not (added or removed):
         return "", DiffStat()
-    before, after = _split(old), _split(new)
-    opcodes = _opcodes(before, after)
-    added = sum(j2 - j1 for tag, _, _, j1, j2 in opcodes if tag != "equal")
-    removed = sum(i2 - i1 for tag, i1, i2, _, _ in opcodes if tag != "equal")
     lines = [f"--- {name}\tOriginal", f"+++ {name}\tWritten"]
     size = 0
-    for line in _hunks(before, after, opcodes):
+    for line in _hunks(window):
         size += len(line) + 1
         if size > _SHOWN:
             lines.append(f"... [diff cut: {added} lines added and {removed} removed in all]")
@@ -35,14 +39,79 @@ def unified_diff(old: str, new: str, name: str) -> tuple[str, DiffStat]:
     return "\n".join(lines) + "\n", DiffStat(ai_added_lines=added, ai_removed_lines=removed)
 
 
-def _split(text: str) -> list[str]:
+def diff_stat(original: str, proposed: str, written: str) -> DiffStat:
+    """The lines that the model changed, and those that a person changed of its proposal."""
+    ai_added, ai_removed = line_counts(original, proposed)
+    user_added, user_removed = line_counts(proposed, written)
+    return DiffStat(
+        ai_added_lines=ai_added,
+        ai_removed_lines=ai_removed,
+        user_added_lines=user_added,
+        user_removed_lines=user_removed,
+    )
+
+
+def line_counts(old: str, new: str) -> tuple[int, int]:
+    """How many lines `new` adds to `old`, and how many it takes away."""
+    if old == new:
+        return 0, 0
+    return _counted(changed_window(old, new, 0).changes)
+
+
+def _counted(changes: list[Opcode]) -> tuple[int, int]:
+    added = sum(j2 - j1 for tag, _, _, j1, j2 in changes if tag != "equal")
+    removed = sum(i2 - i1 for tag, i1, i2, _, _ in changes if tag != "equal")
+    return added, removed
+
+
+class Window(NamedTuple):
+    """The part of two texts in which they differ, as lines, and how.
+
+    `base` lines stand before it; `ends` tells whether none follow.
+    """
+
+    base: int
+    before: list[str]
+    after: list[str]
+    changes: list[Opcode]
+    ends: bool
+
+
+def changed_window(old: str, new: str, context: int) -> Window:
+    """The lines from the first to the last that differ, with `context` lines around them."""
+    head = common_prefix(old, new)
+    start = old.rfind("\n", 0, head) + 1
+    tail = common_suffix(old, new, min(len(old), len(new)) - head)
+    for _ in range(context):
+        start = old.rfind("\n", 0, max(start - 1, 0)) + 1
+    end = len(old) - tail
+    if not (_begins_line(old, end) and _begins_line(new, len(new) - tail)):
+        end = _line_end(old, end)
+    for _ in range(context):
+        end = _line_end(old, end)
+    before = split_lines(old[start:end])
+    after = split_lines(new[start : end + len(new) - len(old)])
+    return Window(old.count("\n", 0, start), before, after, opcodes(before, after), end == len(old))
+
+
+def _begins_line(text: str, at: int) -> bool:
+    return at == 0 or text[at - 1] == "\n"
+
+
+def _line_end(text: str, at: int) -> int:
+    """Where the line that `at` stands in is over, its LF included."""
+    feed = text.find("\n", at)
+    return len(text) if feed < 0 else feed + 1
+
+
+def split_lines(text: str) -> list[str]:
     """Lines with their LF; no other character ends a line."""
     lines = [f"{line}\n" for line in text.split("\n")]
     lines[-1] = lines[-1][:-1]
     return lines if lines[-1] else lines[:-1]
 
 
-def _opcodes(before: list[str], after: list[str]) -> list[_Opcode]:
+def opcodes(before: Sequence[Hashable], after: Sequence[Hashable]) -> list[Opcode]:
     """As difflib gives them; what both begin and end with is not compared."""
     shortest = min(len(before), len(after))
     head = 0
@@ -52,7 +121,7 @@ def _opcodes(before: list[str], after: list[str]) -> list[_Opcode]:
     while tail < shortest - head and before[-1 - tail] == after[-1 - tail]:
         tail += 1
     end, stop = len(before) - tail, len(after) - tail
-    found: list[_Opcode] = [("equal", 0, head, 0, head)] if head else []
+    found: list[Opcode] = [("equal", 0, head, 0, head)] if head else []
     if end + stop - 2 * head > _COMPARED_LINES:
         found.append(("replace", head, end, head, stop))
     else:
@@ -68,11 +137,15 @@ def _opcodes(before: list[str], after: list[str]) -> list[_Opcode]:
     return found
 
 
-def _hunks(before: list[str], after: list[str], opcodes: list[_Opcode]) -> Iterator[str]:
-    for group in _grouped(opcodes):
+def _hunks(window: Window) -> Iterator[str]:
+    base, before, after = window.base, window.before, window.after
+    for group in _grouped(window.changes):
         _, first_old, _, first_new, _ = group[0]
         _, _, last_old, _, last_new = group[-1]
-        yield f"@@ -{_range(first_old, last_old)} +{_range(first_new, last_new)} @@"
+        yield (
+            f"@@ -{_range(base + first_old, base + last_old)} "
+            f"+{_range(base + first_new, base + last_new)} @@"
+        )
         for tag, i1, i2, j1, j2 in group:
             if tag == "equal":
                 yield from _lines(" ", before[i1:i2])
@@ -81,20 +154,20 @@ def _hunks(before: list[str], after: list[str], opcodes: list[_Opcode]) -> Itera
             yield from _lines("+", after[j1:j2])
 
 
-def _grouped(opcodes: list[_Opcode]) -> Iterator[list[_Opcode]]:
+def _grouped(changes: list[Opcode]) -> Iterator[list[Opcode]]:
     """Changes that are closer than twice the context, with the context around them."""
-    group: list[_Opcode] = []
-    for index, (tag, i1, i2, j1, j2) in enumerate(opcodes):
+    group: list[Opcode] = []
+    for index, (tag, i1, i2, j1, j2) in enumerate(changes):
         if tag != "equal":
             group.append((tag, i1, i2, j1, j2))
             continue
         length = i2 - i1
-        if group and (index == len(opcodes) - 1 or length > 2 * CONTEXT):
+        if group and (index == len(changes) - 1 or length > 2 * CONTEXT):
             keep = min(length, CONTEXT)
             group.append((tag, i1, i1 + keep, j1, j1 + keep))
             yield group
             group = []
-        if index < len(opcodes) - 1:
+        if index < len(changes) - 1:
             skip = 0 if group else max(0, length - CONTEXT)
             group.append((tag, i1 + skip, i2, j1 + skip, j2))
     if group:

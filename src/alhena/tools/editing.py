@@ -16,11 +16,21 @@ from alhena.tools.confirmation import EditConfirmation
 from alhena.tools.contract import (
     ExecutionContext,
     ToolFailure,
+    ToolInvocation,
     ToolLocation,
     ToolResult,
 )
 from alhena.tools.display import FileDiff
 from alhena.tools.threads import run_blocking
+
+
+class ProposedContents(msgspec.Struct, frozen=True):
+    """A file's path, its text as it is (None: there is none) and as a call wants it, with LF."""
+
+    file_path: str
+    current: str | None
+    proposed: str
+
 
 EDIT_LIMIT = 64_000_000
 """Bytes of the largest file that is edited or overwritten."""
@@ -33,8 +43,13 @@ class CurrentFile(msgspec.Struct, frozen=True):
     snapshot: Snapshot
 
 
-class Proposal(msgspec.Struct, frozen=True):
-    """A change, ready to be shown and made. Texts have LF line ends; `original` None: new file."""
+class Proposal(msgspec.Struct, frozen=True, kw_only=True):
+    """A change, ready to be shown and made. Texts have LF line ends; `original` None: new file.
+
+    `file` is the file as it was read, None when there was none or it was no text. `proposed` is
+    what the model wanted where a person made something else of it. `place` is the one range of
+    `original` that changes, None when there are several or all of it does.
+    """
 
     real: Path
     before: Snapshot | None
@@ -42,6 +57,10 @@ class Proposal(msgspec.Struct, frozen=True):
     original: str | None
     content: str
     message: str
+    file: TextFile | None = None
+    proposed: str | None = None
+    place: tuple[int, int] | None = None
+    details: dict[str, Any] | None = None
 
 
 def current_file(real: Path) -> CurrentFile | None:
@@ -72,12 +91,12 @@ def require_encodable(text: str, codec: Codec, path: Path) -> None:
 
 
 _OMISSION = (
-    r"^[ \t]*(?:(?://|#|/\*|<!--|--|;|%|\*|\{/\*)[ \t]*)?\(?[ \t]*(?:(?:\.\.\.|\u2026)[ \t]*)?"
-    r"(?:(?:the[ \t]+)?rest[ \t]+of[ \t]+(?:the[ \t]+)?|remaining[ \t]+|unchanged[ \t]+"
-    r"|existing[ \t]+)"
+    r"(?:(?://|#|/\*|<!--|--|;|%|\*|\{/\*) ?)?\(? ?(?:(?:\.\.\.|\u2026) ?)?"
+    r"(?:(?:the )?rest of (?:the )?|remaining |unchanged |existing )"
     r"(?:code|methods?|functions?|file|class|content|lines|implementation|imports)"
-    r"[ \t]*(?:\.\.\.|\u2026)[ \t]*\)?[ \t]*(?:\*/\}?|-->)?[ \t]*$"
+    r" ?(?:\.\.\.|\u2026) ?\)? ?(?:\*/\}?|-->)?"
 )
+_LONGEST_OMISSION = 120
 
 
 def omission_placeholder(text: str, known: str = "") -> str | None:
@@ -85,10 +104,17 @@ def omission_placeholder(text: str, known: str = "") -> str | None:
 
     What stands in `known` already is no placeholder.
     """
-    for found in re.finditer(_OMISSION, text, re.IGNORECASE | re.MULTILINE):
-        line = found.group().strip()
-        if line not in known:
-            return line
+    if "..." not in text and "\u2026" not in text:
+        return None
+    for line in text.split("\n"):
+        if "..." not in line and "\u2026" not in line:
+            continue
+        stripped = line.strip()
+        if len(stripped) > _LONGEST_OMISSION or stripped in known:
+            continue
+        # One blank for each run of them: the pattern then has nothing to try twice.
+        if re.fullmatch(_OMISSION, " ".join(stripped.split()), re.IGNORECASE):
+            return stripped
     return None
 
 
@@ -119,7 +145,7 @@ class EditInvocation(BaseInvocation):
 
     async def confirmation(self, context: ExecutionContext) -> EditConfirmation | None:
         """The diff. None when the change cannot be made: `execute` then says why."""
-        outcome = await self._worked_out(context)
+        outcome = await self.worked_out(context)
         if isinstance(outcome, ToolFailure):
             return None
         from alhena.tools.diffing import unified_diff
@@ -137,7 +163,7 @@ class EditInvocation(BaseInvocation):
 
     async def execute(self, context: ExecutionContext) -> ToolResult:
         """Makes the change."""
-        outcome = await self._worked_out(context)
+        outcome = await self.worked_out(context)
         if isinstance(outcome, ToolFailure):
             return failed(outcome)
         try:
@@ -145,13 +171,44 @@ class EditInvocation(BaseInvocation):
         except FileError as error:
             return failed(failure_of(error))
 
-    async def _worked_out(self, context: ExecutionContext) -> Proposal | ToolFailure:
-        # Kept, failures too: what a person was shown, or not asked about, must not become another.
+    async def contents(self, context: ExecutionContext) -> ProposedContents | ToolFailure:
+        """What the file holds and what it is to hold, for somebody to look at or to change."""
+        outcome = await self.worked_out(context)
+        if isinstance(outcome, ToolFailure):
+            return outcome
+        return ProposedContents(printable(self.path), outcome.original, outcome.content)
+
+    def with_content(self, new_content: str) -> ToolInvocation:
+        """This call with all that the file is to hold given by a person."""
+        from alhena.tools.modify import ModifiedEdit
+
+        original = self._outcome.original if isinstance(self._outcome, Proposal) else None
+        params = {**self.modified_params(new_content, original), "modified_by_user": True}
+        return ModifiedEdit(self._workspace, params, self, new_content)
+
+    @abstractmethod
+    def modified_params(self, content: str, original: str | None) -> dict[str, Any]:
+        """The parameters of a call that makes the file hold `content` instead of `original`."""
+
+    @abstractmethod
+    def modified_parameter(self, proposal: Proposal, content: str) -> tuple[str, str] | None:
+        """The parameter that a person's `content` changes, and what it would have to be.
+
+        None when no one value of it comes to that content.
+        """
+
+    async def worked_out(self, context: ExecutionContext) -> Proposal | ToolFailure:
+        """The change, worked out once: what a person was shown, or not asked about, must not
+        become another, so a failure is kept too."""
         if self._outcome is None:
-            self._outcome = await run_blocking(context.cancellation, self._work_out)
+            self._outcome = await self.work_out(context)
         return self._outcome
 
-    def _work_out(self) -> Proposal | ToolFailure:
+    async def work_out(self, context: ExecutionContext) -> Proposal | ToolFailure:
+        """The change to the file as it is now."""
+        return await run_blocking(context.cancellation, self._proposed)
+
+    def _proposed(self) -> Proposal | ToolFailure:
         real = real_location(self._workspace, self.path)
         if isinstance(real, ToolFailure):
             return real
@@ -162,7 +219,8 @@ class EditInvocation(BaseInvocation):
 
     def _write(self, proposal: Proposal, context: ExecutionContext) -> ToolResult:
         from alhena.system.replacement import replace_file
-        from alhena.tools.diffing import unified_diff
+        from alhena.tools.diffing import changed_window, diff_of, diff_stat
+        from alhena.tools.snippet import CONTEXT, snippet_of
 
         replace_file(
             proposal.real,
@@ -171,7 +229,11 @@ class EditInvocation(BaseInvocation):
             limit=EDIT_LIMIT,
             cancellation=context.cancellation,
         )
-        diff, stat = unified_diff(proposal.original or "", proposal.content, self._name)
+        original = proposal.original or ""
+        window = changed_window(original, proposal.content, CONTEXT)
+        diff, stat = diff_of(window, self._name)
+        if proposal.proposed is not None:
+            stat = diff_stat(original, proposal.proposed, proposal.content)
         display = FileDiff(
             file_diff=diff,
             file_name=self._name,
@@ -180,4 +242,7 @@ class EditInvocation(BaseInvocation):
             new_content=proposal.content,
             diff_stat=stat,
         )
-        return ToolResult(llm_content=proposal.message, display=display)
+        message = proposal.message
+        if proposal.original is not None and proposal.content != proposal.original:
+            message = f"{message} Here is the updated code:\n{snippet_of(window)}"
+        return ToolResult(llm_content=message, display=display, data=proposal.details)

@@ -22,6 +22,7 @@ PARAMETER_ALIASES: dict[str, dict[str, str]] = {
         "include_pattern": "include",
     },
     "run_shell_command": {"dir_path": "directory"},
+    "delegate_to_agent": {"prompt": "objective"},
 }
 """Tool -> accepted name -> declared name."""
 
@@ -37,9 +38,31 @@ ACCEPTED_EXTRAS: dict[str, dict[str, Any]] = {
         "type": "object",
         "properties": {"allow_multiple": {"type": "boolean"}, "instruction": {"type": "string"}},
     },
+    "smart_edit": {
+        "type": "object",
+        "properties": {
+            "allow_multiple": {"type": "boolean"},
+            "expected_replacements": {"type": "integer", "minimum": 1},
+        },
+    },
+    "exit_plan_mode": {
+        "type": "object",
+        "properties": {"plan_filename": {"type": "string"}},
+    },
     "search_file_content": {
         "type": "object",
-        "properties": {"exclude_pattern": {"type": "string"}, "names_only": {"type": "boolean"}},
+        "properties": {
+            "exclude_pattern": {"type": "string"},
+            "names_only": {"type": "boolean"},
+            "max_matches_per_file": {"type": "integer", "minimum": 1},
+            "total_max_matches": {"type": "integer", "minimum": 1},
+            "case_sensitive": {"type": "boolean"},
+            "fixed_strings": {"type": "boolean"},
+            "context": {"type": "integer", "minimum": 0},
+            "before": {"type": "integer", "minimum": 0},
+            "after": {"type": "integer", "minimum": 0},
+            "no_ignore": {"type": "boolean"},
+        },
     },
 }
 """Tool -> schema of the parameters it takes without declaring them."""
@@ -82,6 +105,8 @@ def normalise(
         normal = respelled(schema, normal)
     if tool_name == "read_file":
         normal = _with_window(normal)
+    if tool_name == "read_many_files" and "paths" not in normal and "include" in normal:
+        normal["paths"] = normal.pop("include")
     return normal
 
 

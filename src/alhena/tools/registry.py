@@ -37,6 +37,7 @@ class ToolRegistry:
     def __init__(self, tools: Iterable[Tool] = (), *, exclude: Collection[str] = ()) -> None:
         self._entries: dict[str, RegisteredTool] = {}
         self._excluded: set[str] = set()
+        self._hidden: frozenset[str] = frozenset()
         self.exclude(exclude)
         for tool in tools:
             self.register(tool)
@@ -73,6 +74,10 @@ class ToolRegistry:
     def exclude(self, names: Iterable[str]) -> None:
         """Hides further tools; a name may be declared, accepted or qualified."""
         self._excluded.update(name.lstrip("_") for name in names)
+
+    def hide(self, names: Iterable[str]) -> None:
+        """Hides these tools for now; those of an earlier call are shown again."""
+        self._hidden = frozenset(name.lstrip("_") for name in names)
 
     def find(self, name: str, *, excluded: bool = False) -> RegisteredTool | None:
         """The entry that `name` means: exact, accepted, as declared on the wire, or qualified."""
@@ -124,7 +129,8 @@ class ToolRegistry:
         return f'Tool "{shown}" not found. {how}{listed}?'
 
     def _is_excluded(self, entry: RegisteredTool) -> bool:
-        return any(name.lstrip("_") in self._excluded for name in entry.names)
+        bare = {name.lstrip("_") for name in entry.names}
+        return not bare.isdisjoint(self._excluded) or not bare.isdisjoint(self._hidden)
 
     def _sorted(self) -> list[RegisteredTool]:
         """Built-in, discovered, MCP by server; within each as registered."""

@@ -94,6 +94,20 @@ def content_length(parts: Iterable[Part]) -> int:
     return total
 
 
+def content_text(content: LlmContent) -> str:
+    """All words of a content, one piece below the other; media have none."""
+    items = (content,) if isinstance(content, str | Part) else content
+    return "\n".join(text for text in map(_item_text, items) if text)
+
+
+def _item_text(item: str | Part) -> str:
+    if isinstance(item, str):
+        return item
+    if item.function_response is not None:
+        return _words(_embedded(item.function_response.response))
+    return item.text or ""
+
+
 def _single(content: LlmContent) -> LlmContent:
     if not isinstance(content, str | Part) and len(content) == 1:
         return content[0]

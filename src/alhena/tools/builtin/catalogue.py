@@ -9,7 +9,11 @@ from alhena.tools.builtin.glob import Glob
 from alhena.tools.builtin.list_directory import ListDirectory
 from alhena.tools.builtin.read_file import ReadFile
 from alhena.tools.builtin.replace import Replace
-from alhena.tools.builtin.run_shell_command import RunShellCommand
+from alhena.tools.builtin.run_shell_command import (
+    RunShellCommand,
+    ShellEnvironment,
+    ShellLimits,
+)
 from alhena.tools.builtin.search_file_content import SearchFileContent
 from alhena.tools.builtin.write_file import WriteFile
 from alhena.tools.contract import Tool
@@ -33,6 +37,9 @@ def builtin_tools(
         Replace(workspace),
         WriteFile(workspace),
         RunShellCommand(
-            workspace, groups=groups, environment=environ, inactivity=shell.inactivity_timeout
+            workspace,
+            groups=groups,
+            environment=ShellEnvironment(environ),
+            limits=ShellLimits(inactivity=shell.inactivity_timeout),
         ),
     )

@@ -1,38 +1,42 @@
 """read_file: a window of a text file, or a media file as inline data (TOOLS-08)."""
 
 import os
-from binascii import b2a_base64
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, assert_never
 
-from alhena.system.errors import FileError, FileTooLargeError, from_os_error, printable
-from alhena.system.files import open_real, read_bytes
+from alhena.system.errors import (
+    DirectoryTargetError,
+    FileError,
+    FileTooLargeError,
+    MissingFileError,
+    from_os_error,
+    printable,
+)
+from alhena.system.files import open_real
 from alhena.system.workspace import Workspace
 from alhena.tools.base import (
     BaseInvocation,
     DeclarativeTool,
     failed,
     failure_of,
+    kept_closed,
     path_problem,
     real_location,
 )
 from alhena.tools.contract import (
     ExecutionContext,
     Kind,
+    ToolErrorType,
     ToolFailure,
     ToolInvocation,
     ToolLocation,
     ToolResult,
 )
 from alhena.tools.threads import run_blocking
-from alhena.wire.content import Blob, Part
 
 if TYPE_CHECKING:
     from alhena.system.textwindow import TextWindow
 
-MEDIA_LIMIT = 20 * 1024 * 1024
-_INLINE = 256 * 1024
-"""Bytes up to which a file is read where it stands: a thread would cost more than the read."""
-_STREAMED = 2 * 1024 * 1024
 _DEFAULT_LINES = 2000
 
 _SCHEMA: dict[str, Any] = {
@@ -71,7 +75,7 @@ class ReadFile(DeclarativeTool):
 
     def check(self, params: dict[str, Any]) -> ToolFailure | None:
         """The path has to lie in the workspace."""
-        return path_problem(self._workspace, params["absolute_path"], "absolute_path")
+        return path_problem(self._workspace, params["absolute_path"], "absolute_path", reading=True)
 
     def invocation(self, params: dict[str, Any]) -> ToolInvocation:
         """One read."""
@@ -102,64 +106,51 @@ class ReadFileInvocation(BaseInvocation):
 
     async def execute(self, context: ExecutionContext) -> ToolResult:
         """Reads it."""
-        real = real_location(self._workspace, self._path)
+        from alhena.tools.reading import SMALL_FILE
+
+        real = real_location(self._workspace, self._path, reading=True)
         if isinstance(real, ToolFailure):
             return failed(real)
+        if kept_closed(self._workspace, real) or kept_closed(self._workspace, self._path):
+            return ToolResult.failed(
+                f"File path '{printable(self._path)}' is ignored by configured ignore patterns.",
+                ToolErrorType.INVALID_TOOL_PARAMS,
+            )
         try:
             descriptor = open_real(real)
             try:
-                size = os.fstat(descriptor).st_size
-                if size <= _INLINE:
-                    return self._read(descriptor, size, context)
-                return await run_blocking(
-                    context.cancellation, self._read, descriptor, size, context
-                )
+                if os.fstat(descriptor).st_size <= SMALL_FILE:
+                    return self._read(descriptor, context)
+                return await run_blocking(context.cancellation, self._read, descriptor, context)
             finally:
                 os.close(descriptor)
         except FileError as error:
-            return failed(failure_of(error))
+            return failed(_told(error, self._path))
         except OSError as error:
             return failed(failure_of(from_os_error(error, self._path)))
 
-    def _read(self, descriptor: int, size: int, context: ExecutionContext) -> ToolResult:
-        from alhena.system.encoding import SAMPLE_SIZE, is_binary
-        from alhena.system.media import sniff_mime
-        from alhena.system.textwindow import window_of_bytes, window_of_file
+    def _read(self, descriptor: int, context: ExecutionContext) -> ToolResult:
+        from alhena.system.textwindow import TextWindow
+        from alhena.tools.reading import Binary, Lines, Media, UnwantedMedia, read_content
 
-        if size > _INLINE:
-            sample = read_bytes(descriptor, SAMPLE_SIZE)
-            os.lseek(descriptor, 0, os.SEEK_SET)
-            data = b""
-        else:
-            data = read_bytes(descriptor, _INLINE + 1)
-            sample = data[:SAMPLE_SIZE]
-        mime = sniff_mime(sample, self._path.name)
-        if mime is not None:
-            return self._media(descriptor, mime, size, data)
-        if is_binary(sample):
-            note = f"Cannot display content of binary file: {self._shown}"
-            return ToolResult(llm_content=note, display=f"Skipped binary file: {self._shown}")
-        if size > _STREAMED or len(data) > _INLINE:
-            os.lseek(descriptor, 0, os.SEEK_SET)
-            window = window_of_file(descriptor, self._offset, self._limit, context.cancellation)
-        else:
-            data = data or read_bytes(descriptor, _STREAMED)
-            window = window_of_bytes(data, self._offset, self._limit)
-        return self._text(window)
-
-    def _media(self, descriptor: int, mime: str, size: int, data: bytes) -> ToolResult:
-        if size > MEDIA_LIMIT:
-            raise FileTooLargeError(
-                f"File size exceeds the 20MB limit for {mime}: {self._shown} has {size} bytes.",
-                remedy="Make a smaller version of it and read that.",
-            )
-        data = data if len(data) == size else data + read_bytes(descriptor, MEDIA_LIMIT - len(data))
-        blob = Blob(mime_type=mime, data=b2a_base64(data, newline=False).decode("ascii"))
-        return ToolResult(
-            llm_content=Part(inline_data=blob), display=f"Read {mime} file: {self._shown}"
-        )
+        lines = Lines(self._offset, self._limit)
+        content = read_content(descriptor, self._path.name, lines, context.cancellation)
+        match content:
+            case TextWindow():
+                return self._text(content)
+            case Media(mime):
+                return ToolResult(
+                    llm_content=content.part(), display=f"Read {mime} file: {self._shown}"
+                )
+            case Binary() | UnwantedMedia():
+                note = f"Cannot display content of binary file: {self._shown}"
+                return ToolResult(llm_content=note, display=f"Skipped binary file: {self._shown}")
+            case _:
+                assert_never(content)
 
     def _text(self, window: "TextWindow") -> ToolResult:
+        from alhena.tools.reading import encoding_note
+
         first, last, total = window.first, window.first + len(window.lines), window.total
         if not window.lines and total:
             note = (
@@ -174,7 +165,7 @@ class ReadFileInvocation(BaseInvocation):
             display = f"Read lines {first + 1}-{last} of {total} from {self._shown}"
         content = window.content()
         header = "" if whole else _guidance(window)
-        notes = _encoding_note(window)
+        notes = encoding_note(window)
         if not header and notes:
             return ToolResult(
                 llm_content=f"{notes}\n\n--- FILE CONTENT ---\n{content}", display=display
@@ -182,7 +173,21 @@ class ReadFileInvocation(BaseInvocation):
         return ToolResult(llm_content=f"{header}{content}", display=display)
 
 
+def _told(error: FileError, path: Path) -> ToolFailure:
+    """The failure of a read: first in the words that models know, then what the system said."""
+    sentence = ""
+    if isinstance(error, MissingFileError):
+        sentence = "Could not read file because no file was found at the specified path. "
+    elif isinstance(error, DirectoryTargetError):
+        sentence = "Could not read file because the provided path is a directory, not a file. "
+    elif isinstance(error, FileTooLargeError):
+        return ToolFailure(f"{error} Path: {printable(path)}", ToolErrorType(error.kind))
+    return ToolFailure(f"{sentence}{error}", ToolErrorType(error.kind))
+
+
 def _guidance(window: "TextWindow") -> str:
+    from alhena.tools.reading import encoding_note
+
     last = window.first + len(window.lines)
     lines = ["", "IMPORTANT: The file content has been truncated."]
     lines.append(f"Status: Showing lines {window.first + 1}-{last} of {window.total} total lines.")
@@ -190,7 +195,7 @@ def _guidance(window: "TextWindow") -> str:
         lines.append(
             f"Lines longer than 2000 characters were cut: {window.long_lines} of those shown."
         )
-    if note := _encoding_note(window):
+    if note := encoding_note(window):
         lines.append(note)
     if last < window.total:
         lines.append(
@@ -206,11 +211,3 @@ def _guidance(window: "TextWindow") -> str:
             "or run_shell_command on it."
         )
     return "\n".join([*lines, "", "--- FILE CONTENT (truncated) ---", ""])
-
-
-def _encoding_note(window: "TextWindow") -> str:
-    if window.replaced:
-        return "NOTE: The file is not valid UTF-8; bytes that are no text are shown as \ufffd."
-    if window.encoding in ("cp1252", "latin-1"):
-        return f"NOTE: The file is not valid UTF-8; it is shown as {window.encoding}."
-    return ""

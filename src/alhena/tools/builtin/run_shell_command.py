@@ -1,10 +1,13 @@
 """run_shell_command: a bash command line in a process group of its own."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from alhena.config.settings import EnvironmentRedaction
 from alhena.system.errors import ProcessStartError, printable
 from alhena.system.workspace import Workspace
 from alhena.tools.base import BaseInvocation, DeclarativeTool, failed, path_problem
@@ -17,15 +20,21 @@ from alhena.tools.contract import (
     ToolResult,
 )
 from alhena.tools.display import TerminalOutput
+from alhena.tools.root_commands import root_commands
 
 if TYPE_CHECKING:
-    from alhena.system.processes import Ending, Limits, ProcessGroups
-    from alhena.system.terminal_text import CapturedText, LiveOutput, OutputCapture
+    from alhena.config.environment import SanitisedEnvironment
+    from alhena.system.background import BackgroundCommand
+    from alhena.system.processes import Command, Ending, Limits, ProcessGroups
+    from alhena.system.terminal_text import CapturedText, LiveOutput
+    from alhena.tools.captured_output import CapturedOutput
+    from alhena.tools.output_store import OutputStore
+    from alhena.tools.shell_report import ShellReport
 
-INACTIVITY_SECONDS = 300.0
-OUTPUT_BYTES = 4 << 30
-HEAD_CHARACTERS = 8_000
-TAIL_CHARACTERS = 32_000
+OUTPUT_CHARACTERS = 40_000
+BACKGROUND_CHARACTERS = 200_000
+DELAY_MS = 200
+MAX_DELAY_MS = 60_000
 
 _SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -39,21 +48,43 @@ _SCHEMA: dict[str, Any] = {
             "type": "string",
             "description": "Where to run it, inside the workspace. Default: the working directory.",
         },
+        "is_background": {
+            "type": "boolean",
+            "description": "Let it go on in the background and return at once. Default: false.",
+        },
+        "delay_ms": {
+            "type": "integer",
+            "minimum": 0,
+            "description": (
+                "For is_background: how many milliseconds to watch the command before returning "
+                f"what it has written by then. Default: {DELAY_MS}, at most {MAX_DELAY_MS}."
+            ),
+        },
     },
     "required": ["command"],
 }
 _NO_CHARACTER = "Command holds a character that no command line can have (NUL, lone surrogate)."
 
-_OPERATORS = frozenset("();<>|&\n")
-_INTRODUCING = frozenset({"if", "then", "else", "elif", "while", "until", "do", "!", "{", "time"})
-_RESERVED = frozenset({"for", "case", "select", "function", "fi", "done", "esac", "}", "in"})
+
+class ShellLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """When a command is stopped: seconds without output (not in the background), bytes of output;
+    0 is never."""
+
+    inactivity: float = 300.0
+    output: int = 4 << 30
+
+
+class ShellEnvironment(msgspec.Struct, frozen=True):
+    """What commands inherit from, and what of it they may not see."""
+
+    parent: Mapping[str, str]
+    redaction: EnvironmentRedaction = EnvironmentRedaction()
 
 
 class RunShellCommand(DeclarativeTool):
     """Runs commands; what they leave running goes to `groups`, or is ended when there are none.
 
-    `environment` is what commands inherit from, less the model's credentials; `inactivity` the
-    seconds without output after which a command is stopped, 0 for never.
+    Output too long for memory goes to `outputs` while it comes; without that its middle is lost.
     """
 
     name = "run_shell_command"
@@ -67,15 +98,25 @@ class RunShellCommand(DeclarativeTool):
         workspace: Workspace,
         *,
         groups: "ProcessGroups | None" = None,
-        environment: Mapping[str, str] = os.environ,
-        inactivity: float = INACTIVITY_SECONDS,
-        output_bytes: int = OUTPUT_BYTES,
+        environment: ShellEnvironment | None = None,
+        limits: ShellLimits | None = None,
+        outputs: "OutputStore | None" = None,
     ) -> None:
         self.workspace = workspace
         self.groups = groups
-        self.environment = environment
-        self.inactivity = inactivity
-        self.output_bytes = output_bytes
+        self.environment = environment or ShellEnvironment(os.environ)
+        self.limits = limits or ShellLimits()
+        self.outputs = outputs
+        self._made: tuple[dict[str, str], SanitisedEnvironment] | None = None
+
+    def child_environment(self) -> "SanitisedEnvironment":
+        """What a command sees now. Made anew only when the environment has changed."""
+        from alhena.system.environment import child_environment
+
+        parent = dict(self.environment.parent)
+        if self._made is None or self._made[0] != parent:
+            self._made = (parent, child_environment(parent, self.environment.redaction))
+        return self._made[1]
 
     def check(self, params: dict[str, Any]) -> ToolFailure | None:
         """There is a command the system can take, and a directory inside the workspace."""
@@ -88,11 +129,8 @@ class RunShellCommand(DeclarativeTool):
             return _invalid(_NO_CHARACTER)
         if b"\0" in encoded:
             return _invalid(_NO_CHARACTER)
-        if params.get("is_background") not in {None, False, "false"}:
-            return _invalid(
-                "is_background is not supported. Run the command without it, or end the command "
-                "with & to leave it running until the session ends."
-            )
+        if params.get("is_background") and self.groups is None:
+            return _invalid("is_background needs a session; here nothing may go on after the call.")
         directory = params.get("directory")
         return path_problem(self.workspace, directory, "directory") if directory else None
 
@@ -113,8 +151,10 @@ class ShellInvocation(BaseInvocation):
     def describe(self) -> str:
         """One line for people: what this call will do."""
         where = f" [in {printable(self._directory)}]" if self._directory else ""
+        how = " [background]" if self.params.get("is_background") else ""
         purpose = " ".join(str(self.params.get("description") or "").split())
-        return f"{' '.join(self._command.split())}{where}" + (f" ({purpose})" if purpose else "")
+        command = " ".join(self._command.split())
+        return f"{command}{where}{how}" + (f" ({purpose})" if purpose else "")
 
     async def confirmation(self, context: ExecutionContext) -> ConfirmationDetails:
         """The command, whole, and the programs it names."""
@@ -129,25 +169,25 @@ class ShellInvocation(BaseInvocation):
 
     async def execute(self, context: ExecutionContext) -> ToolResult:
         """Runs it. On cancellation the whole group is dead before CancelledError goes on."""
+        from alhena.tools.shell_report import ShellReport
+
         directory = self._place()
         if isinstance(directory, ToolFailure):
             return failed(directory)
-        live = _live(context)
-        capture = _capture(live)
-        ended = False
+        report = ShellReport(command=self._command, directory=self._directory)
         try:
-            ending = await self._run(directory, capture, context)
-            ended = True
+            command, removed = self._prepared(directory)
+            if self.params.get("is_background") and self._tool.groups is not None:
+                result = await self._in_background(command, report, self._tool.groups, context)
+            else:
+                result = await self._in_foreground(command, report, context)
         except ProcessStartError as error:
-            text = self._text("", str(error), None)
             failure = ToolFailure(str(error), ToolErrorType.SHELL_EXECUTE_ERROR)
+            text = report.text("", str(error), None)
             return ToolResult(llm_content=text, display=str(error), error=failure)
-        finally:
-            captured = capture.captured()
-            if not ended:
-                live.flush()  # cancelled: what was written by then is all there will be of it
-            live.stop()
-        return self._result(captured, ending)
+        if removed and result.data is not None:
+            result.data["environment_removed"] = list(removed)
+        return result
 
     def _place(self) -> Path | ToolFailure:
         """The directory, looked at again now."""
@@ -164,120 +204,151 @@ class ShellInvocation(BaseInvocation):
             )
         return path
 
-    async def _run(
-        self, directory: Path, capture: "OutputCapture", context: ExecutionContext
-    ) -> "Ending":
-        from alhena.system.environment import child_environment
-        from alhena.system.processes import Command, run_process, shell_path
+    def _prepared(self, directory: Path) -> "tuple[Command, tuple[str, ...]]":
+        """What to start, and the variables it does not see."""
+        from alhena.system.processes import Command, shell_path
 
-        environment = child_environment(self._tool.environment)
-        bash = shell_path(environment)
+        made = self._tool.child_environment()
+        bash = shell_path(made.variables)
         if bash is None:
             raise ProcessStartError(
                 "bash was not found on the PATH.", remedy="Install bash, or correct PATH."
             )
-        command = Command(argv=(bash, "-c", self._command), cwd=str(directory), env=environment)
-        return await run_process(
-            command,
-            capture.feed,
-            limits=self._limits(),
-            groups=self._tool.groups,
-            started=context.report_pid,
-        )
+        argv = (bash, "-c", self._command)
+        return Command(argv=argv, cwd=str(directory), env=made.variables), made.removed
 
-    def _limits(self) -> "Limits":
-        from alhena.system.processes import Limits
+    async def _in_foreground(
+        self, command: "Command", report: "ShellReport", context: ExecutionContext
+    ) -> ToolResult:
+        from alhena.system.processes import Limits, run_process
 
-        return Limits(inactivity=self._tool.inactivity, output=self._tool.output_bytes)
-
-    def _result(self, captured: "CapturedText", ending: "Ending") -> ToolResult:
-        error = self._stop_reason(ending)
-        data: dict[str, Any] = {
-            "exit_code": ending.exit_code,
-            "signal": ending.signal,
-            "pgid": ending.pgid,
-            "background_pids": list(ending.background),
-            "output_bytes": captured.total_bytes,
-        }
-        if ending.stopped is not None:
-            data["stopped"] = ending.stopped.value
-        shown = captured.text.removesuffix("\n")
-        return ToolResult(
-            llm_content=self._text(shown, error, ending),
-            display=TerminalOutput(
-                text="\n".join(part for part in (shown, error) if part), exit_code=ending.exit_code
-            ),
-            data=data,
-        )
-
-    def _stop_reason(self, ending: "Ending") -> str:
-        """Why the command was stopped, in a sentence; "" when it ended by itself."""
-        from alhena.system.processes import Stop
-
-        match ending.stopped:
-            case None:
-                return ""
-            case Stop.INACTIVITY:
-                return (
-                    f"Stopped after {self._tool.inactivity:g} s without output; it may have waited "
-                    "for something that does not come, such as input."
-                )
-            case Stop.OUTPUT:
-                return f"Stopped after writing more than {self._tool.output_bytes:,} bytes."
-            case Stop.TOTAL:
-                return "Stopped because its time was over."
-            case _:
-                assert_never(ending.stopped)
-
-    def _text(self, output: str, error: str, ending: "Ending | None") -> str:
-        """What the model gets: always these eight lines, in this order."""
-        background = ", ".join(map(str, ending.background)) if ending else ""
-        return "\n".join(
-            (
-                f"Command: {self._command}",
-                f"Directory: {printable(self._directory) if self._directory else '(root)'}",
-                f"Output: {output or '(empty)'}",
-                f"Error: {error or '(none)'}",
-                f"Exit Code: {_or_none(ending.exit_code if ending else None)}",
-                f"Signal: {_or_none(ending.signal if ending else None)}",
-                f"Background PIDs: {background or '(none)'}",
-                f"Process Group PGID: {_or_none(ending.pgid if ending else None)}",
+        live = _live(context)
+        output = self._output(report, context, on_text=live.add)
+        limits = Limits(inactivity=self._tool.limits.inactivity, output=self._tool.limits.output)
+        ended = False
+        try:
+            ending = await run_process(
+                command,
+                output.capture.feed,
+                limits=limits,
+                groups=self._tool.groups,
+                started=context.report_pid,
             )
+            ended = True
+        finally:
+            captured = output.capture.captured()
+            if not ended:
+                live.flush()  # cancelled: what was written by then is all there will be of it
+                output.discard()
+            live.stop()
+        return _result(report, ending, limits, output, captured)
+
+    async def _in_background(
+        self,
+        command: "Command",
+        report: "ShellReport",
+        groups: "ProcessGroups",
+        context: ExecutionContext,
+    ) -> ToolResult:
+        from alhena.system.processes import Ending, Limits, Stop, run_in_background
+
+        limits = Limits(inactivity=0, output=self._tool.limits.output)
+        output = self._output(report, context, size=BACKGROUND_CHARACTERS)
+        delay = min(self.params.get("delay_ms", DELAY_MS), MAX_DELAY_MS) / 1000
+        kept = False
+        try:
+            running = await run_in_background(
+                command,
+                self._command,
+                output,
+                groups=groups,
+                delay=delay,
+                output_limit=limits.output,
+            )
+            kept = True
+        finally:
+            if not kept:
+                output.discard()
+        context.report_pid(running.pid)
+        if running.running:
+            return _going_on(report, running)
+        ending = Ending(
+            pgid=running.pid,
+            exit_code=running.exit_code,
+            signal=running.signal,
+            stopped=Stop.OUTPUT if running.over_limit else None,
+            background=(),
+        )
+        return _result(report, ending, limits, output, output.capture.captured())
+
+    def _output(
+        self,
+        report: "ShellReport",
+        context: ExecutionContext,
+        *,
+        size: int = 0,
+        on_text: Callable[[str], None] | None = None,
+    ) -> "CapturedOutput":
+        from alhena.tools.captured_output import CapturedOutput
+
+        store = self._tool.outputs
+        usual = OUTPUT_CHARACTERS if store is None else store.memory_characters
+        return CapturedOutput(
+            store,
+            context.call_id,
+            prefix=report.before_output(),
+            size=size or usual,
+            on_text=on_text,
         )
 
 
-def root_commands(command: str) -> tuple[str, ...]:
-    """The first word of every simple command, once each, in order of appearance.
+def _result(
+    report: "ShellReport",
+    ending: "Ending",
+    limits: "Limits",
+    output: "CapturedOutput",
+    captured: "CapturedText",
+) -> ToolResult:
+    """What an ended command comes to."""
+    from alhena.tools.shell_report import stop_reason
 
-    For a person to read: quoting and operators are followed, the insides of substitutions are not.
-    """
-    import shlex
-
-    lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
-    lexer.commenters = ""
-    lexer.whitespace = " \t\r"
-    lexer.wordchars += "$@%+:,{}[]!^#"
-    found: dict[str, None] = {}
-    expected, target = True, False
-    try:
-        for token in lexer:
-            if set(token) <= _OPERATORS:
-                target = bool(set(token) & set("<>"))
-                expected = expected or not target
-            elif target:
-                target = False
-            elif expected and token not in _INTRODUCING and not _is_assignment(token):
-                expected = False
-                if token not in _RESERVED:
-                    found.setdefault(token)
-    except ValueError:  # a quotation that does not end
-        found.setdefault(command.split(None, 1)[0])
-    return tuple(found)
+    error = stop_reason(ending, limits)
+    data: dict[str, Any] = {
+        "exit_code": ending.exit_code,
+        "signal": ending.signal,
+        "pgid": ending.pgid,
+        "background_pids": list(ending.background),
+        "output_bytes": captured.total_bytes,
+    }
+    if ending.stopped is not None:
+        data["stopped"] = ending.stopped.value
+    shown = captured.text.removesuffix("\n")
+    return ToolResult(
+        llm_content=report.text(shown, error, ending),
+        display=TerminalOutput(
+            text="\n".join(part for part in (shown, error) if part), exit_code=ending.exit_code
+        ),
+        data=data,
+        spilled=output.spilled(captured, report.after_output(error, ending)),
+    )
 
 
-def _is_assignment(token: str) -> bool:
-    name, sign, _ = token.partition("=")
-    return bool(sign) and name.removesuffix("+").isidentifier()
+def _going_on(report: "ShellReport", running: "BackgroundCommand") -> ToolResult:
+    """What a command that goes on has come to so far."""
+    captured = running.output.capture.so_far()
+    shown = captured.text.removesuffix("\n")
+    data: dict[str, Any] = {
+        "pid": running.pid,
+        "pgid": running.pid,
+        "background_pids": [running.pid],
+        "output_bytes": captured.total_bytes,
+        "is_background": True,
+    }
+    return ToolResult(
+        llm_content=report.in_background(running, shown),
+        display=TerminalOutput(text=f"Running in the background (PID {running.pid}).\n{shown}"),
+        data=data,
+    )
 
 
 def _live(context: ExecutionContext) -> "LiveOutput":
@@ -287,16 +358,6 @@ def _live(context: ExecutionContext) -> "LiveOutput":
 
     loop = asyncio.get_running_loop()
     return LiveOutput(context.update_output, clock=loop.time, call_later=loop.call_later)
-
-
-def _capture(live: "LiveOutput") -> "OutputCapture":
-    from alhena.system.terminal_text import OutputCapture
-
-    return OutputCapture(head=HEAD_CHARACTERS, tail=TAIL_CHARACTERS, on_text=live.add)
-
-
-def _or_none(value: int | None) -> str:
-    return "(none)" if value is None else str(value)
 
 
 def _invalid(message: str) -> ToolFailure:

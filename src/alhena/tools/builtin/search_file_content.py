@@ -1,12 +1,14 @@
 """search_file_content: the lines of the workspace's files that match a regular expression."""
 
 import os
+import re
+import threading
 from collections.abc import Callable
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from alhena.system.errors import FileError, SearchError, printable
+from alhena.system.errors import FileError, SearchError, from_os_error, printable
 from alhena.system.workspace import Workspace
 from alhena.tools.base import BaseInvocation, DeclarativeTool, failed, failure_of, path_problem
 from alhena.tools.contract import (
@@ -17,12 +19,14 @@ from alhena.tools.contract import (
     ToolLocation,
     ToolResult,
 )
+from alhena.tools.threads import run_blocking
 
 if TYPE_CHECKING:
     from alhena.system.search import Match, SearchBackend, SearchResult
 
 MAX_MATCHES = 20_000
 MAX_CHARACTERS = 40_000
+MAX_CONTEXT = 50
 _MAX_NOTES = 5
 
 _SCHEMA: dict[str, Any] = {
@@ -87,6 +91,10 @@ class SearchInvocation(BaseInvocation):
         self._backend = backend
         self._path: str | None = params.get("path") or None
         self._include: str | None = params.get("include") or None
+        self._most: int = min(params.get("total_max_matches") or MAX_MATCHES, MAX_MATCHES)
+        context: int = params.get("context") or 0
+        self._before: int = min(params.get("before", context), MAX_CONTEXT)
+        self._after: int = min(params.get("after", context), MAX_CONTEXT)
 
     def describe(self) -> str:
         """One line for people: what this call will do."""
@@ -105,19 +113,61 @@ class SearchInvocation(BaseInvocation):
         found: list[Match] = []
         notes: list[str] = []
         limited = False
+        cut_files = 0
         used: list[str] = []
         for path, root in self._places():
             try:
-                result = await self._search(path, root, MAX_MATCHES - len(found), context)
+                result = await self._search(path, root, self._most - len(found), context)
             except SearchError as error:
                 return ToolResult.failed(str(error), ToolErrorType(error.kind))
             found.extend(result.matches)
             notes.extend(result.notes)
             limited = limited or result.limited
+            cut_files += result.cut_files
             used.append(result.backend)
             if limited:
                 break
-        return self._result(found, notes, limited=limited, backends=used)
+        if cut_files and not self.params.get("names_only"):
+            most: int = self.params["max_matches_per_file"]
+            notes.append(
+                f"{_count(cut_files, 'file has', 'files have')} more than the "
+                f"{_count(most, 'match', 'matches')} shown of each."
+            )
+        around = await self._around(found, notes, context)
+        text = _Text(found, around, self._names(found))
+        return self._result(text, notes, limited=limited, backends=used)
+
+    async def _around(
+        self, found: "list[Match]", notes: list[str], context: ExecutionContext
+    ) -> dict[Path, dict[int, str]]:
+        """The lines around the matches, by file; what has changed since has none."""
+        if not (self._before or self._after) or self.params.get("names_only"):
+            return {}
+        return await run_blocking(
+            context.cancellation, self._read_around, found, notes, context.cancellation
+        )
+
+    def _read_around(
+        self, found: "list[Match]", notes: list[str], cancellation: threading.Event
+    ) -> dict[Path, dict[int, str]]:
+        from alhena.system.search_context import lines_around
+
+        around: dict[Path, dict[int, str]] = {}
+        left = MAX_CHARACTERS
+        for path, group in groupby(found, key=lambda match: match.path):
+            if left < 0 or cancellation.is_set():
+                break
+            numbers = [match.line for match in group]
+            try:
+                around[path] = lines_around(str(path), numbers, self._before, self._after)
+            except OSError as error:
+                notes.append(str(from_os_error(error, path)))
+                continue
+            left -= sum(map(len, around[path].values()))
+        return around
+
+    def _names(self, found: "list[Match]") -> list[str]:
+        return [printable(self._workspace.relative(match.path)) for match in found]
 
     def _places(self) -> list[tuple[Path, Path]]:
         """What to search, each with the workspace root whose ignore rules count."""
@@ -154,38 +204,42 @@ class SearchInvocation(BaseInvocation):
         from alhena.system.search import Query
         from alhena.system.search_finders import choose_backend
 
+        params = self.params
+        pattern: str = params["pattern"]
         query = Query(
-            pattern=self.params["pattern"],
+            pattern=re.escape(pattern) if params.get("fixed_strings") else pattern,
             path=path,
             root=root,
             include=self._include,
-            exclude=self.params.get("exclude_pattern") or None,
+            exclude=params.get("exclude_pattern") or None,
             max_matches=limit,
+            max_per_file=1 if params.get("names_only") else params.get("max_matches_per_file") or 0,
+            case_sensitive=params.get("case_sensitive") or False,
+            no_ignore=params.get("no_ignore") or False,
         )
         return await (self._backend or choose_backend)(path).search(query, context.cancellation)
 
     def _result(
-        self, found: "list[Match]", notes: list[str], *, limited: bool, backends: list[str]
+        self, found: "_Text", notes: list[str], *, limited: bool, backends: list[str]
     ) -> ToolResult:
         where = self._where()
-        names = [printable(self._workspace.relative(match.path)) for match in found]
-        files = len(dict.fromkeys(names))
-        if not found:
+        limit = f" (results limited to {self._most} matches)" if limited else ""
+        matches, files = len(found.matches), list(dict.fromkeys(found.names))
+        if not matches:
             summary = f"No matches found for pattern {where}."
             text = summary
         elif self.params.get("names_only"):
-            summary = f"Found {_count(files, 'file')} with matches for pattern {where}"
-            text = f"{summary}:\n" + _bounded(list(dict.fromkeys(names)), "files")
+            summary = f"Found {_count(len(files), 'file')} with matches for pattern {where}{limit}"
+            text = f"{summary}:\n" + _bounded(files, "files")
         else:
-            limit = f" (results limited to {MAX_MATCHES} matches)" if limited else ""
-            summary = f"Found {_count(len(found), 'match', 'matches')} for pattern {where}{limit}"
-            text = f"{summary}:\n---\n{_grouped(names, found)}"
+            summary = f"Found {_count(matches, 'match', 'matches')} for pattern {where}{limit}"
+            text = f"{summary}:\n---\n{found.grouped()}"
         told = list(dict.fromkeys(notes))
         if told:
             text += "\n" + "\n".join(f"Note: {note}" for note in told[:_MAX_NOTES])
         if len(told) > _MAX_NOTES:
             text += f"\nNote: {len(told) - _MAX_NOTES} more places could not be searched."
-        data = {"matches": len(found), "files": files, "limited": limited,
+        data = {"matches": matches, "files": len(files), "limited": limited,
                 "backend": ", ".join(dict.fromkeys(backends))}  # fmt: skip
         return ToolResult(llm_content=text, display=summary, data=data)
 
@@ -204,31 +258,47 @@ def _count(number: int, one: str, many: str = "") -> str:
     return f"{number} {one if number == 1 else many or one + 's'}"
 
 
-def _grouped(names: list[str], found: "list[Match]") -> str:
-    """The matches under their files, as many as `MAX_CHARACTERS` hold, at least one."""
-    lines: list[str] = []
-    left, shown = MAX_CHARACTERS, 0
-    for name, group in groupby(range(len(found)), key=names.__getitem__):
-        block = [f"File: {name}"]
-        for index in group:
-            line = f"L{found[index].line}: {found[index].text}"
-            left -= len(line) + 1
-            if left < 0 and shown:
+class _Text:
+    """Matches as a text for models; `around` has lines around them, `names` each match's file."""
+
+    def __init__(
+        self, matches: "list[Match]", around: dict[Path, dict[int, str]], names: list[str]
+    ) -> None:
+        self.matches = matches
+        self.names = names
+        self._around = around
+
+    def grouped(self) -> str:
+        """The matches under their files, as many as `MAX_CHARACTERS` hold, at least one."""
+        lines: list[str] = []
+        left, shown = MAX_CHARACTERS, 0
+        for name, group in groupby(range(len(self.matches)), key=self.names.__getitem__):
+            block = [f"File: {name}"]
+            for is_match, line in self._block([self.matches[index] for index in group]):
+                left -= len(line) + 1
+                if left < 0 and shown:
+                    break
+                block.append(line)
+                shown += is_match
+            left -= len(name) + 11
+            if len(block) > 1:
+                lines += [*block, "---"]
+            if left < 0:
                 break
-            block.append(line)
-            shown += 1
-        left -= len(name) + 11
-        if len(block) > 1:
-            lines += [*block, "---"]
-        if left < 0:
-            break
-    if shown < len(found):
-        files = len(set(names[shown:]))
-        lines.append(
-            f"... [{_count(len(found) - shown, 'more match', 'more matches')} in "
-            f"{_count(files, 'file')} not shown; narrow the pattern, path or include] ..."
-        )
-    return "\n".join(lines)
+        if shown < len(self.matches):
+            files = len(set(self.names[shown:]))
+            lines.append(
+                f"... [{_count(len(self.matches) - shown, 'more match', 'more matches')} in "
+                f"{_count(files, 'file')} not shown; narrow the pattern, path or include] ..."
+            )
+        return "\n".join(lines)
+
+    def _block(self, group: "list[Match]") -> list[tuple[bool, str]]:
+        """One file's lines in order, each with whether it is a match."""
+        found = {match.line: (True, f"L{match.line}: {match.text}") for match in group}
+        for number, text in self._around.get(group[0].path, {}).items():
+            found.setdefault(number, (False, f"L{number}- {text}"))
+        return [found[number] for number in sorted(found)]
 
 
 def _bounded(lines: list[str], noun: str) -> str:

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from alhena.system.encoding import Codec, TextFile, encode_text
+from alhena.system.encoding import Codec, LineEnding, TextFile, encode_text
 from alhena.system.errors import printable
 from alhena.system.workspace import Workspace
 from alhena.tools.base import DeclarativeTool, path_problem
@@ -72,7 +72,7 @@ class WriteFileInvocation(EditInvocation):
         if codec.bom:
             content = content.removeprefix(_BOM)
         raw = _with_line_ends(content, file)
-        require_encodable(raw, codec, self.path)
+        require_encodable(content, codec, self.path)
         done = "overwrote file" if current else "created and wrote to new file"
         original = None
         if current:
@@ -84,11 +84,31 @@ class WriteFileInvocation(EditInvocation):
             original=original,
             content=content.replace("\r\n", "\n"),
             message=f"Successfully {done}: {printable(self.path)}.",
+            file=file,
         )
+
+    def modified_params(self, content: str, original: str | None) -> dict[str, Any]:
+        """The content is all there is."""
+        del original
+        return {**self.params, "content": content}
+
+    def modified_parameter(self, proposal: Proposal, content: str) -> tuple[str, str] | None:
+        """The content."""
+        del proposal
+        return "content", content
 
 
 def _with_line_ends(content: str, file: TextFile | None) -> str:
-    """`content` with the line ends of a file that has others than LF, else as it is."""
-    if file is None or file.newline == "\n":
+    """`content` with the line ends of a file that has others than LF, else as it is.
+
+    Where a file mixes line ends or has stray bytes, the lines that stay keep theirs.
+    """
+    if file is None:
+        return content
+    if file.line_ending is LineEnding.MIXED or file.codec.errors != "strict":
+        from alhena.tools.splicing import rewritten
+
+        return rewritten(file, content.replace("\r\n", "\n"))
+    if file.newline == "\n":
         return content
     return content.replace("\r\n", "\n").replace("\n", file.newline)

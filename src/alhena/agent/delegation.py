@@ -1,0 +1,245 @@
+"""One subagent at work on one objective."""
+
+import asyncio
+import os
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from enum import StrEnum
+from typing import Any, assert_never
+
+import msgspec
+
+from alhena.agent.definitions import AgentDefinition, prompt_text
+from alhena.agent.isolation import isolated
+from alhena.agent.relay import EventRelay
+from alhena.agent.workbench import Workbench
+from alhena.chat.chat import Chat, ModelTraits, Outlets
+from alhena.chat.history import History
+from alhena.errors import AlhenaError
+from alhena.models.generator import ContentGenerator
+from alhena.models.thinking import thinking_config, wants_signatures
+from alhena.scheduler.confirm import Approver, ConfirmationRequest, Verdict, asked
+from alhena.scheduler.states import CompletedToolCall
+from alhena.tools.builtin.complete_task import CompleteTask
+from alhena.tools.contract import ExecutionContext, ToolErrorType, ToolResult
+from alhena.tools.names import declared_name
+from alhena.tools.registry import ToolRegistry
+from alhena.tools.response import join_responses
+from alhena.wire.calls import CallIds, ToolCallRequestInfo
+from alhena.wire.content import USER, Content, Part
+from alhena.wire.request import GenerateContentConfig, GenerationConfig, Tool
+
+GRACE_S = 60.0
+"""How long the last turn may take of an agent that has run out of turns or time."""
+
+_TOP_P = 0.95
+_LAST_CHANCE = (
+    " This is your last turn. Call `complete_task` now, and nothing else, with the best result you "
+    "can give; say in it what is missing."
+)
+
+
+class Termination(StrEnum):
+    """Why a subagent ended."""
+
+    GOAL = "GOAL"
+    NO_RESULT = "ERROR_NO_COMPLETE_TASK_CALL"
+    MAX_TURNS = "MAX_TURNS"
+    TIMEOUT = "TIMEOUT"
+
+
+class Delegation:
+    """A conversation with an agent, from its objective to its result."""
+
+    def __init__(
+        self,
+        definition: AgentDefinition,
+        bench: Workbench,
+        model: tuple[ContentGenerator, ModelTraits],
+        outlets: Outlets,
+        approver: Approver | None,
+        context: ExecutionContext,
+    ) -> None:
+        self.agent_id = f"{definition.name}-{os.urandom(4).hex()}"
+        self._definition = definition
+        self._approver = approver
+        self._parent = context.call_id or self.agent_id
+        self._relay = EventRelay(self._parent, outlets.emit, context.update_output)
+        registry = isolated(
+            bench.registry,
+            definition.tools,
+            CompleteTask(definition.result_schema, self._submit),
+        )
+        self._scheduler = bench.scheduler(self._relay.emit, self._approve, registry)
+        generator, traits = model
+        if definition.model:
+            traits = ModelTraits(
+                name=definition.model, sign_calls=wants_signatures(definition.model)
+            )
+        self._chat = Chat(
+            generator,
+            traits,
+            _config(definition, traits.name, registry, bench),
+            History(),
+            Outlets(self._relay.emit, outlets.pace),
+            CallIds(os.urandom(4).hex()),
+        )
+        self._results: list[Any] = []
+        self._turns = 0
+        self._words = ""
+        self._stop: str | None = None
+        self._timer: asyncio.Timeout | None = None
+
+    async def run(self, opening: Sequence[Content], objective: str) -> ToolResult:
+        """The result of the agent's work. Raises AlhenaError when its model fails."""
+        self._chat.history = History(opening)
+        pending: tuple[Part, ...] = (Part(text=objective),)
+        try:
+            async with asyncio.timeout(self._definition.time_limit_s) as self._timer:
+                reason, pending = await self._work(pending)
+        except TimeoutError:
+            reason, pending = Termination.TIMEOUT, ()
+        if self._stop is not None:
+            return ToolResult.failed(self._stop, ToolErrorType.STOP_EXECUTION)
+        if reason is not Termination.GOAL and await self._last_chance(reason, pending):
+            reason = Termination.GOAL
+        return self._result(reason)
+
+    async def _work(self, parts: tuple[Part, ...]) -> tuple[Termination, tuple[Part, ...]]:
+        """Turn after turn; ends with the reason and the responses that were not sent any more."""
+        while self._turns < self._definition.max_turns:
+            calls = await self._ask(parts)
+            if not calls:
+                return Termination.NO_RESULT, ()
+            parts = await self._run_calls(calls)
+            if self._results or self._stop is not None:
+                return Termination.GOAL, ()
+        return Termination.MAX_TURNS, parts
+
+    async def _ask(self, parts: tuple[Part, ...]) -> list[ToolCallRequestInfo]:
+        self._turns += 1
+        turn = await self._chat.send(parts, f"{self.agent_id}#{self._turns}")
+        self._words = turn.text.strip() or self._words
+        return [
+            msgspec.structs.replace(call, parent_call_id=self._parent, scheduler_id=self.agent_id)
+            for call in turn.calls
+        ]
+
+    async def _run_calls(self, calls: Sequence[ToolCallRequestInfo]) -> tuple[Part, ...]:
+        try:
+            done: Sequence[CompletedToolCall] = await self._scheduler.schedule(calls)
+        except asyncio.CancelledError:
+            self._chat.record_responses(_parts(self._scheduler.last_batch))
+            raise
+        for call in done:
+            if call.response.error_type is ToolErrorType.STOP_EXECUTION:
+                self._stop = call.response.error or "The run was stopped."
+        return _parts(done)
+
+    async def _last_chance(self, reason: Termination, pending: tuple[Part, ...]) -> bool:
+        """One turn more in which only complete_task counts; whether there is a result now."""
+        why = self._explanation(reason)
+        try:
+            async with asyncio.timeout(GRACE_S) as self._timer:
+                calls = await self._ask((*pending, Part(text=why + _LAST_CHANCE)))
+                final = [call for call in calls if declared_name(call.name) == "complete_task"]
+                if final:
+                    await self._scheduler.schedule(final)
+        except (TimeoutError, AlhenaError):
+            return bool(self._results)
+        return bool(self._results)
+
+    def _result(self, reason: Termination) -> ToolResult:
+        name = self._definition.name
+        data: dict[str, Any] = {
+            "agent": name,
+            "agent_id": self.agent_id,
+            "termination_reason": str(reason),
+            "turns": self._turns,
+        }
+        if self._results:
+            result = self._results[0]
+            body = result if isinstance(result, str) else _json(result)
+            return ToolResult(
+                llm_content=f"Subagent '{name}' finished.\nTermination Reason: {reason}\n"
+                f"Result:\n{body}",
+                display=body,
+                data=data | {"result": result},
+            )
+        told = (
+            f"Subagent '{name}' did not complete its task.\nTermination Reason: {reason}\n"
+            f"{self._explanation(reason)}"
+        )
+        if self._words:
+            told += f"\nWhat it said last:\n{self._words}"
+        failure = ToolResult.failed(told)
+        return msgspec.structs.replace(failure, data=data)
+
+    def _explanation(self, reason: Termination) -> str:
+        match reason:
+            case Termination.GOAL:
+                return "Agent completed its task."
+            case Termination.NO_RESULT:
+                return "Agent stopped calling tools but did not call 'complete_task'."
+            case Termination.MAX_TURNS:
+                return f"Agent reached max turns limit ({self._definition.max_turns})."
+            case Termination.TIMEOUT:
+                minutes = self._definition.time_limit_s / 60
+                return f"Agent timed out after {minutes:g} minutes."
+            case _:
+                assert_never(reason)
+
+    def _submit(self, result: Any) -> bool:
+        if self._results:
+            return False
+        self._results.append(result)
+        return True
+
+    async def _approve(self, request: ConfirmationRequest) -> Verdict:
+        """The session's answer; the time a person takes is not the agent's."""
+        if self._approver is None:
+            return False
+        named = msgspec.structs.replace(request, call_id=self._relay.call_id(request.call_id))
+        with self._clock_stopped():
+            return await asked(self._approver, named)
+
+    @contextmanager
+    def _clock_stopped(self) -> Generator[None]:
+        timer = self._timer
+        end = None if timer is None else timer.when()
+        if timer is None or end is None:
+            yield
+            return
+        loop = asyncio.get_running_loop()
+        left = end - loop.time()
+        timer.reschedule(None)
+        try:
+            yield
+        finally:
+            timer.reschedule(loop.time() + left)
+
+
+def _config(
+    definition: AgentDefinition, model: str, registry: ToolRegistry, bench: Workbench
+) -> GenerateContentConfig:
+    rules = prompt_text("subagent_rules").replace(
+        "${directories}", ", ".join(str(root) for root in bench.workspace.roots)
+    )
+    text = f"{definition.system_prompt.strip()}\n{rules.rstrip()}"
+    return GenerateContentConfig(
+        system_instruction=Content(role=USER, parts=(Part(text=text),)),
+        tools=(Tool(function_declarations=registry.function_declarations()),),
+        generation_config=GenerationConfig(
+            temperature=definition.temperature,
+            top_p=_TOP_P,
+            thinking_config=thinking_config(model),
+        ),
+    )
+
+
+def _parts(done: Sequence[CompletedToolCall]) -> tuple[Part, ...]:
+    return join_responses(call.response.response_parts for call in done)
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode("utf-8")

@@ -1,0 +1,75 @@
+"""A subagent's events on their way to the session: what is passed on, and as what."""
+
+from collections.abc import Callable
+
+import msgspec
+
+from alhena.events import (
+    ApiErrorEvent,
+    ApiRequestEvent,
+    ApiResponseEvent,
+    ConfirmationRequestEvent,
+    Event,
+    ThoughtEvent,
+    ToolCallRequestEvent,
+    ToolCallResponseEvent,
+    ToolCallUpdateEvent,
+    ToolOutputEvent,
+    WarningEvent,
+)
+
+
+class EventRelay:
+    """Passes on requests to the model, and tool calls under ids that are unique in the session.
+
+    What the subagent says and thinks is not what the session's model says: subjects of thoughts and
+    the calls that start become live output of the call that runs it.
+    """
+
+    def __init__(
+        self,
+        parent_call_id: str,
+        emit: Callable[[Event], None],
+        output: Callable[[str], None],
+    ) -> None:
+        self._parent = parent_call_id
+        self._emit = emit
+        self._output = output
+
+    def call_id(self, own: str) -> str:
+        """The id by which the session knows a call of the subagent."""
+        return f"{self._parent}/{own}"
+
+    def emit(self, event: Event) -> None:
+        """Takes an event of the subagent."""
+        match event:
+            case (
+                ToolCallRequestEvent()
+                | ToolCallUpdateEvent()
+                | ToolOutputEvent()
+                | ConfirmationRequestEvent()
+                | ToolCallResponseEvent()
+            ):
+                if isinstance(event, ToolCallUpdateEvent):
+                    self._tell(event)
+                self._emit(
+                    msgspec.structs.replace(
+                        event,
+                        call_id=self.call_id(event.call_id),
+                        # deeper ones name their own parent, which is a call of this subagent
+                        parent_call_id=self._parent
+                        if event.parent_call_id is None
+                        else self.call_id(event.parent_call_id),
+                    )
+                )
+            case ApiRequestEvent() | ApiResponseEvent() | ApiErrorEvent() | WarningEvent():
+                self._emit(event)
+            case ThoughtEvent():
+                if event.subject:
+                    self._output(f"{event.subject}\n")
+            case _:
+                pass
+
+    def _tell(self, event: ToolCallUpdateEvent) -> None:
+        if event.status == "executing" and event.pid is None:
+            self._output(f"{event.name} {event.description}".strip() + "\n")

@@ -1,0 +1,178 @@
+"""Which of the agent's environment variables a child process may see (TOOLS-23).
+
+A secret is known by its name, taken apart into words (API_KEY and apiKey are, KEYBOARD and AUTHOR
+are not), or by its value. Names are compared without regard to case.
+"""
+
+import re
+from collections.abc import Mapping
+from functools import cache
+
+import msgspec
+
+from alhena.config.settings import EnvironmentRedaction
+
+CREDENTIALS = frozenset(
+    {
+        "GEMINI_API_KEY",
+        "GOOGLE_API_KEY",
+        "GOOGLE_GENAI_API_KEY",
+        "GOOGLE_CLOUD_ACCESS_TOKEN",
+        "GEMINI_CLI_CUSTOM_HEADERS",
+        "ALHENA_API_KEY",
+    }
+)
+"""What the agent itself signs in to a model with; removed even where redaction is off."""
+
+ALWAYS_KEPT = frozenset(
+    {
+        *("PATH", "SYSTEMROOT", "COMSPEC", "PATHEXT", "WINDIR", "TEMP", "TMP", "USERPROFILE"),
+        *("SYSTEMDRIVE", "HOME", "LANG", "SHELL", "TMPDIR", "USER", "LOGNAME", "TERM"),
+        *("COLORTERM", "ADDITIONAL_CONTEXT", "AVAILABLE_LABELS", "BRANCH_NAME", "DESCRIPTION"),
+        *("EVENT_NAME", "GITHUB_ENV", "IS_PULL_REQUEST", "ISSUES_TO_TRIAGE", "ISSUE_BODY"),
+        *("ISSUE_NUMBER", "ISSUE_TITLE", "PULL_REQUEST_NUMBER", "REPOSITORY", "TITLE"),
+        *("TRIGGERING_ACTOR", "PWD", "OLDPWD", "SHLVL", "TZ", "CI", "LANGUAGE", "SSL_CERT_FILE"),
+        *("SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "SSH_AUTH_SOCK"),
+    }
+)
+"""Kept whatever their names look like, in strict mode too. The last four are no secrets but paths,
+without which TLS behind a company's proxy and git over ssh do not work."""
+
+NEVER_KEPT = frozenset(
+    {
+        *("CLIENT_ID", "DB_URI", "CONNECTION_STRING", "AWS_DEFAULT_REGION", "AZURE_CLIENT_ID"),
+        *("AZURE_TENANT_ID", "SLACK_WEBHOOK_URL", "TWILIO_ACCOUNT_SID", "DATABASE_URL"),
+        *("GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_ACCOUNT", "FIREBASE_PROJECT_ID"),
+    }
+)
+
+HIJACKING = frozenset(
+    {
+        *("NODE_OPTIONS", "NODE_PATH", "PYTHONPATH", "PYTHONSTARTUP", "PYTHONHOME", "RUBYOPT"),
+        *("RUBYLIB", "PERL5OPT", "PERL5LIB", "LD_PRELOAD", "LD_AUDIT", "LD_LIBRARY_PATH"),
+        *("BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "PROMPT_COMMAND", "IFS"),
+        *("JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "CLASSPATH"),
+        *("DOTNET_STARTUP_HOOKS", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_EXTERNAL_DIFF"),
+        *("GIT_EXEC_PATH", "GIT_PROXY_COMMAND"),
+    }
+)
+_HIJACKING_PREFIXES = ("DYLD_", "BASH_FUNC_")
+
+_SECRET_WORDS = frozenset(
+    {
+        *("TOKEN", "TOKENS", "SECRET", "SECRETS", "KEY", "KEYS", "AUTH", "OAUTH"),
+        *("AUTHORIZATION", "CREDENTIAL", "CREDENTIALS", "CRED", "CREDS", "PRIVATE"),
+        *("PASSPHRASE", "PASSCODE"),
+    }
+)
+_SECRET_ENDINGS = ("TOKEN", "TOKENS", "SECRET", "SECRETS", "CREDENTIALS")
+_SECRET_STEMS = ("PASSWORD", "PASSWD", "PASSPHRASE")
+_KEY_OWNERS = ("API", "ACCESS", "AUTH", "ENCRYPTION", "MASTER", "PRIVATE", "SECRET", "SIGNING")
+_LAST_WORDS = frozenset({"PASS", "PWD"})
+_GIT_SETTINGS = ("GIT_CONFIG_COUNT", "GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_")
+_WORD = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+"
+
+# Each alternative begins at a boundary and runs over one class of characters: linear time.
+_VALUE_PATTERN = r"""
+    -----BEGIN\ (?:[A-Za-z0-9]+\ ){0,3}(?:PRIVATE\ KEY|CERTIFICATE)
+  | ://[^\s/:@]*:[^\s/@]+@
+  | (?i:\bauthorization:\s*(?:basic|bearer)\s+\S)
+  | \b(?:gh[pousr]_|github_pat_)[A-Za-z0-9_]{36}
+  | \bglpat-[A-Za-z0-9_-]{20}
+  | \bnpm_[A-Za-z0-9]{36}
+  | \bAIza[A-Za-z0-9_-]{35}
+  | \bya29\.[A-Za-z0-9_-]{20}
+  | \bGOCSPX-[A-Za-z0-9_-]{20}
+  | \b(?:AKIA|ASIA)[A-Z0-9]{16}
+  | (?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]+
+  | \b[sr]k_(?:live|test)_[A-Za-z0-9]{24}
+  | \bsk-[A-Za-z0-9_-]{20}
+  | \bxox[abeprs]-[A-Za-z0-9-]{10}
+  | \bhf_[A-Za-z0-9]{30}
+"""
+
+
+class SanitisedEnvironment(msgspec.Struct, frozen=True):
+    """What a child may see, and the names of what was taken out, in alphabetical order."""
+
+    variables: dict[str, str]
+    removed: tuple[str, ...]
+
+
+def sanitised(environ: Mapping[str, str], rules: EnvironmentRedaction) -> SanitisedEnvironment:
+    """`environ` without secrets. A name in `rules.allowed` is kept whatever it holds.
+
+    Where GITHUB_SHA is set (or SURFACE is Github) only the names known to be harmless are kept.
+    """
+    strict = bool(environ.get("GITHUB_SHA")) or environ.get("SURFACE") == "Github"
+    allowed = frozenset(name.upper() for name in rules.allowed)
+    blocked = frozenset(name.upper() for name in rules.blocked)
+    removed: set[str] = set()
+    for name, value in environ.items():
+        upper = name.upper()
+        if upper in allowed:
+            continue
+        named = upper in blocked or upper in CREDENTIALS
+        if named or ((rules.enabled or strict) and _looks_secret(name, value, strict=strict)):
+            removed.add(name)
+    if any(name.startswith(_GIT_SETTINGS) for name in removed):
+        # git refuses to work with a numbered setting of which a part is missing.
+        removed.update(name for name in environ if name.startswith(_GIT_SETTINGS))
+    kept = {name: value for name, value in environ.items() if name not in removed}
+    return SanitisedEnvironment(kept, tuple(sorted(removed)))
+
+
+def _looks_secret(name: str, value: str, *, strict: bool) -> bool:
+    upper = name.upper()
+    if has_secret_value(value):
+        return True
+    if upper in ALWAYS_KEPT or upper.startswith(("GIT_CONFIG_", "LC_")):
+        return False
+    if upper.startswith("GEMINI_CLI_"):
+        return has_secret_name(name)
+    return strict or upper in NEVER_KEPT or has_secret_name(name) or _is_certificate(name, value)
+
+
+def _is_certificate(name: str, value: str) -> bool:
+    """Whether this is a certificate itself; the path of one is what programs are told whom to trust
+    with."""
+    words = {word.upper() for word in _words().findall(name)}
+    return not words.isdisjoint({"CERT", "CERTS"}) and not value.startswith(("/", "~", "."))
+
+
+def has_secret_name(name: str) -> bool:
+    """Whether a word of the name says that its value is a secret."""
+    words = [word.upper() for word in _words().findall(name)]
+    if len(words) > 1 and words[-1] in _LAST_WORDS:
+        return True
+    return any(
+        word in _SECRET_WORDS
+        or word.endswith(_SECRET_ENDINGS)
+        or any(stem in word for stem in _SECRET_STEMS)
+        or (word.startswith(_KEY_OWNERS) and word.endswith(("KEY", "KEYS")))
+        for word in words
+    )
+
+
+def has_secret_value(value: str) -> bool:
+    """Whether a value holds a private key, a certificate, a password in a URL or a known token."""
+    return len(value) > 5 and _secret_value().search(value) is not None
+
+
+def is_hijacking(name: str) -> bool:
+    """Whether a variable of this name makes other programs run code of its choosing.
+
+    Such a one is left as the user has it, and never taken from a workspace or an extension.
+    """
+    upper = name.upper()
+    return upper in HIJACKING or upper.startswith(_HIJACKING_PREFIXES)
+
+
+@cache
+def _words() -> re.Pattern[str]:
+    return re.compile(_WORD)
+
+
+@cache
+def _secret_value() -> re.Pattern[str]:
+    return re.compile(_VALUE_PATTERN, re.VERBOSE)

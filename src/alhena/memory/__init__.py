@@ -1,0 +1,1 @@
+"""What is remembered beyond a session: the user's GEMINI.md."""

@@ -1,0 +1,207 @@
+"""Facts in the user's memory file: one bullet each, in a section of their own (TOOLS-19)."""
+
+import os
+import re
+import threading
+import unicodedata
+from pathlib import Path
+
+import msgspec
+
+from alhena.system.encoding import (
+    SAMPLE_SIZE,
+    Codec,
+    TextFile,
+    decode_text,
+    encode_text,
+    is_binary,
+    safe_text,
+    unencodable,
+)
+from alhena.system.errors import (
+    ChangedFileError,
+    MissingFileError,
+    UnencodableTextError,
+    WriteFailureError,
+    from_os_error,
+    printable,
+)
+from alhena.system.files import Snapshot, read_whole
+from alhena.system.locking import exclusive
+
+SECTION = "## Gemini Added Memories"
+MEMORY_LIMIT = 16_000_000
+"""Bytes of the largest memory file that is written to."""
+
+_ATTEMPTS = 20
+_BIDI = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c")
+
+
+class MemoryChange(msgspec.Struct, frozen=True):
+    """A memory file with one fact more. Texts have LF line ends; `original` None: a new file."""
+
+    real: Path
+    before: Snapshot | None
+    data: bytes
+    original: str | None
+    content: str
+
+
+class Insertion(msgspec.Struct, frozen=True):
+    """Text to be put in at an offset."""
+
+    offset: int
+    text: str
+
+
+def one_line(fact: str) -> str:
+    """A fact as the text of one bullet: white space of all sorts becomes single spaces; control
+    and text-direction characters and list markers in front go. May be empty."""
+    visible = "".join(
+        " " if unicodedata.category(char) == "Cc" else char for char in fact if char not in _BIDI
+    )
+    valid = visible.encode("utf-8", "replace").decode("utf-8")
+    return re.sub(r"\A(?:[-*+\u2022](?: |\Z))+", "", " ".join(valid.split())).strip()
+
+
+def bullet(fact: str) -> str:
+    """The line that holds a fact. It is nothing but a list item: no heading, rule, quote, fence,
+    HTML or link definition begins in it, and no `@path` in it is an import."""
+    line = one_line(fact)
+    if re.match(
+        r"#{1,6}(?: |\Z)|>|<|```|~~~|\[[^\]]*\]:|(?:(?:- ?){3,}|(?:\* ?){3,}|(?:_ ?){3,})\Z", line
+    ):
+        line = f"\\{line}"
+    return "- " + re.sub(r"(?<!\S)@(?=\S)", r"\\@", line)
+
+
+def insertion(text: str, item: str) -> Insertion | None:
+    """Where and how `item`, a line, enters a memory file (`text` with LF line ends): at the end of
+    the section's list; in a new section at the end when there is none. None when it is there."""
+    lines = text.split("\n")
+    code = _fenced(lines)
+    heading = next((i for i, line in enumerate(lines) if i not in code and _is_section(line)), None)
+    if heading is None:
+        blank = "" if not text or text.endswith("\n\n") else "\n" * (2 - text.endswith("\n"))
+        return Insertion(len(text), f"{blank}{SECTION}\n{item}\n")
+    end = heading + 1
+    while end < len(lines) and (end in code or not _begins_heading(lines, end)):
+        end += 1
+    if any(line.strip() == item for line in lines[heading + 1 : end]):
+        return None
+    last = max(i for i in range(heading, end) if i == heading or lines[i].strip())
+    offset = sum(len(line) + 1 for line in lines[:last]) + len(lines[last])
+    return Insertion(offset, f"\n{item}" + ("\n" if offset == len(text) else ""))
+
+
+def proposed(path: Path, fact: str) -> MemoryChange | None:
+    """The memory file at `path` with `fact`, worked out and not written; None when it holds it.
+
+    Raises FileError.
+    """
+    real = Path(os.path.realpath(path))
+    try:
+        data, before = read_whole(real, MEMORY_LIMIT)
+    except MissingFileError:
+        data, before = b"", None
+    if is_binary(data[:SAMPLE_SIZE]):
+        raise WriteFailureError(
+            f"{printable(real)} is no text file; nothing was written.",
+            remedy="Move it away to begin a new one.",
+        )
+    file = decode_text(data)
+    put = insertion(file.text, bullet(fact))
+    if put is None:
+        return None
+    added = put.text.replace("\n", file.newline)
+    _require_encodable(added, file.codec, real)
+    ((at, _),) = file.spans([(put.offset, put.offset)])
+    raw = file.raw[:at] + added + file.raw[at:]
+    return MemoryChange(
+        real=real,
+        before=before,
+        data=encode_text(raw, file.codec),
+        original=None if before is None else file.shown,
+        content=_shown(file, put),
+    )
+
+
+def save(path: Path, fact: str, cancellation: threading.Event | None = None) -> MemoryChange | None:
+    """Adds `fact` to the memory file at `path` in one step; None when it was there already.
+
+    Nothing that others write meanwhile is lost: those who lock wait for each other, and a file that
+    changes under the lock is read again. Blocks its thread. Raises FileError.
+    """
+    from alhena.system.replacement import replace_file
+
+    real = Path(os.path.realpath(path))
+    try:
+        real.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise from_os_error(error, real.parent, writing=True) from error
+    with exclusive(real.with_name(f".{real.name}.lock"), cancellation=cancellation):
+        for attempt in range(_ATTEMPTS):
+            change = proposed(real, fact)
+            if change is None:
+                return None
+            try:
+                replace_file(
+                    change.real,
+                    change.data,
+                    expected=change.before,
+                    limit=MEMORY_LIMIT,
+                    cancellation=cancellation,
+                )
+            except ChangedFileError:
+                if attempt == _ATTEMPTS - 1:
+                    raise
+            else:
+                return change
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _shown(file: TextFile, put: Insertion) -> str:
+    return safe_text(file.text[: put.offset]) + put.text + safe_text(file.text[put.offset :])
+
+
+def _require_encodable(text: str, codec: Codec, path: Path) -> None:
+    lacking = unencodable(text, codec)
+    if lacking is not None:
+        raise UnencodableTextError(
+            f"{printable(path)} is encoded in {codec.encoding}, which has no character "
+            f"{lacking!r} (U+{ord(lacking):04X}); nothing was written.",
+            remedy="Convert the file to UTF-8 first.",
+        )
+
+
+def _is_section(line: str) -> bool:
+    return re.fullmatch(r" {0,3}##[ \t]+Gemini Added Memories(?:[ \t]+#+)?[ \t]*", line) is not None
+
+
+def _begins_heading(lines: list[str], index: int) -> bool:
+    """Whether a heading begins in this line, marked in front or underlined."""
+    line = lines[index]
+    if re.match(r" {0,3}#{1,6}(?:[ \t]|\Z)", line):
+        return True
+    below = lines[index + 1] if index + 1 < len(lines) else ""
+    underlined = re.fullmatch(r" {0,3}(?:=+|-+)[ \t]*", below) is not None
+    return underlined and re.match(r" {0,3}[^\s>#\-*+]", line) is not None
+
+
+def _fenced(lines: list[str]) -> frozenset[int]:
+    """The lines of fenced code. A fence that is never closed counts as text: what stands behind it
+    must still be found."""
+    code: set[int] = set()
+    opening: tuple[int, str] | None = None
+    for index, line in enumerate(lines):
+        found = re.match(r" {0,3}(`{3,}|~{3,})(.*)", line)
+        if found is None:
+            continue
+        mark, rest = found.groups()
+        if opening is None:
+            if mark[0] == "~" or "`" not in rest:
+                opening = (index, mark)
+        elif mark.startswith(opening[1]) and not rest.strip():
+            code.update(range(opening[0], index + 1))
+            opening = None
+    return frozenset(code)

@@ -1,0 +1,93 @@
+"""One holder at a time, across processes: a lock file that is there only while it is held."""
+
+import errno
+import os
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from alhena.system.errors import WriteFailureError, from_os_error, printable
+from alhena.system.files import require_regular
+
+_OPEN = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
+_NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
+_STEP_S = 0.01
+
+
+@contextmanager
+def exclusive(
+    path: Path, *, cancellation: threading.Event | None = None, patience_s: float = 10.0
+) -> Generator[None]:
+    """Holds the lock file at `path`, whose directory exists, for the length of a block.
+
+    The system ends the lock of a process that dies. On a file system without locks the block runs
+    unlocked. Blocks its thread. Raises FileError, WriteFailureError when the lock is not to be had
+    within `patience_s` seconds or before `cancellation` is set.
+    """
+    try:
+        held = _acquired(path, cancellation or threading.Event(), patience_s)
+    except OSError as error:
+        raise from_os_error(error, path, writing=True) from error
+    try:
+        yield
+    finally:
+        if held is not None:
+            # Before the lock ends: whoever waits finds that its file is gone, and makes a new one.
+            with suppress(OSError):
+                path.unlink()
+            os.close(held)
+
+
+def _acquired(path: Path, cancellation: threading.Event, patience_s: float) -> int | None:
+    deadline = time.monotonic() + patience_s
+    while True:
+        descriptor = os.open(path, _OPEN, 0o600)
+        try:
+            require_regular(os.fstat(descriptor), path)
+            locked = _lock(descriptor)
+            if locked is None:
+                os.close(descriptor)
+                return None
+            if locked and _is_still_there(descriptor, path):
+                return descriptor
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+        if locked:
+            continue
+        if cancellation.is_set():
+            raise WriteFailureError("Cancelled before the file was written; nothing was changed.")
+        if time.monotonic() >= deadline:
+            raise WriteFailureError(
+                f"Another program holds the lock {printable(path)}; nothing was changed.",
+                remedy="Try again when it is done.",
+            )
+        cancellation.wait(_STEP_S)
+
+
+def _lock(descriptor: int) -> bool | None:
+    """Whether the lock was free; None where there are no locks."""
+    import fcntl
+
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno in _NO_LOCKS:
+            return None
+        raise
+    return True
+
+
+def _is_still_there(descriptor: int, path: Path) -> bool:
+    """Whether the locked file is the one that others will find."""
+    mine = os.fstat(descriptor)
+    try:
+        found = os.stat(path, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return (found.st_dev, found.st_ino) == (mine.st_dev, mine.st_ino)

@@ -1,0 +1,104 @@
+"""A text of any length, kept whole: in memory while it is short, in a file from then on."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from alhena.system.errors import FileError, from_os_error
+
+
+class CreatedFile(msgspec.Struct, frozen=True):
+    """A new file, open for writing."""
+
+    path: Path
+    descriptor: int
+
+
+class TextSpool:
+    """Takes a text piece by piece. Past `keep` characters it moves to the file that `create` makes
+    (UTF-8), beginning with `prefix`, which does not count.
+
+    When that file cannot be made or written, `problem` says why, what is on disk stays, and the
+    rest is dropped: whoever writes the text is not to fail for it. `saved` counts the characters on
+    disk.
+    """
+
+    def __init__(self, keep: int, create: Callable[[], CreatedFile], *, prefix: str = "") -> None:
+        self.path: Path | None = None
+        self.problem = ""
+        self.saved = 0
+        self.length = 0
+        self._keep = keep
+        self._create = create
+        self._waiting = [prefix]
+        self._descriptor: int | None = None
+        self._closed = False
+
+    @property
+    def spilled(self) -> bool:
+        """Whether the text became longer than memory keeps."""
+        return self.length > self._keep
+
+    def add(self, text: str) -> None:
+        """Takes the next piece."""
+        if self._closed:
+            return
+        self.length += len(text)
+        if self._descriptor is None and not self.problem:
+            self._waiting.append(text)
+            if self.spilled:
+                self._open()
+        else:
+            self._write(text)
+
+    def finish(self, suffix: str = "") -> None:
+        """Writes what stands behind the text, if it went to a file, and closes that. What comes
+        later is not taken."""
+        self._write(suffix)
+        self._close()
+
+    def discard(self) -> None:
+        """Closes and removes the file."""
+        self._close()
+        if self.path is not None:
+            self.path.unlink(missing_ok=True)
+            self.path = None
+
+    def _open(self) -> None:
+        text = "".join(self._waiting)
+        self._waiting = []
+        try:
+            created = self._create()
+        except FileError as error:
+            self.problem = str(error)
+            return
+        self.path, self._descriptor = created.path, created.descriptor
+        self._write(text)
+
+    def _write(self, text: str) -> None:
+        if self._descriptor is None or self.path is None:
+            return
+        data = memoryview(text.encode("utf-8", "replace"))
+        written = 0
+        try:
+            while written < len(data):
+                written += os.write(self._descriptor, data[written:])
+        except OSError as error:
+            self.problem = str(from_os_error(error, self.path, writing=True))
+            self.saved += len(bytes(data[:written]).decode("utf-8", "ignore"))
+            self._close()
+            return
+        self.saved += len(text)
+
+    def _close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, None
+        self._waiting = []
+        self._closed = True
+        if descriptor is None or self.path is None:
+            return
+        try:
+            os.close(descriptor)
+        except OSError as error:  # a network file system tells of a full disk only now
+            self.problem = self.problem or str(from_os_error(error, self.path, writing=True))

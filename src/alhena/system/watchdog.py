@@ -1,0 +1,121 @@
+"""What ends a session's processes when the session itself is killed and cannot.
+
+A small shell process of its own session holds one end of a pipe and is told over it which process
+groups there are. The pipe closes with the last moment of this process, whatever ended it; then the
+shell ends the groups it knows: SIGTERM, 0.2 s, SIGKILL. A parent-death signal would reach only the
+commands' shells and not what those have started, and needs code between fork and exec.
+"""
+
+import os
+from subprocess import Popen
+
+from alhena.system.errors import ProcessStartError
+
+_SCRIPT = r"""
+trap '' HUP INT TERM
+groups=' '
+while read -r sign id; do
+  case $sign in
+    +) groups="$groups$id " ;;
+    -) case $groups in *" $id "*) groups="${groups%%" $id "*} ${groups#*" $id "}" ;; esac ;;
+  esac
+done
+[ "$groups" = ' ' ] && exit 0
+for signal in TERM KILL; do
+  for id in $groups; do kill -s "$signal" -- "-$id" 2>/dev/null; done
+  for file in /proc/[0-9]*/stat; do
+    { read -r line <"$file"; } 2>/dev/null || continue
+    pid=${line%% *}
+    set -- ${line##*) }
+    case $groups in *" $4 "*) kill -s "$signal" "$pid" 2>/dev/null ;; esac
+  done
+  [ "$signal" = TERM ] && sleep 0.2
+done
+"""
+
+
+class Watchdog:
+    """Starts with the first group it is told of. Raises ProcessStartError where there is no sh."""
+
+    def __init__(self) -> None:
+        self._process: Popen[bytes] | None = None
+        self._pipe: int | None = None
+        self._groups: set[int] = set()
+
+    def add(self, group: int) -> None:
+        """From now on the group (and session) of this number ends with this process."""
+        self._groups.add(group)
+        if self._pipe is None or not self._tell(self._pipe, f"+ {group}\n"):
+            self._restart()
+
+    def remove(self, group: int) -> None:
+        """The group has ended: its number may be somebody else's from now on."""
+        if group not in self._groups:
+            return
+        self._groups.remove(group)
+        if self._pipe is not None and not self._tell(self._pipe, f"- {group}\n"):
+            self._restart()
+
+    def close(self) -> None:
+        """Ends the watching; nothing is killed."""
+        for group in tuple(self._groups):
+            self.remove(group)
+        self._stop()
+
+    def __del__(self) -> None:
+        self._stop()
+
+    def _tell(self, pipe: int, line: str) -> bool:
+        try:
+            os.write(pipe, line.encode("ascii"))
+        except BrokenPipeError:  # somebody has killed it
+            return False
+        return True
+
+    def _restart(self) -> None:
+        self._stop()
+        if not self._groups:
+            return
+        reading, writing = os.pipe()
+        try:
+            self._process = _start(reading)
+        except BaseException:
+            os.close(writing)
+            raise
+        finally:
+            os.close(reading)
+        self._pipe = writing
+        self._tell(writing, "".join(f"+ {group}\n" for group in self._groups))
+
+    def _stop(self) -> None:
+        pipe, self._pipe = self._pipe, None
+        process, self._process = self._process, None
+        if pipe is not None:
+            os.close(pipe)
+        if process is not None:
+            import subprocess
+
+            try:
+                process.wait(timeout=1)
+            except subprocess.TimeoutExpired:  # it was stopped by a signal
+                process.kill()
+                process.wait()
+
+
+def _start(pipe: int) -> Popen[bytes]:
+    import subprocess
+
+    try:
+        return subprocess.Popen(
+            ("/bin/sh", "-c", _SCRIPT),
+            stdin=pipe,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            env={"PATH": os.defpath},
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise ProcessStartError(
+            f"Could not start /bin/sh, which guards the commands: {error.strerror}."
+        ) from error

@@ -1,0 +1,77 @@
+"""A fetched page as text that a model can read."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+
+import msgspec
+
+from alhena.system.web.errors import AnswerError
+from alhena.system.web.fetch import WebPage
+
+TIME_LIMIT = 10.0
+"""Seconds after which the conversion of a page is given up."""
+MAX_CHARS = 1_000_000
+
+
+class ReadableText(msgspec.Struct, frozen=True):
+    """The text of a page, its title ("" when it has none); `cut` when there is more of it."""
+
+    text: str
+    title: str = ""
+    cut: bool = False
+
+
+async def readable(
+    page: WebPage, *, limit: float = TIME_LIMIT, max_chars: int = MAX_CHARS
+) -> ReadableText:
+    """The text of a page; HTML is converted, by a process of its own. Raises AnswerError."""
+    if not page.is_html:
+        return ReadableText(page.text[:max_chars], cut=len(page.text) > max_chars)
+    try:
+        async with asyncio.timeout(limit):
+            output = await _converted(page, max_chars)
+    except TimeoutError as error:
+        raise AnswerError(f"the HTML of {page.url} takes too long to convert.") from error
+    try:
+        return msgspec.json.decode(output, type=ReadableText)
+    except msgspec.DecodeError as error:
+        raise AnswerError(f"the HTML of {page.url} cannot be converted.") from error
+
+
+async def _converted(page: WebPage, max_chars: int) -> bytes:
+    """What the converter writes; nothing when it fails. It never outlives this call."""
+    try:
+        # -P and the absolute paths: nothing is imported from a directory somebody works in.
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-P", "-m", "alhena.system.web.page", str(page.url), str(max_chars)),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            cwd=os.path.dirname(sys.executable) or None,
+            env=_environment(),
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise AnswerError(f"the HTML of {page.url} cannot be converted: {error}.") from error
+    try:
+        output, _nothing = await process.communicate(page.text.encode("utf-8", "replace"))
+    finally:
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                if sys.platform == "win32":
+                    process.kill()
+                else:
+                    os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+    return output
+
+
+def _environment() -> dict[str, str]:
+    paths = [path for path in sys.path if os.path.isabs(path)]
+    environ = {"PYTHONPATH": os.pathsep.join(paths), "PYTHONDONTWRITEBYTECODE": "1"}
+    if "SYSTEMROOT" in os.environ:
+        environ["SYSTEMROOT"] = os.environ["SYSTEMROOT"]
+    return environ

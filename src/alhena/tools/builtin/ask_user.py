@@ -1,0 +1,150 @@
+"""ask_user: questions to the person, answered in words or by choice."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from alhena.tools.base import BaseInvocation, DeclarativeTool
+from alhena.tools.confirmation import AskUserConfirmation, Question
+from alhena.tools.contract import (
+    ExecutionContext,
+    Kind,
+    ToolErrorType,
+    ToolFailure,
+    ToolInvocation,
+    ToolResult,
+)
+
+Answers = Mapping[int, str]
+"""Index of a question -> its answer; what was left open is missing. Several choices are joined by
+", "."""
+
+Ask = Callable[[tuple[Question, ...]], Awaitable[Answers | None]]
+"""Puts questions to a person. None: they were dismissed."""
+
+MAX_QUESTIONS = 4
+MIN_OPTIONS, MAX_OPTIONS = 2, 4
+DISMISSED = "User dismissed ask_user dialog without answering."
+
+_OPTION: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "label": {"type": "string", "description": "The choice, in one to five words."},
+        "description": {"type": "string", "description": "What choosing it means."},
+    },
+    "required": ["label"],
+}
+_QUESTION: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "question": {"type": "string", "description": "The whole question."},
+        "header": {"type": "string", "description": "A label of at most 16 characters."},
+        "type": {
+            "type": "string",
+            "enum": ["choice", "text", "yesno"],
+            "description": "How it is answered; choice when left out.",
+        },
+        "options": {
+            "type": "array",
+            "maxItems": MAX_OPTIONS,
+            "items": _OPTION,
+            "description": "What can be chosen: 2 to 4 options, for type choice only.",
+        },
+        "multiSelect": {"type": "boolean", "description": "Whether several may be chosen."},
+        "placeholder": {"type": "string", "description": "A hint in the empty text field."},
+    },
+    "required": ["question", "header"],
+}
+
+_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "questions": {
+            "type": "array",
+            "minItems": 1,
+            "maxItems": MAX_QUESTIONS,
+            "items": _QUESTION,
+            "description": "One to four questions.",
+        }
+    },
+    "required": ["questions"],
+}
+
+
+class AskUser(DeclarativeTool):
+    """Only to be registered where somebody can be asked."""
+
+    name = "ask_user"
+    display_name = "Ask User"
+    kind = Kind.COMMUNICATE
+    parameter_schema = _SCHEMA
+
+    def __init__(self, ask: Ask) -> None:
+        self._ask = ask
+
+    def check(self, params: dict[str, Any]) -> ToolFailure | None:
+        """A question says something; a choice has between two and four different options."""
+        for number, given in enumerate(params["questions"], 1):
+            problem = _problem(given)
+            if problem is not None:
+                return ToolFailure(
+                    f"Question {number}: {problem}", ToolErrorType.INVALID_TOOL_PARAMS
+                )
+        return None
+
+    def invocation(self, params: dict[str, Any]) -> ToolInvocation:
+        """One round of questions."""
+        return AskUserInvocation(self._ask, params)
+
+
+class AskUserInvocation(BaseInvocation):
+    """One round of questions."""
+
+    def __init__(self, ask: Ask, params: dict[str, Any]) -> None:
+        super().__init__(params)
+        self._ask = ask
+        self._questions = tuple(
+            msgspec.convert({"type": "choice"} | given, Question) for given in params["questions"]
+        )
+
+    def describe(self) -> str:
+        """What is asked."""
+        return "Asking user: " + ", ".join(each.question for each in self._questions)
+
+    async def confirmation(self, context: ExecutionContext) -> AskUserConfirmation:
+        """The questions: asking is the confirmation."""
+        del context
+        return AskUserConfirmation(title="Ask User", questions=self._questions)
+
+    async def execute(self, context: ExecutionContext) -> ToolResult:
+        """Waits for the answers."""
+        del context
+        answers = await self._ask(self._questions)
+        if answers is None:
+            return ToolResult(llm_content=DISMISSED, display=DISMISSED)
+        known = {index: answers[index] for index in range(len(self._questions)) if index in answers}
+        told = msgspec.json.encode({"answers": {str(index): text for index, text in known.items()}})
+        shown = [f"  {self._questions[i].header} → {text}" for i, text in known.items()]
+        return ToolResult(
+            llm_content=told.decode("utf-8"),
+            display="\n".join(["**User answered:**", *shown])
+            if shown
+            else "User submitted without answering questions.",
+        )
+
+
+def _problem(given: dict[str, Any]) -> str | None:
+    if not given["question"].strip():
+        return "the question must be non-empty."
+    if given.get("type", "choice") != "choice":
+        return None
+    labels = [option["label"].strip() for option in given.get("options", ())]
+    if not MIN_OPTIONS <= len(labels) <= MAX_OPTIONS:
+        return (
+            f"type 'choice' requires 'options' with {MIN_OPTIONS} to {MAX_OPTIONS} items, "
+            f"not {len(labels)}."
+        )
+    if "" in labels or len(set(labels)) < len(labels):
+        return "every option needs a label of its own."
+    return None

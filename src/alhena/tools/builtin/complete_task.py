@@ -1,0 +1,67 @@
+"""complete_task: how a subagent hands over its result."""
+
+from collections.abc import Callable
+from typing import Any
+
+from alhena.tools.base import BaseInvocation, DeclarativeTool
+from alhena.tools.contract import (
+    ExecutionContext,
+    Kind,
+    ToolErrorType,
+    ToolFailure,
+    ToolInvocation,
+    ToolResult,
+)
+
+SUBMITTED = "Result submitted and task completed."
+
+
+class CompleteTask(DeclarativeTool):
+    """Gives the result, which fits `result_schema`, to `submit`; only the first counts."""
+
+    name = "complete_task"
+    display_name = "CompleteTask"
+    kind = Kind.OTHER
+
+    def __init__(self, result_schema: dict[str, Any], submit: Callable[[Any], bool]) -> None:
+        """`submit` takes a result and says whether it was the first."""
+        self.parameter_schema = {
+            "type": "object",
+            "properties": {"result": result_schema},
+            "required": ["result"],
+        }
+        self._submit = submit
+
+    def check(self, params: dict[str, Any]) -> ToolFailure | None:
+        """An empty text is no result."""
+        result: object = params["result"]
+        if isinstance(result, str) and not result.strip():
+            return ToolFailure(
+                'Missing required "result" argument. You must provide your findings when calling '
+                "complete_task.",
+                ToolErrorType.INVALID_TOOL_PARAMS,
+            )
+        return None
+
+    def invocation(self, params: dict[str, Any]) -> ToolInvocation:
+        """One result."""
+        return CompleteTaskInvocation(self._submit, params)
+
+
+class CompleteTaskInvocation(BaseInvocation):
+    """One result."""
+
+    def __init__(self, submit: Callable[[Any], bool], params: dict[str, Any]) -> None:
+        super().__init__(params)
+        self._submit = submit
+
+    def describe(self) -> str:
+        """What happens."""
+        return "Completing task"
+
+    async def execute(self, context: ExecutionContext) -> ToolResult:
+        """Hands it over."""
+        del context
+        if self._submit(self.params["result"]):
+            return ToolResult(llm_content=SUBMITTED, display=SUBMITTED)
+        return ToolResult.failed("The task is completed already: the first result counts.")

@@ -1,0 +1,82 @@
+"""enter_plan_mode: from now on only reading, until a plan is approved."""
+
+from typing import Any
+
+from alhena.tools.base import BaseInvocation, DeclarativeTool
+from alhena.tools.confirmation import InfoConfirmation
+from alhena.tools.contract import (
+    ExecutionContext,
+    Kind,
+    ToolErrorType,
+    ToolFailure,
+    ToolInvocation,
+    ToolResult,
+)
+from alhena.tools.plan_mode import ModeSwitch
+
+_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "reason": {"type": "string", "description": "Why a plan is needed, in a sentence."}
+    },
+}
+
+
+class EnterPlanMode(DeclarativeTool):
+    """Turns plan mode on."""
+
+    name = "enter_plan_mode"
+    display_name = "Enter Plan Mode"
+    kind = Kind.PLAN
+    parameter_schema = _SCHEMA
+
+    def __init__(self, modes: ModeSwitch) -> None:
+        self._modes = modes
+
+    def check(self, params: dict[str, Any]) -> ToolFailure | None:
+        """There has to be something to switch."""
+        del params
+        return _planning_already() if self._modes.planning else None
+
+    def invocation(self, params: dict[str, Any]) -> ToolInvocation:
+        """One switch."""
+        return EnterPlanModeInvocation(self._modes, params)
+
+
+class EnterPlanModeInvocation(BaseInvocation):
+    """One switch to plan mode."""
+
+    def __init__(self, modes: ModeSwitch, params: dict[str, Any]) -> None:
+        super().__init__(params)
+        self._modes = modes
+
+    def describe(self) -> str:
+        """Why."""
+        return " ".join(str(self.params.get("reason", "")).split()) or "Initiating Plan Mode"
+
+    async def confirmation(self, context: ExecutionContext) -> InfoConfirmation:
+        """What plan mode means."""
+        del context
+        return InfoConfirmation(
+            title="Enter Plan Mode",
+            prompt="This will restrict the agent to read-only tools until you approve its plan. "
+            f"Reason: {self.describe()}",
+        )
+
+    async def execute(self, context: ExecutionContext) -> ToolResult:
+        """Switches."""
+        del context
+        if self._modes.planning:  # another call was faster
+            failure = _planning_already()
+            return ToolResult.failed(failure.message, failure.type)
+        self._modes.enter_plan_mode()
+        reason = " ".join(str(self.params.get("reason", "")).split())
+        shown = f"Switching to Plan mode: {reason}" if reason else "Switching to Plan mode."
+        return ToolResult(llm_content="Switching to Plan mode.", display=shown)
+
+
+def _planning_already() -> ToolFailure:
+    return ToolFailure(
+        "Plan mode is on already. Read what you need and present the plan with exit_plan_mode.",
+        ToolErrorType.EXECUTION_FAILED,
+    )

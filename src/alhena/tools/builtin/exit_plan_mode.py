@@ -1,0 +1,190 @@
+"""exit_plan_mode: a plan to be approved, and then carried out."""
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from alhena.system.errors import ChangedFileError, FileError, from_os_error, printable
+from alhena.tools.base import BaseInvocation, DeclarativeTool, failed, failure_of
+from alhena.tools.confirmation import ExitPlanModeConfirmation
+from alhena.tools.contract import (
+    ExecutionContext,
+    Kind,
+    ToolErrorType,
+    ToolFailure,
+    ToolInvocation,
+    ToolLocation,
+    ToolResult,
+)
+from alhena.tools.plan_mode import ModeSwitch
+from alhena.tools.threads import run_blocking
+
+PLAN_LIMIT = 1_000_000
+"""Bytes of the longest plan."""
+
+_MODES = {
+    "default": "Default mode (edits and commands are confirmed first)",
+    "autoEdit": "Auto-Edit mode (edits are made without asking)",
+    "yolo": "YOLO mode (everything runs without asking)",
+}
+
+_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"plan": {"type": "string", "description": "The whole plan, in Markdown."}},
+}
+
+
+class ExitPlanMode(DeclarativeTool):
+    """Plans are stored as Markdown files in `plans`, which need not exist yet.
+
+    `plan_filename`, the name of a file there, is accepted instead of the plan's text.
+    """
+
+    name = "exit_plan_mode"
+    display_name = "Exit Plan Mode"
+    kind = Kind.PLAN
+    parameter_schema = _SCHEMA
+
+    def __init__(self, modes: ModeSwitch, plans: Path) -> None:
+        self._modes = modes
+        self._plans = Path(os.path.realpath(plans))
+
+    def check(self, params: dict[str, Any]) -> ToolFailure | None:
+        """Plan mode has to be on, and there has to be a plan."""
+        if not self._modes.planning:
+            return _not_planning()
+        if "plan" in params:
+            return _problem_with(params["plan"])
+        name = params.get("plan_filename")
+        if name is None:
+            return _invalid("Give the plan, in Markdown, as 'plan'.")
+        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}\.md", name):
+            return _invalid(
+                "'plan_filename' must be the bare name of a .md file among this session's plans."
+            )
+        return None
+
+    def invocation(self, params: dict[str, Any]) -> ToolInvocation:
+        """One plan."""
+        return ExitPlanModeInvocation(self._modes, self._plans, params)
+
+
+class ExitPlanModeInvocation(BaseInvocation):
+    """One plan. The text that was shown for approval is the text that is stored."""
+
+    def __init__(self, modes: ModeSwitch, plans: Path, params: dict[str, Any]) -> None:
+        super().__init__(params)
+        self._modes = modes
+        self._plans = plans
+        self._text: str | ToolFailure | None = params.get("plan")
+
+    def describe(self) -> str:
+        """What for."""
+        return "Requesting plan approval"
+
+    def locations(self) -> tuple[ToolLocation, ...]:
+        """The stored plan, when it is named."""
+        if "plan" in self.params:
+            return ()
+        return (ToolLocation(printable(self._plans / self.params["plan_filename"])),)
+
+    async def confirmation(self, context: ExecutionContext) -> ExitPlanModeConfirmation | None:
+        """The plan; None when there is none to approve."""
+        text = await self._plan(context)
+        if isinstance(text, ToolFailure):
+            return None
+        return ExitPlanModeConfirmation(
+            title="Plan Approval",
+            plan_path=printable(self._path()),
+            plan=text,
+            next_mode=self._modes.next_mode,
+        )
+
+    async def execute(self, context: ExecutionContext) -> ToolResult:
+        """Stores the plan that was approved and ends plan mode."""
+        text = await self._plan(context)
+        if isinstance(text, ToolFailure):
+            return failed(text)
+        if not self._modes.planning:
+            return failed(_not_planning())
+        try:
+            path = await run_blocking(context.cancellation, self._store, text, context)
+        except FileError as error:
+            return failed(failure_of(error))
+        mode = self._modes.next_mode
+        self._modes.leave_plan_mode()
+        return ToolResult(
+            llm_content=f"Plan approved. Switching to {_MODES.get(mode, mode)}.\n\n"
+            f"The approved implementation plan is stored at: {printable(path)}\n"
+            "Read and follow the plan strictly during implementation.",
+            display=f"Plan approved: {printable(path)}",
+        )
+
+    async def _plan(self, context: ExecutionContext) -> str | ToolFailure:
+        if self._text is None:
+            self._text = await run_blocking(context.cancellation, self._read)
+        return self._text
+
+    def _read(self) -> str | ToolFailure:
+        from alhena.system.encoding import decode_text
+        from alhena.system.files import read_whole
+
+        path = self._plans / self.params["plan_filename"]
+        try:
+            data, _ = read_whole(path, PLAN_LIMIT)
+        except FileError as error:
+            return failure_of(error)
+        text = decode_text(data).shown
+        return _problem_with(text) or text
+
+    def _path(self) -> Path:
+        if "plan" not in self.params:
+            return self._plans / self.params["plan_filename"]
+        number = 1
+        while os.path.lexists(path := self._plans / f"plan-{number}.md"):
+            number += 1
+        return path
+
+    def _store(self, text: str, context: ExecutionContext) -> Path:
+        from alhena.system.replacement import replace_file
+
+        try:
+            os.makedirs(self._plans, mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise from_os_error(error, self._plans, writing=True) from error
+        while True:
+            path = self._path()
+            if "plan" not in self.params:
+                return path
+            try:
+                replace_file(
+                    path,
+                    text.encode("utf-8", "replace"),
+                    expected=None,
+                    limit=PLAN_LIMIT,
+                    cancellation=context.cancellation,
+                )
+            except ChangedFileError:  # the name was taken meanwhile
+                continue
+            return path
+
+
+def _problem_with(plan: str) -> ToolFailure | None:
+    if not plan.strip():
+        return _invalid("The plan is empty. Write it down before you ask for approval.")
+    if len(plan.encode("utf-8", "replace")) > PLAN_LIMIT:
+        return _invalid(f"The plan is over the limit of {PLAN_LIMIT:,} bytes. Shorten it.")
+    return None
+
+
+def _not_planning() -> ToolFailure:
+    return ToolFailure(
+        "Plan mode is not on, so there is nothing to leave: go on with the work, or turn it on "
+        "with enter_plan_mode.",
+        ToolErrorType.EXECUTION_FAILED,
+    )
+
+
+def _invalid(message: str) -> ToolFailure:
+    return ToolFailure(message, ToolErrorType.INVALID_TOOL_PARAMS)

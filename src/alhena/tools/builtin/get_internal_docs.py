@@ -1,0 +1,120 @@
+"""get_internal_docs: this project's own documentation, as it was packaged (TOOLS-20)."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from alhena.system.errors import FileError, printable
+from alhena.tools.base import BaseInvocation, DeclarativeTool, failed, failure_of
+from alhena.tools.contract import (
+    ExecutionContext,
+    Kind,
+    ToolErrorType,
+    ToolInvocation,
+    ToolResult,
+)
+from alhena.tools.threads import run_blocking
+from alhena.wire.text import excerpt
+
+DOC_LIMIT = 1_000_000
+"""Bytes of the largest document."""
+
+
+def docs_directory(package: Path | None = None) -> Path:
+    """Where the documentation is: inside the installed package, or beside its source in a
+    checkout. `package` is the directory of the alhena package. Need not exist."""
+    inside = package or Path(__file__).parents[2]
+    packaged = inside / "docs"
+    checkout = inside.parent.parent
+    if not packaged.is_dir() and (checkout / "pyproject.toml").is_file():
+        return checkout / "docs"
+    return packaged
+
+
+_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "path": {
+            "type": "string",
+            "description": "A file of the list, as in 'policy.md'. Left out: the list.",
+        }
+    },
+}
+
+
+class GetInternalDocs(DeclarativeTool):
+    """Gives out the Markdown files below `directory`, and nothing else."""
+
+    name = "get_internal_docs"
+    display_name = "GetInternalDocs"
+    kind = Kind.READ
+    is_output_markdown = True
+    parameter_schema = _SCHEMA
+
+    def __init__(self, directory: Path | None = None) -> None:
+        self._directory = directory
+
+    def invocation(self, params: dict[str, Any]) -> ToolInvocation:
+        """One look."""
+        return GetInternalDocsInvocation(self._directory or docs_directory(), params)
+
+
+class GetInternalDocsInvocation(BaseInvocation):
+    """The list, or one file of it: a path that is not in the list is never opened."""
+
+    def __init__(self, directory: Path, params: dict[str, Any]) -> None:
+        super().__init__(params)
+        self._directory = directory
+        self._path: str = params.get("path", "")
+
+    def describe(self) -> str:
+        """What is read."""
+        return f"Reading documentation: {self._path}" if self._path else "Listing documentation"
+
+    async def execute(self, context: ExecutionContext) -> ToolResult:
+        """Lists or reads."""
+        return await run_blocking(context.cancellation, self._look)
+
+    def _look(self) -> ToolResult:
+        from alhena.system.encoding import decode_text
+        from alhena.system.files import read_whole
+
+        names = _names(self._directory)
+        if not names:
+            return ToolResult.failed(
+                f"There is no documentation at {printable(self._directory)}.",
+                ToolErrorType.FILE_NOT_FOUND,
+            )
+        listed = "\n".join(f"- {name}" for name in names)
+        wanted = os.path.normpath(self._path.replace("\\", "/")) if self._path.strip() else ""
+        if not wanted:
+            return ToolResult(
+                llm_content=f"Available documentation files:\n\n{listed}",
+                display=f"Found {len(names)} documentation files.",
+            )
+        name = next((name for name in names if wanted in (name, name.removesuffix(".md"))), None)
+        if name is None:
+            return ToolResult.failed(
+                f'There is no documentation file "{excerpt(self._path)}". '
+                f"There are: {', '.join(names)}.",
+                ToolErrorType.FILE_NOT_FOUND,
+            )
+        try:
+            data, _ = read_whole(Path(os.path.realpath(self._directory)) / name, DOC_LIMIT)
+        except FileError as error:
+            return failed(failure_of(error))
+        text = decode_text(data).shown
+        return ToolResult(llm_content=text, display=f"Read documentation: {name}")
+
+
+def _names(directory: Path) -> list[str]:
+    """The Markdown files below `directory`, by their paths from there; links are left out."""
+    names: list[str] = []
+    for folder, _, files in os.walk(directory):
+        below = Path(folder).relative_to(directory)
+        names += [
+            (below / name).as_posix()
+            for name in files
+            if name.endswith(".md") and not (Path(folder) / name).is_symlink()
+        ]
+    return sorted(names)

@@ -1,0 +1,90 @@
+"""google_web_search: an answer grounded on Google Search, with its sources (TOOLS-18)."""
+
+from typing import Any
+
+from alhena.tools.base import BaseInvocation, DeclarativeTool
+from alhena.tools.citations import answer_of
+from alhena.tools.contract import (
+    ExecutionContext,
+    Kind,
+    ToolErrorType,
+    ToolFailure,
+    ToolInvocation,
+    ToolResult,
+)
+from alhena.tools.model_access import ModelAccess
+from alhena.wire.content import USER, text_content
+from alhena.wire.request import Tool
+
+_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "query": {"type": "string", "description": "What to search for, as one would ask Google."}
+    },
+    "required": ["query"],
+}
+
+
+class GoogleWebSearch(DeclarativeTool):
+    """Searches through the model's own search tool; `model` None is the session's."""
+
+    name = "google_web_search"
+    display_name = "GoogleSearch"
+    kind = Kind.FETCH
+    parameter_schema = _SCHEMA
+    is_output_markdown = True
+
+    def __init__(self, access: ModelAccess, *, model: str | None = None) -> None:
+        self._access = access
+        self._model = model
+
+    def check(self, params: dict[str, Any]) -> ToolFailure | None:
+        """There has to be something to search for."""
+        if params["query"].strip():
+            return None
+        return ToolFailure(
+            "The 'query' parameter cannot be empty.", ToolErrorType.INVALID_TOOL_PARAMS
+        )
+
+    def invocation(self, params: dict[str, Any]) -> ToolInvocation:
+        """One search."""
+        return GoogleWebSearchInvocation(self._access, self._model, params)
+
+
+class GoogleWebSearchInvocation(BaseInvocation):
+    """One search."""
+
+    def __init__(self, access: ModelAccess, model: str | None, params: dict[str, Any]) -> None:
+        super().__init__(params)
+        self._access = access
+        self._model = model
+
+    def describe(self) -> str:
+        """One line for people."""
+        return f'Searching the web for: "{" ".join(self.params["query"].split())}"'
+
+    async def execute(self, context: ExecutionContext) -> ToolResult:
+        """Asks the model, which searches."""
+        from alhena.models.errors import ModelError
+        from alhena.wire.errors import WireError
+
+        query: str = self.params["query"]
+        if context.cancellation.is_set():
+            return ToolResult.failed("Web search was cancelled.", ToolErrorType.CANCELLED)
+        try:
+            response = await self._access.generate(
+                (text_content(USER, query),), tools=(Tool(google_search={}),), model=self._model
+            )
+        except (ModelError, WireError) as error:
+            message = f'Error during web search for query "{query}": {error}'
+            return ToolResult.failed(message, ToolErrorType.WEB_SEARCH_FAILED)
+        answer = answer_of(response)
+        if not answer.text.strip():
+            found = f'No search results or information found for query: "{query}"'
+            return ToolResult(llm_content=found, display="No information found.")
+        sources = [{"title": source.title, "uri": source.uri} for source in answer.sources]
+        return ToolResult(
+            llm_content=f'Web search results for "{query}":\n\n{answer}',
+            display=f'Search results for "{query}" returned.',
+            data={"sources": sources},
+        )

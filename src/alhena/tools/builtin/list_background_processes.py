@@ -1,0 +1,71 @@
+"""list_background_processes: the commands that were started to go on in the background."""
+
+from typing import TYPE_CHECKING, Any
+
+from alhena.tools.base import BaseInvocation, DeclarativeTool
+from alhena.tools.contract import ExecutionContext, Kind, ToolResult
+
+if TYPE_CHECKING:
+    from alhena.system.background import BackgroundCommand
+    from alhena.system.processes import ProcessGroups
+
+_SCHEMA: dict[str, Any] = {"type": "object", "properties": {}}
+
+NONE = "No background processes found."
+
+
+class ListBackgroundProcesses(DeclarativeTool):
+    """Lists what `groups` knows of."""
+
+    name = "list_background_processes"
+    display_name = "List Background Processes"
+    kind = Kind.READ
+    parameter_schema = _SCHEMA
+
+    def __init__(self, groups: "ProcessGroups") -> None:
+        self.groups = groups
+
+    def invocation(self, params: dict[str, Any]) -> "BackgroundListing":
+        """The call."""
+        return BackgroundListing(params, self.groups)
+
+
+class BackgroundListing(BaseInvocation):
+    """One look at the list."""
+
+    def __init__(self, params: dict[str, Any], groups: "ProcessGroups") -> None:
+        super().__init__(params)
+        self._groups = groups
+
+    def describe(self) -> str:
+        """One line for people: what this call will do."""
+        return "List background processes"
+
+    async def execute(self, context: ExecutionContext) -> ToolResult:
+        """A line for each command of this session, in the order they were started."""
+        del context
+        commands = self._groups.background
+        lines = [f"- [PID {each.pid}] {state_of(each)}: `{each.command}`" for each in commands]
+        text = "\n".join(lines) or NONE
+        processes = [
+            {
+                "pid": each.pid,
+                "command": each.command,
+                "running": each.running,
+                "exit_code": each.exit_code,
+                "signal": each.signal,
+            }
+            for each in commands
+        ]
+        return ToolResult(llm_content=text, display=text, data={"processes": processes})
+
+
+def state_of(command: "BackgroundCommand") -> str:
+    """Whether it runs, and how it ended where that was not with exit code 0."""
+    if command.running:
+        return "Running"
+    if command.over_limit:
+        return "Exited (stopped for writing too much)"
+    if command.signal is not None:
+        return f"Exited (signal {command.signal})"
+    return f"Exited (exit code {command.exit_code})" if command.exit_code else "Exited"

@@ -1,0 +1,105 @@
+"""write_todos: the agent's list of tasks, as people see it (TOOLS-20)."""
+
+from typing import Any
+
+from alhena.tools.base import BaseInvocation, DeclarativeTool
+from alhena.tools.contract import (
+    ExecutionContext,
+    Kind,
+    ToolErrorType,
+    ToolFailure,
+    ToolInvocation,
+    ToolResult,
+)
+from alhena.tools.display import TodoItem, TodoList
+
+STATUSES = ("pending", "in_progress", "completed", "cancelled", "blocked")
+MAX_TODOS = 200
+
+_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "todos": {
+            "type": "array",
+            "description": "All tasks, in order. They replace the list there was.",
+            "maxItems": MAX_TODOS,
+            "items": {
+                "type": "object",
+                "properties": {
+                    "description": {"type": "string", "description": "What is to be done."},
+                    "status": {
+                        "type": "string",
+                        "description": "Where the task stands.",
+                        "enum": list(STATUSES),
+                    },
+                },
+                "required": ["description", "status"],
+            },
+        }
+    },
+    "required": ["todos"],
+}
+
+
+class WriteTodos(DeclarativeTool):
+    """The list lives in the conversation and the display; nothing is stored."""
+
+    name = "write_todos"
+    display_name = "WriteTodos"
+    kind = Kind.PLAN
+    parameter_schema = _SCHEMA
+
+    def check(self, params: dict[str, Any]) -> ToolFailure | None:
+        """Every task says something, and one at most is in progress."""
+        todos: list[dict[str, str]] = params["todos"]
+        for number, todo in enumerate(todos, 1):
+            if not todo["description"].strip():
+                return _invalid(f"Todo {number} must have a non-empty description.")
+        working = [n for n, todo in enumerate(todos, 1) if todo["status"] == "in_progress"]
+        if len(working) > 1:
+            numbers = ", ".join(map(str, working))
+            return _invalid(
+                f'Only one task can be "in_progress" at a time, but tasks {numbers} are. '
+                "Mark the others pending or completed."
+            )
+        return None
+
+    def invocation(self, params: dict[str, Any]) -> ToolInvocation:
+        """One list."""
+        return WriteTodosInvocation(params)
+
+
+class WriteTodosInvocation(BaseInvocation):
+    """One list, in place of the one before."""
+
+    def describe(self) -> str:
+        """How far the work is."""
+        todos = self._todos()
+        if not todos:
+            return "Cleared the todo list"
+        done = sum(todo.status == "completed" for todo in todos)
+        return f"Set {len(todos)} todo(s), {done} completed"
+
+    async def execute(self, context: ExecutionContext) -> ToolResult:
+        """Repeats the list, so that the model sees how it was understood."""
+        del context
+        todos = self._todos()
+        if not todos:
+            return ToolResult(
+                llm_content="Successfully cleared the todo list.", display=TodoList(todos=())
+            )
+        listed = "\n".join(
+            f"{number}. [{todo.status}] {todo.description}" for number, todo in enumerate(todos, 1)
+        )
+        text = f"Successfully updated the todo list. The current list is now:\n{listed}"
+        return ToolResult(llm_content=text, display=TodoList(todos=todos))
+
+    def _todos(self) -> tuple[TodoItem, ...]:
+        return tuple(
+            TodoItem(description=" ".join(todo["description"].split()), status=todo["status"])
+            for todo in self.params["todos"]
+        )
+
+
+def _invalid(message: str) -> ToolFailure:
+    return ToolFailure(f"Invalid parameters: {message}", ToolErrorType.INVALID_TOOL_PARAMS)

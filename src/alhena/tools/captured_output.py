@@ -1,0 +1,66 @@
+"""Where the output of one command goes: its two ends to memory, and all of it to the store."""
+
+from collections.abc import Callable
+
+from alhena.system.spool import TextSpool
+from alhena.system.terminal_text import CapturedText, OutputCapture
+from alhena.tools.contract import SpilledText
+from alhena.tools.output_store import OutputStore
+from alhena.tools.truncation import ends
+
+
+class CapturedOutput:
+    """Feed `capture` with the bytes. `size` characters are kept in memory; of more the whole goes
+    to a file of `store` that begins with `prefix`. `on_text` receives the text as it comes."""
+
+    def __init__(
+        self,
+        store: OutputStore | None,
+        call_id: str,
+        *,
+        prefix: str,
+        size: int,
+        on_text: Callable[[str], None] | None = None,
+    ) -> None:
+        self.spool: TextSpool | None = None
+        if store is not None:
+            self.spool = store.spool("run_shell_command", call_id, prefix=prefix, keep=size)
+        self.line_breaks = 0
+        self._prefix = prefix
+        self._on_text = on_text
+        head, tail = ends(size)
+        self.capture = OutputCapture(head=head, tail=tail, on_text=self._take)
+
+    def spilled(self, captured: CapturedText, suffix: str) -> SpilledText | None:
+        """The whole text with `suffix` (from a line break on) behind the output, when it is longer
+        than memory keeps. Ends the file; without anything to keep there is none."""
+        spool = self.spool
+        if spool is None:
+            return None
+        if captured.binary or not captured.omitted:
+            spool.discard()
+            return None
+        # The output's own last line break and the one before the suffix are one.
+        broken = captured.tail.endswith("\n")
+        spool.finish(suffix.removeprefix("\n") if broken else suffix)
+        length = len(captured.head) + captured.omitted + len(captured.tail) - broken
+        return SpilledText(
+            head=self._prefix + captured.head,
+            tail=captured.tail.removesuffix("\n") + suffix,
+            characters=len(self._prefix) + length + len(suffix),
+            path=None if spool.path is None else str(spool.path),
+            problem=spool.problem,
+            saved=spool.saved,
+        )
+
+    def discard(self) -> None:
+        """Nobody will be told of it."""
+        if self.spool is not None:
+            self.spool.discard()
+
+    def _take(self, text: str) -> None:
+        self.line_breaks += text.count("\n")
+        if self.spool is not None:
+            self.spool.add(text)
+        if self._on_text is not None:
+            self._on_text(text)

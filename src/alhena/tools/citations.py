@@ -1,0 +1,125 @@
+"""What an answer is grounded on: its sources, and where in its text they are cited."""
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+import msgspec
+
+from alhena.wire.content import Part
+from alhena.wire.plain import as_array
+from alhena.wire.response import GenerateContentResponse
+
+T = TypeVar("T")
+
+
+class Source(msgspec.Struct, frozen=True):
+    """A page that an answer rests on."""
+
+    title: str
+    uri: str
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """A model's text with `[n]` after what source n supports; sources count from 1."""
+
+    text: str
+    sources: tuple[Source, ...] = ()
+
+    def __str__(self) -> str:
+        if not self.sources:
+            return self.text
+        listed = "\n".join(
+            f"[{number}] {source.title} ({source.uri})"
+            for number, source in enumerate(self.sources, start=1)
+        )
+        return f"{self.text}\n\nSources:\n{listed}"
+
+
+class _Web(msgspec.Struct, rename="camel"):
+    uri: str | None = None
+    title: str | None = None
+
+
+class _Chunk(msgspec.Struct, rename="camel"):
+    web: _Web | None = None
+
+
+class _Segment(msgspec.Struct, rename="camel"):
+    part_index: int = 0
+    end_index: int = 0
+
+
+class _Support(msgspec.Struct, rename="camel"):
+    segment: _Segment | None = None
+    grounding_chunk_indices: list[int] = []
+
+
+def answer_of(response: GenerateContentResponse) -> Answer:
+    """The text of an answer (thoughts left out), cited and with its sources.
+
+    Grounding that is not of the documented shape counts as none.
+    """
+    texts, starts = _texts(response.parts)
+    grounding = (response.candidates[0].grounding_metadata if response.candidates else None) or {}
+    chunks = _items(grounding.get("groundingChunks"), _Chunk)
+    marks: list[tuple[int, list[int]]] = []
+    for support in _items(grounding.get("groundingSupports"), _Support):
+        if support is None or support.segment is None or support.segment.end_index <= 0:
+            continue
+        start = starts.get(support.segment.part_index)
+        numbers = [i + 1 for i in support.grounding_chunk_indices if 0 <= i < len(chunks)]
+        if start is not None and numbers:
+            marks.append((start + support.segment.end_index, numbers))
+    return Answer(cited("".join(texts), marks), tuple(map(_source, chunks)))
+
+
+def cited(text: str, marks: Iterable[tuple[int, Iterable[int]]]) -> str:
+    """`text` with `[n]` marks; each stands at an index into its UTF-8 bytes.
+
+    An index inside a character means the end of that character, one past the end the end.
+    """
+    data = text.encode("utf-8", "surrogatepass")
+    wanted: dict[int, set[int]] = {}
+    for index, numbers in marks:
+        at = min(max(index, 0), len(data))
+        while at < len(data) and data[at] & 0xC0 == 0x80:
+            at += 1
+        wanted.setdefault(at, set()).update(numbers)
+    pieces: list[bytes] = []
+    done = 0
+    for at, numbers in sorted(wanted.items()):
+        pieces.append(data[done:at])
+        pieces.append("".join(f"[{number}]" for number in sorted(numbers)).encode("ascii"))
+        done = at
+    pieces.append(data[done:])
+    return b"".join(pieces).decode("utf-8", "surrogatepass")
+
+
+def _texts(parts: tuple[Part, ...]) -> tuple[list[str], dict[int, int]]:
+    """The texts that are no thoughts, and the byte at which each part's text starts in the join."""
+    texts: list[str] = []
+    starts: dict[int, int] = {}
+    at = 0
+    for index, part in enumerate(parts):
+        if part.text is not None and not part.thought:
+            starts[index] = at
+            texts.append(part.text)
+            at += len(part.text.encode("utf-8", "surrogatepass"))
+    return texts, starts
+
+
+def _source(chunk: _Chunk | None) -> Source:
+    web = (chunk and chunk.web) or _Web()
+    uri = " ".join((web.uri or "no address").split())
+    return Source(" ".join((web.title or "Untitled").split()), uri)
+
+
+def _items(value: object, type: type[T]) -> list[T | None]:
+    """The elements of an array, None for each that has another shape: indices stay right."""
+    found: list[T | None] = []
+    for item in as_array(value) or ():
+        try:
+            found.append(msgspec.convert(item, type))
+        except msgspec.ValidationError:
+            found.append(None)
+    return found

@@ -1,0 +1,134 @@
+"""A person's own editor on a proposed change, and what the person makes of it (TOOLS-21)."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from alhena.system.encoding import SAMPLE_SIZE, decode_text, is_binary
+from alhena.system.errors import FileError, from_os_error, printable
+from alhena.system.files import read_whole
+from alhena.tools.base import failure_of
+from alhena.tools.contract import ToolErrorType, ToolFailure
+from alhena.tools.editing import EDIT_LIMIT, ProposedContents
+
+if TYPE_CHECKING:
+    from asyncio.subprocess import Process
+
+EditorCommand = Callable[[Path, Path], Sequence[str]]
+"""The arguments that open an editor on the file as it is and the file as proposed; the person
+changes the second. The program has to go on running until the person is done."""
+
+_PREFIX = "gemini-cli-modify-"
+_KEPT_NAME = 60
+_STOP_GRACE_S = 2.0
+
+
+async def edit_externally(
+    contents: ProposedContents, command: EditorCommand, environment: Mapping[str, str]
+) -> str | ToolFailure:
+    """What the person leaves in the proposed file, with LF line ends; or why there is nothing.
+
+    Both files are readable by their owner only, in a directory of their own that is gone when this
+    returns, however it does. The editor has this process's terminal; on cancellation it is ended.
+    """
+    import shutil
+
+    try:
+        folder = _folder()
+    except OSError as error:
+        where = error.filename or "the directory for temporary files"
+        return failure_of(from_os_error(error, str(where), writing=True))
+    try:
+        old, new = _names(folder, contents.file_path)
+        try:
+            _write(old, contents.current or "")
+            _write(new, contents.proposed)
+        except OSError as error:
+            return failure_of(from_os_error(error, new, writing=True))
+        failure = await _run(command(old, new), environment)
+        return failure or _read(new)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _folder() -> Path:
+    import tempfile
+
+    return Path(os.path.realpath(tempfile.mkdtemp(prefix=_PREFIX)))
+
+
+def _names(folder: Path, file_path: str) -> tuple[Path, Path]:
+    """Names that tell the person, and the editor by the suffix, which file this is."""
+    name = Path(file_path).name
+    plain = "".join(char if char.isalnum() or char in "._-" else "_" for char in name)
+    suffix = Path(plain).suffix[:_KEPT_NAME]
+    stem = plain.removesuffix(suffix)[:_KEPT_NAME]
+    mark = os.urandom(4).hex()
+    return (
+        folder / f"{_PREFIX}{stem}-old-{mark}{suffix}",
+        folder / f"{_PREFIX}{stem}-new-{mark}{suffix}",
+    )
+
+
+def _write(path: Path, text: str) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(text.encode("utf-8", "surrogateescape"))
+
+
+async def _run(argv: Sequence[str], environment: Mapping[str, str]) -> ToolFailure | None:
+    """Why the editor did not come to a regular end; None when it did."""
+    import asyncio
+
+    if not argv:
+        return _unchanged("There is no editor to start")
+    try:
+        # In this process's group and on its terminal, unlike any other child: a person works in it.
+        process = await asyncio.create_subprocess_exec(*argv, env=dict(environment))
+    except (OSError, ValueError) as error:
+        return _unchanged(f"The editor {_shown(argv)} could not be started: {error}")
+    try:
+        code = await process.wait()
+    except asyncio.CancelledError:
+        await asyncio.shield(_stop(process))
+        raise
+    if code:
+        ended = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
+        return _unchanged(f"The editor {_shown(argv)} {ended}")
+    return None
+
+
+async def _stop(process: "Process") -> None:
+    import asyncio
+    import contextlib
+
+    with contextlib.suppress(ProcessLookupError):
+        process.terminate()
+    try:
+        await asyncio.wait_for(process.wait(), _STOP_GRACE_S)
+    except TimeoutError:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+def _read(path: Path) -> str | ToolFailure:
+    try:
+        data, _ = read_whole(path, EDIT_LIMIT)
+    except FileError as error:
+        return _unchanged(f"What the editor left cannot be read: {error}")
+    if is_binary(data[:SAMPLE_SIZE]):
+        return _unchanged("What the editor left is not text")
+    return decode_text(data).shown
+
+
+def _shown(argv: Sequence[str]) -> str:
+    return printable(argv[0])
+
+
+def _unchanged(what: str) -> ToolFailure:
+    reason = " ".join(what.split()).rstrip(".")
+    return ToolFailure(
+        f"{reason}; the proposed change stays as it was.", ToolErrorType.EXECUTION_FAILED
+    )

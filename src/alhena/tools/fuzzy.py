@@ -1,0 +1,115 @@
+"""The last rung: lines that differ a little from what the model gave, found within a bound.
+
+A place is a run of as many lines. All its edits together may be a tenth of the characters that
+were given (blanks at the ends of lines aside), its numbers have to be the same, and no other place
+within that bound may be nearly as close: at up to twice the distance neither is taken.
+
+With at most k edits, one of any k + 1 pieces of the given lines stands unchanged in the place, so
+that only lines around such pieces have to be compared. What would take too long is not tried.
+"""
+
+import re
+from bisect import bisect_right
+from itertools import accumulate, pairwise
+
+from alhena.tools.distance import edit_distance
+from alhena.tools.splicing import Span
+
+MIN_LENGTH = 10
+MAX_LENGTH = 8_000
+"""Characters of the text that is looked for, blanks at the ends of lines aside."""
+
+_PIECE = 5
+_SHORTEST = 3
+_COMMON = 2_000
+_SEARCHED = 1_000_000_000
+_COMPARED = 2_000_000
+
+
+def fuzzy_place(text: str, old: str) -> Span | None:
+    """The one place that is close to `old`; None when there is none, or more than one."""
+    wanted = [line.strip() for line in old.strip().split("\n")]
+    total = sum(map(len, wanted))
+    if not MIN_LENGTH <= total <= MAX_LENGTH:
+        return None
+    bound = total // 10
+    lines = text.split("\n")
+    ends = list(accumulate(len(line) + 1 for line in lines))
+    starts = _candidates(text, ends, wanted, bound + 1)
+    near = _compared(lines, starts, wanted, bound)
+    if not near or (len(near) > 1 and near[1][0] <= 2 * near[0][0]):
+        return None
+    at = near[0][1]
+    if _numbers(lines[at : at + len(wanted)]) != _numbers(wanted):
+        return None
+    return (ends[at - 1] if at else 0, ends[at + len(wanted) - 1] - 1)
+
+
+def _candidates(text: str, ends: list[int], wanted: list[str], needed: int) -> list[int]:
+    """The lines at which a place with fewer than `needed` edits can begin; none if unknown."""
+    if needed * len(text) > _SEARCHED:
+        return []
+    starts: set[int] = set()
+    for piece, line in _pieces(wanted):
+        hits = _occurrences(text, piece)
+        if hits is None:
+            continue
+        starts.update(bisect_right(ends, hit) - line for hit in hits)
+        needed -= 1
+        if not needed:
+            last = len(ends) - len(wanted)
+            return sorted(start for start in starts if 0 <= start <= last)
+    return []
+
+
+def _pieces(wanted: list[str]) -> list[tuple[str, int]]:
+    """Pieces of the lines, the longest first, each with the number of its line."""
+    found: list[tuple[str, int]] = []
+    for number, line in enumerate(wanted):
+        count = max(len(line) // _PIECE, 1)
+        cuts = [len(line) * index // count for index in range(count + 1)]
+        found += [(line[a:b], number) for a, b in pairwise(cuts) if b - a >= _SHORTEST]
+    return sorted(found, key=lambda piece: -len(piece[0]))
+
+
+def _occurrences(text: str, piece: str) -> list[int] | None:
+    """Where `piece` stands; None when that is so often that it tells nothing."""
+    found: list[int] = []
+    at = text.find(piece)
+    while at >= 0:
+        if len(found) == _COMMON:
+            return None
+        found.append(at)
+        at = text.find(piece, at + 1)
+    return found
+
+
+def _compared(
+    lines: list[str], starts: list[int], wanted: list[str], bound: int
+) -> list[tuple[int, int]]:
+    """Distance and first line of the places within `bound`, the closest first; none if unknown."""
+    near: list[tuple[int, int]] = []
+    left = _COMPARED
+    for start in starts:
+        distance = 0
+        for line, given in zip(lines[start : start + len(wanted)], wanted, strict=True):
+            here = line.strip()
+            if here == given:
+                continue
+            least = abs(len(here) - len(given)) or 1
+            if distance + least > bound or not here or not given:
+                distance = bound + 1
+                break
+            left -= max(len(here), len(given))
+            if left < 0:
+                return []
+            distance += edit_distance(here, given)
+            if distance > bound:
+                break
+        if distance <= bound:
+            near.append((distance, start))
+    return sorted(near)
+
+
+def _numbers(lines: list[str]) -> list[list[str]]:
+    return [re.findall(r"\d+", line) for line in lines]

@@ -1,0 +1,109 @@
+"""How a model's indentation maps onto a file's, learned from lines that both of them have.
+
+What the lines do not tell is not guessed: an indentation that cannot be derived has no counterpart.
+"""
+
+from collections import Counter
+from functools import reduce
+from math import gcd
+
+_SAMPLED = 4_000
+
+
+def indent_of(line: str) -> str:
+    """The blanks that `line` begins with."""
+    return line[: len(line) - len(line.lstrip())]
+
+
+class Indentation:
+    """The map from the model's indentations to the file's.
+
+    `pairs` are the two indentations of lines that correspond, `given` the lines of the model,
+    `text` the file, from which its unit of indentation is known.
+    """
+
+    def __init__(self, pairs: list[tuple[str, str]], given: list[str], text: str) -> None:
+        seen: dict[str, set[str]] = {}
+        for ours, theirs in pairs:
+            seen.setdefault(ours, set()).add(theirs)
+        self._known = {ours: next(iter(all_)) for ours, all_ in seen.items() if len(all_) == 1}
+        self._unsure = seen.keys() - self._known.keys()
+        self._given = given
+        self._text = text
+        self._file_unit: str | None = None
+
+    def counterpart(self, indent: str) -> str | None:
+        """The file's indentation for a line that the model indents so; None when it is unsure."""
+        if indent in self._known:
+            return self._known[indent]
+        if indent in self._unsure:
+            return None
+        if not self._unsure and all(a == b for a, b in self._known.items()):
+            return indent
+        inside = [known for known in self._known if indent.startswith(known)]
+        if inside:
+            base = max(inside, key=len)
+            deeper = self._converted(indent[len(base) :])
+            return None if deeper is None else self._known[base] + deeper
+        outside = [known for known in self._known if known.startswith(indent)]
+        if not outside:
+            return None
+        base = min(outside, key=len)
+        less = self._converted(base[len(indent) :])
+        if less is None or not self._known[base].endswith(less):
+            return None
+        return self._known[base].removesuffix(less)
+
+    def _converted(self, blanks: str) -> str | None:
+        """Further indentation by `blanks`, as the file does it."""
+        return self._by_evidence(blanks) or self._by_unit(blanks)
+
+    def _by_evidence(self, blanks: str) -> str | None:
+        """From two known lines of which one is indented deeper than the other."""
+        known = self._known.items()
+        for outer, outer_file in known:
+            for inner, inner_file in known:
+                if not (inner.startswith(outer) and inner_file.startswith(outer_file)):
+                    continue
+                step, step_file = inner[len(outer) :], inner_file[len(outer_file) :]
+                if not step or not step_file:
+                    continue
+                found = _scaled(blanks, step, step_file)
+                if found is not None:
+                    return found
+        return None
+
+    def _by_unit(self, blanks: str) -> str | None:
+        file_unit = self._unit_of_file()
+        if not file_unit or blanks[0] == file_unit[0]:
+            return blanks if len(set(blanks)) == 1 else None
+        return _scaled(blanks, _unit(self._given) or blanks, file_unit)
+
+    def _unit_of_file(self) -> str:
+        if self._file_unit is None:
+            self._file_unit = _unit(self._text[: _SAMPLED * 40].split("\n", _SAMPLED)[:_SAMPLED])
+        return self._file_unit
+
+
+def _scaled(blanks: str, step: str, other: str) -> str | None:
+    """`blanks` in steps of `other` as it is in steps of `step`; None when that comes out uneven."""
+    if len(set(blanks)) != 1 or set(blanks) != set(step):
+        return None
+    total = len(blanks) * len(other)
+    if total % len(step) or len(set(other)) != 1:
+        return None
+    return other[0] * (total // len(step))
+
+
+def _unit(lines: list[str]) -> str:
+    """What one level of these lines is indented by; "" when none is."""
+    indents = [indent_of(line) for line in lines if line.strip()]
+    tabs = sum(indent.startswith("\t") for indent in indents)
+    spaces = [len(indent) for indent in indents if indent.startswith(" ")]
+    if tabs > len(spaces):
+        return "\t"
+    if not spaces:
+        return ""
+    common = [width for width, count in Counter(spaces).items() if count * 20 >= len(spaces)]
+    width = reduce(gcd, common)
+    return " " * (width if width > 1 else min(spaces))

@@ -1,0 +1,204 @@
+"""Where what is too long for a model is kept whole: one directory for a session, one file a result.
+
+`<directory>/session-<id>/<tool>__<call id>.txt`, readable by the user alone. Nothing is made before
+there is something to keep. The files outlive the session, since a resumed one refers to them;
+sessions that nothing was added to for 30 days are removed when another begins to keep something.
+"""
+
+import os
+import stat
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from alhena.system.errors import (
+    FileError,
+    MissingFileError,
+    NotRegularFileError,
+    WriteFailureError,
+    from_os_error,
+    printable,
+)
+from alhena.system.spool import CreatedFile, TextSpool
+from alhena.wire.text import excerpt as shown
+
+THRESHOLD = 40_000
+KEEP_DAYS = 30
+MAX_NAME = 100
+MEMORY_CHARACTERS = 4_000_000
+"""What of an output memory keeps where nothing is to be cut off."""
+
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_OLD_SESSIONS = 20
+
+
+class SavedOutput(msgspec.Struct, frozen=True):
+    """Where a text is now, or why it could not be saved."""
+
+    path: Path | None
+    problem: str = ""
+
+
+class OutputStore:
+    """The long results of one session.
+
+    `directory` holds those of all sessions of a project; `threshold` is the number of characters
+    past which a result counts as long, 0 or less for never. `prepare` is called before `directory`
+    is made and may raise OSError.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        session_id: str,
+        *,
+        threshold: int = THRESHOLD,
+        prepare: Callable[[], object] = lambda: None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.directory = directory / f"session-{_safe(session_id)}"
+        self.threshold = threshold
+        self._prepare = prepare
+        self._clock = clock
+
+    @property
+    def memory_characters(self) -> int:
+        """How much of one output is worth keeping in memory."""
+        return self.threshold if self.threshold > 0 else MEMORY_CHARACTERS
+
+    def save(self, tool: str, call_id: str, text: str) -> SavedOutput:
+        """Keeps a whole text: under its name there is all of it or nothing."""
+        temporary: Path | None = None
+        try:
+            descriptor, temporary = self._new_file(f".{os.urandom(8).hex()}.tmp")
+            with open(descriptor, "w", encoding="utf-8", errors="replace", newline="") as file:
+                file.write(text)
+            path = self._link(temporary, tool, call_id)
+        except (OSError, FileError) as error:
+            if isinstance(error, OSError):
+                error = from_os_error(error, self.directory, writing=True)
+            return SavedOutput(None, str(error))
+        finally:
+            if temporary is not None:
+                temporary.unlink(missing_ok=True)
+        return SavedOutput(path)
+
+    def spool(self, tool: str, call_id: str, *, prefix: str = "", keep: int = 0) -> TextSpool:
+        """For a text that is still being written: its file appears once it is longer than `keep`
+        characters (0: than memory keeps), and grows with it."""
+        return TextSpool(
+            keep or self.memory_characters, lambda: self.create(tool, call_id), prefix=prefix
+        )
+
+    def create(self, tool: str, call_id: str) -> CreatedFile:
+        """A new, empty file for this call. Raises FileError."""
+        try:
+            for number in range(1, 1_000):
+                try:
+                    descriptor, path = self._new_file(_file_name(tool, call_id, number))
+                except FileExistsError:
+                    continue
+                return CreatedFile(path, descriptor)
+        except OSError as error:
+            raise from_os_error(error, self.directory, writing=True) from error
+        raise _no_name(tool, call_id)
+
+    def find(self, name: str) -> Path:
+        """The kept file that a path, a file name or a call id means. Raises FileError.
+
+        Only files of this session are found, whatever the path.
+        """
+        base = os.path.basename(name)
+        exact = self.directory / base
+        if "\0" in name or not base or (os.path.isabs(name) and Path(name) != exact):
+            raise _not_kept(name)
+        if not os.path.lexists(exact):
+            ending = f"__{_safe(name)}.txt"
+            found = [entry for entry in self._names() if entry.endswith(ending)]
+            if not found:
+                raise _not_kept(name)
+            exact = self.directory / max(found, key=self._modified)
+        status = os.lstat(exact)
+        if not stat.S_ISREG(status.st_mode):
+            raise NotRegularFileError(f"Not a regular file: {printable(exact)}.")
+        return exact
+
+    def prune(self, days: float = KEEP_DAYS) -> int:
+        """Removes sessions that nothing was added to for so long, 20 at most; how many."""
+        import shutil
+
+        limit = self._clock() - days * 86_400
+        removed = 0
+        with os.scandir(self.directory.parent) as entries:
+            for entry in entries:
+                if not entry.name.startswith("session-") or entry.name == self.directory.name:
+                    continue
+                if entry.is_dir(follow_symlinks=False) and entry.stat().st_mtime < limit:
+                    shutil.rmtree(entry.path, ignore_errors=True)
+                    removed += not os.path.lexists(entry.path)
+                if removed >= _OLD_SESSIONS:
+                    break
+        return removed
+
+    def _new_file(self, name: str) -> tuple[int, Path]:
+        """Raises OSError, FileExistsError among them."""
+        self._make()
+        directory = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            return os.open(name, _CREATE, 0o600, dir_fd=directory), self.directory / name
+        finally:
+            os.close(directory)
+
+    def _make(self) -> None:
+        if os.path.lexists(self.directory):
+            return
+        self._prepare()
+        self.directory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.directory.mkdir(mode=0o700, exist_ok=True)
+        # Old sessions may be removed by somebody else at this moment: no reason to keep nothing.
+        with suppress(OSError):
+            self.prune()
+
+    def _link(self, temporary: Path, tool: str, call_id: str) -> Path:
+        for number in range(1, 1_000):
+            path = self.directory / _file_name(tool, call_id, number)
+            if not os.path.lexists(path):
+                os.rename(temporary, path)
+                return path
+        raise _no_name(tool, call_id)
+
+    def _names(self) -> list[str]:
+        try:
+            return os.listdir(self.directory)
+        except FileNotFoundError:
+            return []
+
+    def _modified(self, name: str) -> int:
+        return os.lstat(self.directory / name).st_mtime_ns
+
+
+def _file_name(tool: str, call_id: str, number: int) -> str:
+    tail = "" if number == 1 else f"-{number}"
+    return f"{_safe(tool)}__{_safe(call_id)}{tail}.txt"
+
+
+def _safe(name: str) -> str:
+    """`name` as a part of a file name that leads nowhere: no slashes, no dots at its ends."""
+    kept = "".join(
+        char if char.isascii() and (char.isalnum() or char in "_.-") else "_" for char in name
+    )
+    return kept.strip(".")[:MAX_NAME] or "_"
+
+
+def _not_kept(name: str) -> MissingFileError:
+    return MissingFileError(
+        f'No output is kept under "{shown(name)}" in this session.',
+        remedy="Use the path that a truncated result names.",
+    )
+
+
+def _no_name(tool: str, call_id: str) -> WriteFailureError:
+    return WriteFailureError(f"Too many outputs are kept for {shown(tool)} {shown(call_id)}.")

@@ -1,0 +1,326 @@
+"""Paths, directories and globs as a model gives them -> the files they mean, in that order.
+
+What is named exactly is meant: a file that git ignores, or that would be left out by default, is
+taken when its own path is given, and so is what lies in such a directory. Only `.geminiignore`, the
+caller's own exclusions and the bounds of the workspace hold against a name.
+"""
+
+import os
+import re
+import stat
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from alhena.system.globbing import GlobPattern
+from alhena.system.ignore import IgnoreRules
+from alhena.system.walk import EXCLUDED_DIRECTORIES, WalkLimits, WalkTally, walk
+from alhena.system.wildcard import expand_braces, name_regex, path_regex
+from alhena.system.workspace import Workspace
+from alhena.tools.base import real_location, root_of
+from alhena.tools.contract import ToolFailure
+
+DEFAULT_DIRECTORIES = EXCLUDED_DIRECTORIES | {
+    *(".vscode", ".idea", "dist", "build", "coverage", "__pycache__"),
+}
+"""Directories that are left out when nobody asks for them."""
+
+_DEFAULT_NAMES = frozenset({".ds_store", ".env", "gemini.md"})
+_DEFAULT_SUFFIXES = (
+    *(".bin", ".exe", ".dll", ".so", ".dylib", ".class", ".jar", ".war", ".pyc", ".pyo"),
+    *(".zip", ".tar", ".gz", ".bz2", ".rar", ".7z"),
+    *(".doc", ".docx", ".xls", ".xlsx", ".ppt", ".pptx", ".odt", ".ods", ".odp"),
+)
+_WILD = re.compile(r"[*?\[{\\]")
+_SPECIAL = {
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """What to select. `git` and `gemini` say which ignore files count.
+
+    `exclude` holds globs: without a slash for names of files and directories, with one for paths
+    relative to a workspace root.
+    """
+
+    paths: tuple[str, ...]
+    exclude: tuple[str, ...] = ()
+    recursive: bool = True
+    default_excludes: bool = True
+    git: bool = True
+    gemini: bool = True
+
+
+class Chosen(msgspec.Struct, frozen=True):
+    """A file to read; `media` when it was asked for by its name or its extension."""
+
+    path: str
+    media: bool
+
+
+class Skipped(msgspec.Struct, frozen=True):
+    """What was meant and is not read, and why."""
+
+    path: str
+    reason: str
+
+
+class Selection:
+    """The files to read, each once; what was skipped; how many files were ignored; warnings."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, Chosen] = {}
+        self.skipped: dict[str, Skipped] = {}
+        self.ignored: set[str] = set()
+        self.warnings: dict[str, None] = {}
+
+    def add(self, path: str, *, media: bool) -> None:
+        """A file; being asked for as media by one entry is enough."""
+        known = self.files.get(path)
+        if known is None or (media and not known.media):
+            self.files[path] = Chosen(path, media)
+
+    def skip(self, path: str, reason: str) -> None:
+        """Something that is not read; the first reason stands."""
+        self.skipped.setdefault(path, Skipped(path, reason))
+
+
+class Exclusions:
+    """Compiled exclusion globs. Raises wildcard.BadPatternError."""
+
+    def __init__(self, patterns: tuple[str, ...]) -> None:
+        names: list[str] = []
+        paths: list[str] = []
+        for pattern in (one for given in patterns for one in expand_braces(given)):
+            bare = pattern.removeprefix("./").rstrip("/")
+            if "/" in bare:
+                paths.append(path_regex(bare.removeprefix("/")))
+            elif bare:
+                names.append(name_regex(bare))
+        self._names = _any_of(names)
+        self._paths = _any_of(paths)
+
+    def take(self, relative: str) -> bool:
+        """Whether the path itself or a directory above it is excluded."""
+        if self._names is None and self._paths is None:
+            return False
+        parts = relative.split("/")
+        for depth, name in enumerate(parts, start=1):
+            if self._names and self._names.fullmatch(name):
+                return True
+            if self._paths and self._paths.fullmatch("/".join(parts[:depth])):
+                return True
+        return False
+
+
+def _any_of(sources: list[str]) -> re.Pattern[str] | None:
+    joined = "|".join(f"(?:{source})" for source in sources)
+    return re.compile(joined, re.DOTALL | re.IGNORECASE) if sources else None
+
+
+class Selector:
+    """Finds the files of one request. `cancellation` ends it early; the caller checks it."""
+
+    def __init__(self, workspace: Workspace, wanted: Wanted, cancellation: threading.Event) -> None:
+        self._workspace = workspace
+        self._wanted = wanted
+        self._cancellation = cancellation
+        self._excluded = Exclusions(wanted.exclude)
+        self._rules: dict[tuple[Path, bool, bool], IgnoreRules] = {}
+        self.selection = Selection()
+
+    def run(self) -> Selection:
+        """Everything the request means."""
+        for item in self._wanted.paths:
+            if self._cancellation.is_set():
+                break
+            self._item(item)
+        for rules in self._rules.values():
+            self.selection.warnings.update(dict.fromkeys(rules.warnings))
+        return self.selection
+
+    def gemini_ignores(self, path: Path) -> bool:
+        """Whether .geminiignore counts and leaves this real path out."""
+        root = root_of(self._workspace, path)
+        return self._rules_of(root, git=False).ignored(path, is_dir=False)
+
+    def _item(self, item: str) -> None:
+        found = False
+        for path in places(self._workspace, item):
+            try:
+                mode = path.stat().st_mode
+            except OSError:
+                mode = None
+            if mode is None and not os.path.lexists(path):
+                continue
+            found = True
+            self._named(path, mode)
+        if found:
+            return
+        if not _WILD.search(item):
+            self.selection.skip(item, "there is no such file")
+            return
+        for path, pattern in globs(self._workspace, item):
+            self._below(path, pattern, item)
+
+    def _named(self, path: Path, mode: int | None) -> None:
+        """A path that is there under the very name that was given."""
+        shown = str(path)
+        real = real_location(self._workspace, path)
+        if isinstance(real, ToolFailure):
+            self.selection.skip(shown, "it leads outside the workspace")
+        elif mode is None:
+            self.selection.skip(shown, "a link that leads nowhere")
+        elif stat.S_ISDIR(mode):
+            self._below(path, None, "")
+        elif not stat.S_ISREG(mode):
+            self.selection.skip(shown, _special(mode))
+        elif self._excluded.take(self._relative(path)):
+            self.selection.skip(shown, "an exclude pattern matches it")
+        elif self.gemini_ignores(path) or self.gemini_ignores(real):
+            self.selection.skip(shown, ".geminiignore leaves it out")
+        else:
+            self.selection.add(shown, media=True)
+
+    def _below(self, base: Path, pattern: GlobPattern | None, item: str) -> None:
+        """The files below a directory, all of them or those that match."""
+        real = real_location(self._workspace, base)
+        if isinstance(real, ToolFailure) or not real.is_dir():
+            return
+        start = len(str(real).rstrip("/")) + 1
+        tally = WalkTally()
+        rules = self._rules_for(real)
+        limits = WalkLimits(
+            enter=self._enter(real, pattern),
+            excluded=self._directories(),
+            cancellation=self._cancellation,
+        )
+
+        def meant(path: str) -> bool:
+            return (pattern is None or pattern.matches(path[start:])) and not self._left_out(path)
+
+        shown = str(base).rstrip("/")
+        named = named_files(item)
+        for entry in walk(real, rules, tally, limits):
+            if meant(entry.path):
+                media = asks_for_media(named, entry.name)
+                self.selection.add(f"{shown}/{entry.path[start:]}", media=media)
+        for path in tally.special:
+            if meant(path):
+                self.selection.skip(f"{shown}/{path[start:]}", _special_at(path))
+        self.selection.ignored.update(filter(meant, tally.ignored_files))
+        self.selection.warnings.update(dict.fromkeys(tally.unreadable))
+
+    def _directories(self) -> frozenset[str]:
+        return DEFAULT_DIRECTORIES if self._wanted.default_excludes else frozenset()
+
+    def _enter(self, real: Path, pattern: GlobPattern | None) -> Callable[[str], bool]:
+        above = self._relative(real)
+        prefix = "" if above == "." else f"{above}/"
+
+        def enter(below: str) -> bool:
+            deeper = self._wanted.recursive if pattern is None else pattern.may_enter(below)
+            return deeper and not self._excluded.take(prefix + below)
+
+        return enter
+
+    def _left_out(self, path: str) -> bool:
+        name = path.rpartition("/")[2].lower()
+        default = name in _DEFAULT_NAMES or name.endswith(_DEFAULT_SUFFIXES)
+        if default and self._wanted.default_excludes:
+            return True
+        return bool(self._wanted.exclude) and self._excluded.take(self._relative(Path(path)))
+
+    def _relative(self, path: Path) -> str:
+        root = root_of(self._workspace, path)
+        return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
+
+    def _rules_for(self, directory: Path) -> IgnoreRules:
+        """The rules below a directory; git's do not count in one that git itself ignores."""
+        root = root_of(self._workspace, directory)
+        git = self._wanted.git
+        if git and directory != root:
+            ignored = self._rules_of(root, git=True, gemini=False).ignored(directory, is_dir=True)
+            git = not ignored
+        return self._rules_of(root, git=git)
+
+    def _rules_of(self, root: Path, *, git: bool, gemini: bool = True) -> IgnoreRules:
+        gemini = gemini and self._wanted.gemini
+        return self._rules.setdefault(
+            (root, git, gemini), IgnoreRules(root, git=git, gemini=gemini)
+        )
+
+
+def places(workspace: Workspace, item: str) -> Iterator[Path]:
+    """Where a plain path may be: an absolute one in one place, others below each root."""
+    first = workspace.resolve(item)
+    yield first
+    if not os.path.isabs(item) and not os.path.lexists(first):
+        for root in workspace.roots:
+            if root != workspace.cwd:
+                yield Path(os.path.normpath(root / item))
+
+
+def beginning(workspace: Workspace, item: str) -> Path:
+    """The path that an entry names, or the directory at which a glob begins."""
+    path = workspace.resolve(item)
+    if os.path.lexists(path) or not _WILD.search(item):
+        return path
+    return workspace.resolve(_split(item)[0] or ".")
+
+
+def _split(item: str) -> tuple[str, str]:
+    """A glob as the directory that it names plainly, and the rest."""
+    parts = item.removeprefix("./").split("/")
+    plain = 0
+    while plain < len(parts) - 1 and not _WILD.search(parts[plain]):
+        plain += 1
+    leading = "/".join(parts[:plain])
+    return leading or ("/" if os.path.isabs(item) else ""), "/".join(parts[plain:])
+
+
+def globs(workspace: Workspace, item: str) -> Iterator[tuple[Path, GlobPattern]]:
+    """A glob as a directory and a pattern below it, for each place where it may lead.
+
+    Raises wildcard.BadPatternError.
+    """
+    leading, rest = _split(item)
+    pattern = GlobPattern(rest)
+    if os.path.isabs(item):
+        yield Path(os.path.normpath(leading)), pattern
+        return
+    for root in workspace.roots:
+        yield Path(os.path.normpath(root / leading)), pattern
+
+
+def named_files(item: str) -> tuple[str, ...]:
+    """The last segments of a glob in lower case, one for each alternative of its braces."""
+    return tuple(option.rpartition("/")[2].lower() for option in expand_braces(item))
+
+
+def asks_for_media(named: tuple[str, ...], name: str) -> bool:
+    """Whether a glob names this file or its extension, so that media are wanted and not swept up.
+
+    "*.png" and "logo.*" do for logo.png; "**/*" and a directory do not.
+    """
+    stem, suffix = os.path.splitext(name.lower())
+    return any(
+        (bool(suffix) and last.endswith(suffix)) or last.startswith(f"{stem}.") for last in named
+    )
+
+
+def _special(mode: int) -> str:
+    return f"{_SPECIAL.get(stat.S_IFMT(mode), 'of an unknown kind')}, not a regular file"
+
+
+def _special_at(path: str) -> str:
+    try:
+        return _special(os.stat(path).st_mode)
+    except OSError:
+        return "a link that leads nowhere"

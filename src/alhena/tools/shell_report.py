@@ -1,0 +1,74 @@
+"""What a model is told of a command: eight lines, or that it goes on."""
+
+from typing import assert_never
+
+import msgspec
+
+from alhena.system.background import BackgroundCommand
+from alhena.system.errors import printable
+from alhena.system.processes import Ending, Limits, Stop
+
+OUTPUT = "Output: "
+
+
+class ShellReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The fixed part of a report: what was run, and where (None: the working directory)."""
+
+    command: str
+    directory: str | None
+
+    def before_output(self) -> str:
+        """The lines above the output, and its label."""
+        return f"{self._what()}\n{OUTPUT}"
+
+    def after_output(self, error: str, ending: Ending | None) -> str:
+        """The lines below the output, from a line break on. `ending` None: it never started."""
+        background = ", ".join(map(str, ending.background)) if ending else ""
+        lines = (
+            f"Error: {error or '(none)'}",
+            f"Exit Code: {_or_none(ending.exit_code if ending else None)}",
+            f"Signal: {_or_none(ending.signal if ending else None)}",
+            f"Background PIDs: {background or '(none)'}",
+            f"Process Group PGID: {_or_none(ending.pgid if ending else None)}",
+        )
+        return "\n" + "\n".join(lines)
+
+    def text(self, output: str, error: str, ending: Ending | None) -> str:
+        """Always these eight lines, in this order."""
+        return f"{self.before_output()}{output or '(empty)'}{self.after_output(error, ending)}"
+
+    def in_background(self, background: BackgroundCommand, output: str) -> str:
+        """What there is to say of a command that goes on."""
+        return (
+            f"Command is running in background. PID: {background.pid}. Initial output:\n"
+            f"{output or '(empty)'}\n"
+            f"{self._what()}\n"
+            f"Background PIDs: {background.pid}\n"
+            f"Process Group PGID: {background.pid}"
+        )
+
+    def _what(self) -> str:
+        where = printable(self.directory) if self.directory else "(root)"
+        return f"Command: {self.command}\nDirectory: {where}"
+
+
+def stop_reason(ending: Ending, limits: Limits) -> str:
+    """Why a command was stopped, in a sentence; "" when it ended by itself."""
+    match ending.stopped:
+        case None:
+            return ""
+        case Stop.INACTIVITY:
+            return (
+                f"Stopped after {limits.inactivity:g} s without output; it may have waited "
+                "for something that does not come, such as input."
+            )
+        case Stop.OUTPUT:
+            return f"Stopped after writing more than {limits.output:,} bytes."
+        case Stop.TOTAL:
+            return "Stopped because its time was over."
+        case _:
+            assert_never(ending.stopped)
+
+
+def _or_none(value: int | None) -> str:
+    return "(none)" if value is None else str(value)

@@ -1,0 +1,270 @@
+"""What replace and smart_edit share: old text that is found in a file gives way to new text."""
+
+from pathlib import Path
+from typing import Any, assert_never
+
+from alhena.system.encoding import Codec, LineEnding, TextFile, encode_text, safe_text
+from alhena.system.errors import printable
+from alhena.system.workspace import Workspace
+from alhena.tools.base import path_problem
+from alhena.tools.contract import ToolErrorType, ToolFailure
+from alhena.tools.editing import (
+    CurrentFile,
+    EditInvocation,
+    Proposal,
+    current_file,
+    omission_placeholder,
+    require_encodable,
+)
+from alhena.tools.matching import Match, Rung, find, with_line_feeds
+from alhena.tools.splicing import joined, spliced
+
+_NAMED = 10
+
+
+def text_edit_problem(workspace: Workspace, params: dict[str, Any]) -> ToolFailure | None:
+    """The path has to lie in the workspace, and the new text has to be complete."""
+    return omission_problem(params["old_string"], params["new_string"]) or path_problem(
+        workspace, params["file_path"], "file_path"
+    )
+
+
+def omission_problem(old: str, new: str) -> ToolFailure | None:
+    """The failure of an edit whose new text leaves something out that the old text has not."""
+    placeholder = omission_placeholder(new, old)
+    if placeholder is None:
+        return None
+    return ToolFailure(
+        "`new_string` contains an omission placeholder (for example 'rest of methods ...')"
+        f": {placeholder!r}. Provide the complete replacement text.",
+        ToolErrorType.INVALID_TOOL_PARAMS,
+    )
+
+
+class TextEdit(EditInvocation):
+    """One edit of one file; `fuzzy` tells whether similar text may be taken for the old."""
+
+    fuzzy = False
+
+    def propose(self, real: Path) -> Proposal | ToolFailure:
+        """The file with every expected occurrence replaced."""
+        current = current_file(real)
+        if not self.params["old_string"]:
+            return self._created(real, current)
+        if current is None:
+            return self.failure(
+                "File not found",
+                "Check the path, or give an empty old_string to create the file.",
+                ToolErrorType.FILE_NOT_FOUND,
+            )
+        if current.text is None:
+            return self.failure(
+                "Cannot edit binary file",
+                "Use write_file or run_shell_command.",
+                ToolErrorType.READ_CONTENT_FAILURE,
+            )
+        return self.edited(real, current, current.text)
+
+    def edited(self, real: Path, current: CurrentFile, file: TextFile) -> Proposal | ToolFailure:
+        """The edit as the parameters describe it."""
+        old, new = self.params["old_string"], self.params["new_string"]
+        if with_line_feeds(old, file) == with_line_feeds(new, file):
+            return self.unchanged()
+        expected = self.expected
+        match = find(file, old, new, expected=expected, fuzzy=self.fuzzy)
+        if match is None:
+            return self._not_found(file, with_line_feeds(old, file))
+        if match.edits is None:
+            if match.count > 1 and expected in {None, match.count} and not match.overlapping:
+                return self._everywhere(real, current, file, match)
+            return self._mismatch(file, match, expected)
+        return self.proposed(real, current, file, match, with_line_feeds(new, file))
+
+    @property
+    def expected(self) -> int | None:
+        """How many occurrences there have to be; None: any number."""
+        if "expected_replacements" in self.params:
+            return self.params["expected_replacements"]
+        return None if self.params.get("allow_multiple") else 1
+
+    def proposed(
+        self, real: Path, current: CurrentFile, file: TextFile, match: Match, new: str
+    ) -> Proposal | ToolFailure:
+        """The file with the edits of a match; `new` is what the model gave."""
+        edits = match.edits or []
+        require_encodable(new, file.codec, self.path)
+        content = joined(file.text, edits)
+        if content == file.text:
+            return self.unchanged()
+        strict = file.codec.errors == "strict"
+        return Proposal(
+            real=real,
+            before=current.snapshot,
+            data=encode_text(spliced(file, edits), file.codec),
+            original=file.shown,
+            content=content if strict else safe_text(content),
+            message=self._done(match.count) + self.how(file, match),
+            file=file,
+            place=(edits[0].start, edits[0].end) if strict and len(edits) == 1 else None,
+            details=_details(file, match),
+        )
+
+    def modified_params(self, content: str, original: str | None) -> dict[str, Any]:
+        """The whole file as old and new text."""
+        old = self.params["old_string"] if original is None else original
+        return {**self.params, "old_string": old, "new_string": content}
+
+    def modified_parameter(self, proposal: Proposal, content: str) -> tuple[str, str] | None:
+        """The new text, when the person changed nothing outside its place."""
+        if proposal.original is None:
+            return "new_string", content
+        if proposal.place is None:
+            return None
+        start, end = proposal.place
+        before, after = proposal.original[:start], proposal.original[end:]
+        outside = len(before) + len(after)
+        if len(content) < outside or not content.startswith(before) or not content.endswith(after):
+            return None
+        return "new_string", content[start : len(content) - len(after)]
+
+    def unchanged(self) -> ToolFailure:
+        """The failure of an edit that changes nothing."""
+        return self.failure(
+            "No changes to apply. The old_string and new_string are identical in file",
+            "Give a new_string that differs.",
+            ToolErrorType.EDIT_NO_CHANGE,
+        )
+
+    def failure(self, what: str, remedy: str, type: ToolErrorType) -> ToolFailure:
+        """A failure that names the file."""
+        return ToolFailure(f"{what}: {printable(self.path)}. {remedy}", type)
+
+    def _created(self, real: Path, current: CurrentFile | None) -> Proposal | ToolFailure:
+        if current is not None:
+            return self.failure(
+                "File already exists, cannot create",
+                "Give the text to replace as old_string, or use write_file.",
+                ToolErrorType.ATTEMPT_TO_CREATE_EXISTING_FILE,
+            )
+        content: str = self.params["new_string"]
+        require_encodable(content, Codec(), self.path)
+        return Proposal(
+            real=real,
+            before=None,
+            data=encode_text(content, Codec()),
+            original=None,
+            content=content.replace("\r\n", "\n"),
+            message=f"Created new file: {printable(self.path)} with provided content.",
+        )
+
+    def _everywhere(
+        self, real: Path, current: CurrentFile, file: TextFile, match: Match
+    ) -> Proposal | ToolFailure:
+        """Very many exact places at once, in a file whose line ends are all of one kind."""
+        old = with_line_feeds(self.params["old_string"], file)
+        new = with_line_feeds(self.params["new_string"], file)
+        loose = match.rung not in {Rung.EXACT, Rung.LINE_ENDINGS}
+        if loose or file.line_ending is LineEnding.MIXED or "\r" in old:
+            return self.failure(
+                f"Failed to edit, found {match.count} occurrences for old_string in file",
+                "They are too many for one call: do it with a program, by run_shell_command.",
+                ToolErrorType.EDIT_EXPECTED_OCCURRENCE_MISMATCH,
+            )
+        require_encodable(new, file.codec, self.path)
+        newline = file.newline
+        raw = file.raw.replace(old.replace("\n", newline), new.replace("\n", newline))
+        return Proposal(
+            real=real,
+            before=current.snapshot,
+            data=encode_text(raw, file.codec),
+            original=file.shown,
+            content=safe_text(file.text.replace(old, new)),
+            message=self._done(match.count),
+            file=file,
+            details=_details(file, match),
+        )
+
+    def _done(self, count: int) -> str:
+        return f"Successfully modified file: {printable(self.path)} ({count} replacements)."
+
+    def how(self, file: TextFile, match: Match) -> str:
+        """How the old text was found, when that was not as it was given."""
+        if match.rung is Rung.EXACT:
+            return ""
+        where = places(file, match, "line(s) ")
+        if match.rung is Rung.FUZZY:
+            return f" Applied fuzzy match at {where}."
+        return f" old_string was found {_explained(match.rung)} at {where}."
+
+    def _mismatch(self, file: TextFile, match: Match, expected: int | None) -> ToolFailure:
+        noun = "occurrence" if expected in {1, None} else "occurrences"
+        wanted = 1 if expected is None else expected
+        how = "" if match.rung is Rung.EXACT else f", {_explained(match.rung)},"
+        where = places(file, match, "lines ")
+        if match.overlapping:
+            remedy = f"They overlap, at {where}: give more of the surrounding lines."
+        else:
+            remedy = (
+                f"They stand at {where}. Give more of the surrounding lines to mean one place, or, "
+                "if all of them are meant, set expected_replacements to their number or "
+                "allow_multiple to true."
+            )
+        return self.failure(
+            f"Failed to edit, Expected {wanted} {noun} but found {match.count} for old_string{how} "
+            "in file",
+            remedy,
+            ToolErrorType.EDIT_EXPECTED_OCCURRENCE_MISMATCH,
+        )
+
+    def _not_found(self, file: TextFile, old: str) -> ToolFailure:
+        from alhena.tools.nearest import nearest
+
+        hint = nearest(file.text, old)
+        return self.failure(
+            "Failed to edit, 0 occurrences found for old_string in file",
+            f"{hint} Read the lines with read_file and give old_string exactly as they are, blanks "
+            "included.".lstrip(),
+            ToolErrorType.EDIT_NO_OCCURRENCE_FOUND,
+        )
+
+
+def _explained(rung: Rung) -> str:
+    match rung:
+        case Rung.EXACT:
+            return "exactly"
+        case Rung.LINE_ENDINGS:
+            return "with line ends other than the file's"
+        case Rung.WHITESPACE:
+            return "with blanks at the ends of lines other than the file's"
+        case Rung.TOKENS:
+            return "with blanks between its words other than the file's"
+        case Rung.FUZZY:
+            return "by similarity"
+        case Rung.CORRECTED:
+            return "after a correction"
+        case _:
+            assert_never(rung)
+
+
+def line_ranges(file: TextFile, match: Match, limit: int = _NAMED) -> list[tuple[int, int]]:
+    """First and last line, counted from 1, of the first places of a match."""
+    found: list[tuple[int, int]] = []
+    line, at = 1, 0
+    for start, end in match.spans[:limit]:
+        line += file.text.count("\n", at, start)
+        at = start
+        found.append((line, line + file.text.count("\n", start, max(start, end - 1))))
+    return found
+
+
+def places(file: TextFile, match: Match, noun: str) -> str:
+    """The lines of a match in words: "3-5, 9 and 12 more"."""
+    ranges = line_ranges(file, match)
+    shown = ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in ranges)
+    more = match.count - len(ranges)
+    return f"{noun}{shown}" + (f" and {more} more" if more > 0 else "")
+
+
+def _details(file: TextFile, match: Match) -> dict[str, Any]:
+    lines = [list(pair) for pair in line_ranges(file, match, 100)]
+    return {"rung": match.rung.value, "lines": lines, "replacements": match.count}

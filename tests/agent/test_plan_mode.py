@@ -1,0 +1,203 @@
+"""Plan mode through a whole session: what the policy says and what the model is shown follow."""
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from alhena import Agent
+from alhena.agent.modes import SessionMode
+from alhena.agent.options import AgentSettings
+from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule, Tier
+from alhena.scheduler.confirm import Approver, ConfirmationRequest
+from alhena.tools.builtin.enter_plan_mode import EnterPlanMode
+from alhena.tools.builtin.exit_plan_mode import ExitPlanMode
+from alhena.tools.confirmation import ExitPlanModeConfirmation
+from alhena.wire.conformance import check_request
+from alhena.wire.violation import Level
+from tests.agent.delegating import Office
+from tests.support.scripted import ScriptedGenerator
+from tests.support.server import call, chunk, text
+
+
+class LateModes:
+    """The modes of a session that is not open yet when its tools are made."""
+
+    modes: SessionMode
+
+    @property
+    def planning(self) -> bool:
+        return self.modes.planning
+
+    @property
+    def next_mode(self) -> str:
+        return self.modes.next_mode
+
+    def enter_plan_mode(self) -> None:
+        self.modes.enter_plan_mode()
+
+    def leave_plan_mode(self) -> None:
+        self.modes.leave_plan_mode()
+
+
+def planning_agent(
+    generator: ScriptedGenerator, late: LateModes, approve: Approver | None, mode: ApprovalMode
+) -> Agent:
+    tools = (EnterPlanMode(late), ExitPlanMode(late, Path.cwd() / "temp" / "plans"))
+    settings = AgentSettings(generator=generator, approval_mode=mode)
+    return Agent(tools=tools, approve=approve, settings=settings)
+
+
+def declared(generator: ScriptedGenerator, index: int) -> set[str]:
+    return set(generator.requests[index].config.function_names())
+
+
+def system(generator: ScriptedGenerator, index: int) -> str:
+    instruction: Any = generator.requests[index].config.system_instruction
+    return instruction.parts[0].text
+
+
+def answers(generator: ScriptedGenerator, index: int) -> list[dict[str, Any]]:
+    return [part["functionResponse"]["response"] for part in generator.seen(index)[-1]["parts"]]
+
+
+def turn(*calls: dict[str, Any]) -> list[dict[str, Any]]:
+    return [chunk(*calls, finish="STOP")]
+
+
+WRITE = call("write_file", {"file_path": "x", "content": "y"}, id="w")
+
+
+@pytest.mark.parametrize("mode", [ApprovalMode.DEFAULT, ApprovalMode.AUTO_EDIT, ApprovalMode.YOLO])
+async def test_a_session_plans_and_then_works_in_the_mode_it_came_from(
+    project: Path, mode: ApprovalMode
+):
+    asked: list[ConfirmationRequest] = []
+
+    def approve(request: ConfirmationRequest) -> bool:
+        asked.append(request)
+        return True
+
+    generator = ScriptedGenerator(
+        turn(call("enter_plan_mode", {"reason": "large"}, id="e")),
+        turn(WRITE),
+        turn(call("exit_plan_mode", {"plan": "# The plan"}, id="p")),
+        turn(WRITE),
+        [text("done")],
+    )
+    late = LateModes()
+    async with planning_agent(generator, late, approve, mode) as running:
+        assert running._session is not None
+        late.modes = running._session.modes
+        assert await running.ask("go") == "done"
+        assert late.modes.mode is mode
+    assert "enter_plan_mode" in declared(generator, 0)
+    assert not declared(generator, 0) & {"exit_plan_mode"}
+    assert "Plan mode" not in system(generator, 0)
+    assert answers(generator, 1) == [{"output": "Switching to Plan mode."}]
+    assert "exit_plan_mode" in declared(generator, 1)
+    assert not declared(generator, 1) & {"enter_plan_mode", "write_file", "run_shell_command"}
+    assert "# Plan mode" in system(generator, 1)
+    assert 'Tool "write_file" not found' in answers(generator, 2)[0]["error"]
+    assert answers(generator, 3)[0]["output"].startswith("Plan approved.")
+    assert declared(generator, 3) == declared(generator, 0)
+    assert system(generator, 3) == system(generator, 0)
+    assert "output" in answers(generator, 4)[0]
+    assert (project / "x").exists()
+    plan = next(each for each in asked if each.tool_name == "exit_plan_mode")
+    assert plan.details == ExitPlanModeConfirmation(
+        title="Plan Approval",
+        plan_path=str(project / "temp" / "plans" / "plan-1.md"),
+        plan="# The plan",
+        next_mode=mode,
+    )
+    names = [each.tool_name for each in asked]
+    assert names == {
+        ApprovalMode.DEFAULT: ["enter_plan_mode", "exit_plan_mode", "write_file"],
+        ApprovalMode.AUTO_EDIT: ["enter_plan_mode", "exit_plan_mode"],
+        ApprovalMode.YOLO: ["exit_plan_mode"],
+    }.get(mode)
+    contents = [request.contents for request in generator.requests]
+    assert all(later[: len(earlier)] == earlier for earlier, later in pairwise(contents))
+    found = [item for sent in generator.requests for item in check_request(sent)]
+    assert not [item for item in found if item.level is Level.ERROR]
+
+
+async def test_a_plan_that_is_not_approved_leaves_everything_as_it_is(project: Path):
+    generator = ScriptedGenerator(
+        turn(call("exit_plan_mode", {"plan": "# Bad"}, id="p"), WRITE), [text("ok")]
+    )
+    late = LateModes()
+    async with planning_agent(generator, late, lambda request: False, ApprovalMode.PLAN) as running:
+        assert running._session is not None
+        late.modes = running._session.modes
+        await running.ask("go")
+        assert late.modes.planning
+    assert "did not allow" in answers(generator, 1)[0]["error"]
+    assert not (project / "temp").exists()
+    assert not (project / "x").exists()
+
+
+async def test_an_approved_plan_lets_later_calls_of_the_same_turn_run(project: Path):
+    generator = ScriptedGenerator(
+        turn(call("exit_plan_mode", {"plan": "# Good"}, id="p"), call("list_directory", {})),
+        turn(WRITE),
+        [text("ok")],
+    )
+    late = LateModes()
+    async with planning_agent(generator, late, lambda request: True, ApprovalMode.PLAN) as running:
+        assert running._session is not None
+        late.modes = running._session.modes
+        await running.ask("go")
+        assert late.modes.mode is ApprovalMode.DEFAULT
+    assert (project / "x").exists()
+
+
+@pytest.mark.parametrize("mode", list(ApprovalMode))
+async def test_with_nobody_to_approve_a_plan_the_tools_are_not_there(
+    project: Path, mode: ApprovalMode
+):
+    generator = ScriptedGenerator(
+        turn(call("enter_plan_mode", {}, id="e"), call("exit_plan_mode", {"plan": "# P"}, id="p")),
+        [text("ok")],
+    )
+    late = LateModes()
+    async with planning_agent(generator, late, None, mode) as running:
+        assert running._session is not None
+        late.modes = running._session.modes
+        await running.ask("go")
+        assert late.modes.mode is mode
+    assert not declared(generator, 0) & {"enter_plan_mode", "exit_plan_mode"}
+    assert all("not found" in answer["error"] for answer in answers(generator, 1))
+
+
+def test_what_is_always_denied_stays_hidden_through_every_mode(project: Path):
+    office = Office(
+        ScriptedGenerator(),
+        policy=(
+            PolicyRule(decision=PolicyOutcome.DENY, priority=Tier.USER + 0.5, tool_names=("glob",)),
+        ),
+        approve=lambda request: True,
+    )
+    bench = office.bench
+    for mode in (ApprovalMode.PLAN, ApprovalMode.DEFAULT, ApprovalMode.PLAN, ApprovalMode.YOLO):
+        bench.modes.switch(mode)
+        bench.hide_denied()
+        assert "glob" not in bench.registry.names
+        assert "read_file" in bench.registry.names
+        assert ("write_file" in bench.registry.names) is (mode is not ApprovalMode.PLAN)
+
+
+def test_listeners_hear_of_changes_only():
+    modes = SessionMode(ApprovalMode.AUTO_EDIT)
+    heard: list[ApprovalMode] = []
+    modes.subscribe(lambda: heard.append(modes.mode))
+    modes.switch(ApprovalMode.AUTO_EDIT)
+    modes.leave_plan_mode()
+    modes.enter_plan_mode()
+    modes.enter_plan_mode()
+    assert modes.next_mode == "autoEdit"
+    modes.leave_plan_mode()
+    modes.switch(ApprovalMode.YOLO)
+    assert heard == [ApprovalMode.PLAN, ApprovalMode.AUTO_EDIT, ApprovalMode.YOLO]

@@ -1,0 +1,301 @@
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from alhena.agent.definitions import builtin_agents
+from alhena.agent.delegation import Delegation
+from alhena.chat.chat import ModelTraits
+from alhena.events import (
+    ApiRequestEvent,
+    ContentEvent,
+    ThoughtEvent,
+    ToolCallRequestEvent,
+    ToolOutputEvent,
+)
+from alhena.models.errors import QuotaError
+from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule, Tier
+from alhena.scheduler.confirm import ConfirmationRequest
+from alhena.scheduler.states import Status
+from alhena.tools.contract import MUTATOR_KINDS, ExecutionContext, ToolResult
+from tests.agent.delegating import Office, done, turn, worker
+from tests.scheduler.kit import SmallTool, request, told
+from tests.support.scripted import ScriptedGenerator
+from tests.support.server import call
+
+REPORT = {
+    "summary_of_findings": "It is in a.py.",
+    "exploration_trace": ["listed", "read"],
+    "relevant_locations": [
+        {"file_path": "/p/a.py", "reasoning": "defines it", "key_symbols": ["f"]}
+    ],
+}
+
+
+@pytest.mark.requirement("AGENT-01", "TOOLS-20")
+async def test_the_investigators_structured_report_is_the_answer_to_the_call(project: Path):
+    (project / "a.py").write_text("def f(): ...\n", encoding="utf-8")
+    office = Office(
+        ScriptedGenerator(
+            turn({"text": "Looking"}, call("read_file", {"absolute_path": "a.py"}, id="1")),
+            done(REPORT, id="1"),
+        )
+    )
+    answer = await office.delegate("Where is f?", agent="codebase_investigator")
+    assert answer.status is Status.SUCCESS
+    output = told(answer)["output"]
+    head, _, body = output.partition("\nResult:\n")
+    assert head == "Subagent 'codebase_investigator' finished.\nTermination Reason: GOAL"
+    assert '"summary_of_findings": "It is in a.py."' in body
+    assert answer.response.data is not None
+    assert answer.response.data["result"] == REPORT
+    assert answer.response.data["turns"] == 2
+    assert office.generator.seen(0) == [{"role": "user", "parts": [{"text": "Where is f?"}]}]
+    assert office.told(1)[0]["response"] == {"output": "def f(): ...\n"}
+    assert office.conforming()
+
+
+@pytest.mark.requirement("AGENT-02")
+async def test_an_agent_has_its_own_prompt_and_only_its_tools_and_never_delegation(project: Path):
+    office = Office(
+        ScriptedGenerator(
+            turn(
+                call("delegate_to_agent", {"agent_name": "worker", "objective": "x"}, id="1"),
+                call("write_file", {"file_path": "x", "content": "y"}, id="2"),
+            ),
+            done(),
+            turn(call("delegate_to_agent", {"agent_name": "worker", "objective": "x"}, id="1")),
+            done(),
+        ),
+        agents=(worker(tools=("read_file", "delegate_to_agent")), worker(name="all")),
+        mode=ApprovalMode.YOLO,
+    )
+    await office.delegate()
+    assert office.declared(0) == ("read_file", "complete_task")
+    system: Any = office.generator.requests[0].config.system_instruction
+    assert system.parts[0].text.startswith("You are the worker.\n\n# Rules")
+    assert str(project) in system.parts[0].text
+    answers = [answer["response"]["error"] for answer in office.told(1)]
+    assert answers[0].startswith('Tool "delegate_to_agent" not found')
+    assert answers[1].startswith('Tool "write_file" not found')
+    assert not (project / "x").exists()
+    await office.delegate(agent="all")
+    assert "run_shell_command" in office.declared(2)
+    assert "delegate_to_agent" not in office.declared(2)
+    assert "not found" in office.told(3)[0]["response"]["error"]
+
+
+@pytest.mark.requirement("AGENT-04")
+async def test_what_the_policy_denies_the_session_it_denies_the_agent(project: Path):
+    deny = PolicyRule(
+        decision=PolicyOutcome.DENY,
+        priority=Tier.USER + 0.5,
+        tool_names=("read_file",),
+        args_pattern="secret",
+        deny_message="Not that one.",
+    )
+    (project / "secret").write_text("x", encoding="utf-8")
+    (project / "open").write_text("y", encoding="utf-8")
+    office = Office(
+        ScriptedGenerator(
+            turn(
+                call("read_file", {"absolute_path": "secret"}, id="1"),
+                call("read_file", {"absolute_path": "open"}, id="2"),
+            ),
+            done(),
+        ),
+        agents=(worker(),),
+        policy=(deny,),
+    )
+    await office.delegate()
+    assert [answer["response"] for answer in office.told(1)] == [
+        {"error": "Tool execution denied by policy. Not that one."},
+        {"output": "y"},
+    ]
+
+
+@pytest.mark.requirement("AGENT-04")
+async def test_a_person_is_asked_about_each_action_of_the_agent(project: Path):
+    asked: list[ConfirmationRequest] = []
+
+    def approve(request: ConfirmationRequest) -> bool:
+        asked.append(request)
+        return request.args["file_path"] == "yes"
+
+    def write(name: str) -> dict[str, Any]:
+        return call("write_file", {"file_path": name, "content": "z"}, id=name)
+
+    office = Office(
+        ScriptedGenerator(turn(write("yes"), write("no")), done()),
+        agents=(worker(),),
+        approve=approve,
+    )
+    await office.delegate()
+    assert [request.call_id for request in asked] == ["d1/yes", "d1/no"]
+    assert (project / "yes").read_text(encoding="utf-8") == "z"
+    assert not (project / "no").exists()
+    assert "did not allow" in office.told(1)[1]["response"]["error"]
+
+
+async def test_nobody_to_ask_means_not_even_declared(project: Path):
+    office = Office(ScriptedGenerator(done()), agents=(worker(),))
+    await office.delegate()
+    assert "write_file" not in office.declared(0)
+    assert "read_file" in office.declared(0)
+
+
+async def test_a_mode_that_changes_meanwhile_holds_for_the_agent_at_once(project: Path):
+    switched: list[Any] = []
+
+    async def plan(params: dict[str, Any], context: ExecutionContext) -> ToolResult:
+        switched.append(office.bench.modes.switch(ApprovalMode.PLAN))
+        return ToolResult(llm_content="planning")
+
+    office = Office(
+        ScriptedGenerator(
+            turn(
+                call("switch", {}, id="1"),
+                call("write_file", {"file_path": "x", "content": "y"}, id="2"),
+            ),
+            done(),
+        ),
+        agents=(worker(),),
+        mode=ApprovalMode.YOLO,
+        tools=(SmallTool("switch", plan),),
+    )
+    await office.delegate()
+    assert switched == [None]
+    assert "Plan mode only reads" in office.told(1)[1]["response"]["error"]
+    assert not (project / "x").exists()
+
+
+async def test_events_name_their_parent_and_what_the_agent_says_is_not_the_answer(project: Path):
+    thought = {"text": "**Looking around** at it", "thought": True}
+    office = Office(
+        ScriptedGenerator(
+            turn(thought, {"text": "I say."}, call("list_directory", {"path": "."}, id="d1")),
+            done(id="2"),
+        ),
+        agents=(worker(),),
+    )
+    await office.delegate()
+    assert not [e for e in office.events if isinstance(e, ContentEvent | ThoughtEvent)]
+    assert len([e for e in office.events if isinstance(e, ApiRequestEvent)]) == 2
+    called = [e for e in office.events if isinstance(e, ToolCallRequestEvent)]
+    assert [(e.call_id, e.parent_call_id) for e in called] == [("d1/d1", "d1"), ("d1/2", "d1")]
+    assert [(e.call_id, e.parent_call_id, e.status) for e in office.responses()] == [
+        ("d1/d1", "d1", "success"),
+        ("d1/2", "d1", "success"),
+        ("d1", None, "success"),
+    ]
+    live = [e.text for e in office.events if isinstance(e, ToolOutputEvent)]
+    assert live[0] == "Looking around\n"
+    assert live[1].startswith("list_directory ")
+
+
+async def test_cancelling_the_call_stops_the_agents_tools(project: Path):
+    started = asyncio.Event()
+    stopped: list[str] = []
+
+    async def hang(params: dict[str, Any], context: ExecutionContext) -> ToolResult:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.append("hang")
+        raise AssertionError("nothing sets this event")
+
+    office = Office(
+        ScriptedGenerator(turn(call("hang", {}, id="1"))),
+        agents=(worker(),),
+        mode=ApprovalMode.YOLO,
+        tools=(SmallTool("hang", hang),),
+    )
+    running = asyncio.ensure_future(office.delegate())
+    await started.wait()
+    office.scheduler.cancel_all("enough")
+    answer = await running
+    assert answer.status is Status.CANCELLED
+    assert stopped == ["hang"]
+    assert [(e.call_id, e.status) for e in office.responses()] == [
+        ("d1/1", "cancelled"),
+        ("d1", "cancelled"),
+    ]
+    assert len(office.generator.requests) == 1
+
+
+async def test_a_model_that_fails_fails_the_call_and_nothing_else(project: Path):
+    office = Office(
+        ScriptedGenerator([QuotaError("the quota is used up.", status=429)]), agents=(worker(),)
+    )
+    answer = await office.delegate()
+    assert answer.status is Status.ERROR
+    assert told(answer)["error"] == "Subagent 'worker' failed: the quota is used up."
+
+
+async def test_a_result_of_the_wrong_form_can_be_mended(project: Path):
+    office = Office(
+        ScriptedGenerator(done({"summary_of_findings": "x"}, id="1"), done(REPORT, id="2"))
+    )
+    answer = await office.delegate(agent="codebase_investigator")
+    assert "exploration_trace" in office.told(1)[0]["response"]["error"]
+    assert answer.response.data is not None
+    assert answer.response.data["result"] == REPORT
+
+
+async def test_agents_work_side_by_side(project: Path):
+    both = asyncio.Barrier(2)
+
+    async def meet(params: dict[str, Any], context: ExecutionContext) -> ToolResult:
+        await both.wait()
+        return ToolResult(llm_content="met")
+
+    office = Office(
+        ScriptedGenerator(
+            turn(call("meet", {}, id="1")), turn(call("meet", {}, id="1")), done("x"), done("x")
+        ),
+        agents=(worker(),),
+        mode=ApprovalMode.YOLO,
+        tools=(SmallTool("meet", meet),),
+    )
+    answers = await office.scheduler.schedule(
+        [
+            request(name, "delegate_to_agent", agent_name="worker", objective="meet")
+            for name in ("a", "b")
+        ]
+    )
+    assert [answer.status for answer in answers] == [Status.SUCCESS, Status.SUCCESS]
+    ids = [event.call_id for event in office.responses()]
+    assert len(ids) == len(set(ids)) == 6
+
+
+async def test_the_agents_calls_name_the_call_they_serve(project: Path):
+    office = Office(ScriptedGenerator(done()), agents=(worker(),))
+    delegation = Delegation(
+        worker(),
+        office.bench,
+        (office.generator, ModelTraits(name="m")),
+        office.subagents.outlets,
+        None,
+        ExecutionContext(project, call_id="d1"),
+    )
+    await delegation.run((), "Find it.")
+    (completed,) = delegation._scheduler.last_batch
+    assert completed.request.parent_call_id == "d1"
+    assert completed.request.scheduler_id == delegation.agent_id
+    assert completed.request.prompt_id == f"{delegation.agent_id}#1"
+
+
+@pytest.mark.requirement("TOOLS-20")
+def test_the_built_in_agents_only_read(project: Path):
+    office = Office(ScriptedGenerator())
+    assert {agent.name for agent in builtin_agents()} == {
+        "codebase_investigator",
+        "introspection_agent",
+    }
+    for agent in builtin_agents():
+        assert len(agent.system_prompt) > 200
+        for name in agent.tools:
+            tool = office.bench.registry.get(name)
+            assert tool is None or tool.kind not in MUTATOR_KINDS

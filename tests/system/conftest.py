@@ -1,0 +1,44 @@
+"""Every search backend, over a tree in which each of them can take part."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from alhena.system.search import PythonSearch, SearchBackend
+from alhena.system.search_finders import GitGrepSearch, RipgrepSearch
+from tests.system.searching import GIT, RG, Write
+
+
+def backends() -> list[object]:
+    absent_rg = pytest.mark.skipif(RG is None, reason="ripgrep is not installed")
+    absent_git = pytest.mark.skipif(GIT is None, reason="git is not installed")
+    return [
+        pytest.param(PythonSearch, id="python"),
+        pytest.param(lambda: RipgrepSearch(RG or ""), id="ripgrep", marks=absent_rg),
+        pytest.param(lambda: GitGrepSearch(GIT or ""), id="git grep", marks=absent_git),
+    ]
+
+
+@pytest.fixture(params=backends())
+def backend(request: pytest.FixtureRequest) -> SearchBackend:
+    made: SearchBackend = request.param()
+    return made
+
+
+@pytest.fixture
+def tree(project: Path) -> Path:
+    """A git work tree, so that every backend can take part."""
+    if GIT:
+        subprocess.run([GIT, "init", "-q", str(project)], check=True)
+    return project
+
+
+@pytest.fixture
+def write(tree: Path) -> Write:
+    def writing(name: str, content: str | bytes) -> None:
+        path = tree / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+    return writing

@@ -1,0 +1,111 @@
+"""What narrows or widens a search means the same to every backend."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from alhena.system.search import Query, SearchBackend
+from alhena.system.search_context import lines_around
+from alhena.system.search_finders import RipgrepSearch
+from tests.system.searching import RG, Write, found
+
+
+async def test_case_counts_when_asked_for(backend: SearchBackend, tree: Path, write: Write) -> None:
+    write("a.txt", "Needle one\nneedle TWO\n")
+    lines = [n for _, n, _ in await found(backend, "needle", tree, case_sensitive=True)]
+    assert lines == [2]
+    left = await found(backend, "eedle", tree, case_sensitive=True, exclude="two")
+    assert [n for _, n, _ in left] == [1, 2]
+
+
+async def test_matches_of_a_file_over_its_limit_are_left_out(
+    backend: SearchBackend, tree: Path, write: Write
+) -> None:
+    write("a.txt", "needle\n" * 3)
+    write("b.txt", "needle\n" * 2)
+    query = Query(pattern="needle", path=tree, root=tree, max_per_file=2)
+    result = await backend.search(query)
+    assert [(m.path.name, m.line) for m in result.matches] == [
+        ("a.txt", 1), ("a.txt", 2), ("b.txt", 1), ("b.txt", 2),
+    ]  # fmt: skip
+    assert (result.cut_files, result.limited) == (1, False)
+
+
+async def test_nothing_is_ignored_when_asked_for_but_what_geminiignore_closes(
+    backend: SearchBackend, tree: Path, write: Write
+) -> None:
+    write(".gitignore", "*.log\nbuild/\n")
+    write(".geminiignore", "*.key\n")
+    for name in ("a.log", "build/b.txt", "node_modules/c.js", "d.key", ".git/e", ".svn/f"):
+        write(name, "needle\n")
+    names = [name for name, _, _ in await found(backend, "needle", tree, no_ignore=True)]
+    assert names == ["a.log", "build/b.txt", "node_modules/c.js"]
+
+
+@pytest.mark.skipif(RG is None, reason="ripgrep is not installed")
+@pytest.mark.parametrize("place", [".rgignore", "sub/.rgignore", "sub/deep/.rgignore"])
+async def test_what_a_rule_for_ripgrep_alone_hides_is_found(
+    tree: Path, write: Write, place: str
+) -> None:
+    write(place, "x.txt\n.rgignore\n")
+    write("sub/deep/x.txt", "needle\n")
+    backend = RipgrepSearch(RG or "")
+    assert await found(backend, "needle", tree) == [("sub/deep/x.txt", 1, "needle")]
+    (tree / place).unlink()
+    assert await found(backend, "needle", tree) == [("sub/deep/x.txt", 1, "needle")]
+
+
+async def test_names_of_excluded_directories_are_no_matter_for_files(
+    backend: SearchBackend, tree: Path, write: Write
+) -> None:
+    write("sub/node_modules", "needle\n")
+    write("node_modules/x", "needle\n")
+    assert [name for name, _, _ in await found(backend, "needle", tree)] == ["sub/node_modules"]
+
+
+LETTERS = [
+    ("kiss", ["kiss", "KISS", "\u212aiss", "k\u0131\u017fs", "Ki\u017f\u017f"]),
+    ("session", ["se\u017fsion", "SESSION"]),
+    ("milk", ["m\u0130lk", "MILK"]),
+]
+
+
+@pytest.mark.parametrize(("pattern", "words"), LETTERS)
+async def test_letters_that_fold_to_ascii_are_found_by_all_alike(
+    backend: SearchBackend, tree: Path, write: Write, pattern: str, words: list[str]
+) -> None:
+    for number, word in enumerate(words):
+        write(f"{number}.txt", f"é {word}\n")
+    reference = [word for word in words if _matches(pattern, word)]
+    assert [line[2:] for _, _, line in await found(backend, pattern, tree)] == reference
+    assert len(reference) >= 2
+
+
+def _matches(pattern: str, word: str) -> bool:
+    import regex
+
+    return regex.search(pattern, word, regex.IGNORECASE) is not None
+
+
+async def test_a_fifo_a_socket_and_a_link_in_the_place_of_a_file_are_passed_over(
+    backend: SearchBackend, tree: Path, write: Write
+) -> None:
+    write("a.txt", "needle\n")
+    os.mkfifo(tree / "fifo")
+    (tree / "link").symlink_to("a.txt")
+    result = await backend.search(Query(pattern="needle", path=tree / "fifo", root=tree))
+    assert result.matches == ()
+    linked = await backend.search(Query(pattern="needle", path=tree / "link", root=tree))
+    assert linked.matches == ()
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_the_lines_around_are_those_of_the_file(tree: Path, write: Write, encoding: str) -> None:
+    text = "".join(f"é {number}  \r\n" for number in range(1, 10)) + "x" * 9_000_000 + "\nend"
+    write("a.txt", text.encode(encoding))
+    around = lines_around(str(tree / "a.txt"), [2, 9], 2, 1)
+    assert list(around) == [1, 3, 7, 8, 10]
+    assert [around[n] for n in (1, 3, 7, 8)] == ["é 1", "é 3", "é 7", "é 8"]
+    assert around[10] == "x" * 2_000 + "... [truncated]"
+    assert lines_around(str(tree / "a.txt"), [11], 0, 3) == {}

@@ -1,0 +1,263 @@
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from alhena.system.child import session_members
+from alhena.system.processes import MAX_ENDED, ProcessGroups
+from alhena.system.workspace import Workspace
+from alhena.tools.builtin.list_background_processes import ListBackgroundProcesses
+from alhena.tools.builtin.read_background_output import ReadBackgroundOutput
+from alhena.tools.builtin.run_shell_command import RunShellCommand, ShellLimits
+from alhena.tools.contract import ExecutionContext, ToolErrorType, ToolFailure, ToolResult
+from alhena.tools.output_store import OutputStore
+from tests.tools.files import call, failure_type, text_of
+
+
+@pytest.fixture
+async def groups() -> AsyncIterator[ProcessGroups]:
+    kept = ProcessGroups()
+    yield kept
+    await kept.close()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> OutputStore:
+    return OutputStore(tmp_path / "outputs", "s1")
+
+
+@pytest.fixture
+def shell(project: Path, groups: ProcessGroups, store: OutputStore) -> RunShellCommand:
+    return RunShellCommand(Workspace(project), groups=groups, outputs=store)
+
+
+async def start(shell: RunShellCommand, command: str, **params: Any) -> int:
+    """Starts a command in the background and gives its pid; it does not end at once."""
+    result = await call(shell, command=command, is_background=True, **{"delay_ms": 0} | params)
+    assert text_of(result).startswith("Command is running in background. PID: "), result
+    return int((result.data or {})["pid"])
+
+
+async def output(groups: ProcessGroups, pid: int, **params: Any) -> str:
+    return text_of(await call(ReadBackgroundOutput(groups), pid=pid, **params))
+
+
+async def listing(groups: ProcessGroups) -> str:
+    return text_of(await call(ListBackgroundProcesses(groups)))
+
+
+async def ended(groups: ProcessGroups, pid: int) -> None:
+    while any(each.running for each in groups.background if each.pid == pid):
+        await asyncio.sleep(0.01)
+
+
+@pytest.mark.requirement("TOOLS-16")
+async def test_a_background_command_goes_on_after_the_call(
+    shell: RunShellCommand, groups: ProcessGroups, project: Path
+) -> None:
+    os.mkfifo(project / "gate")
+    command = "echo started; read line <gate; echo got $line; sleep 60"
+    result = await call(shell, command=command, is_background=True, delay_ms=300)
+    pid = (result.data or {})["pid"]
+    assert text_of(result) == (
+        f"Command is running in background. PID: {pid}. Initial output:\n"
+        "started\n"
+        f"Command: {command}\n"
+        "Directory: (root)\n"
+        f"Background PIDs: {pid}\n"
+        f"Process Group PGID: {pid}"
+    )
+    assert pid in session_members(pid)
+    (project / "gate").write_text("word\n", encoding="utf-8")
+    while "got word" not in await output(groups, pid):
+        await asyncio.sleep(0.01)
+    assert await output(groups, pid) == (
+        f"[PID {pid}] Running: `{command}`\nOutput:\nstarted\ngot word"
+    )
+
+
+@pytest.mark.requirement("TOOLS-16")
+async def test_background_commands_are_listed_with_what_became_of_them(
+    shell: RunShellCommand, groups: ProcessGroups
+) -> None:
+    assert await listing(groups) == "No background processes found."
+    scripts = ("sleep 60", "sleep 0.05; exit 3", "sleep 0.05; kill -9 $$", "sleep 0.05")
+    one, two, three, four = [await start(shell, script) for script in scripts]
+    for pid in (two, three, four):
+        await ended(groups, pid)
+    assert await listing(groups) == (
+        f"- [PID {one}] Running: `sleep 60`\n"
+        f"- [PID {two}] Exited (exit code 3): `{scripts[1]}`\n"
+        f"- [PID {three}] Exited (signal 9): `{scripts[2]}`\n"
+        f"- [PID {four}] Exited: `{scripts[3]}`"
+    )
+
+
+@pytest.mark.requirement("TOOLS-16")
+async def test_a_command_that_ends_within_the_delay_is_reported_as_any_other(
+    shell: RunShellCommand, groups: ProcessGroups
+) -> None:
+    result = await call(shell, command="echo quick; exit 4", is_background=True, delay_ms=5000)
+    assert text_of(result).startswith(
+        "Command: echo quick; exit 4\nDirectory: (root)\nOutput: quick\nError: (none)\nExit Code: 4\n"
+    )
+    assert "Exited (exit code 4)" in await listing(groups)
+
+
+@pytest.mark.parametrize("target", ["{pid}", "-- -{pid}", "-9 {pid}"])
+@pytest.mark.requirement("TOOLS-16")
+async def test_the_model_ends_a_background_command_with_kill(
+    shell: RunShellCommand, groups: ProcessGroups, target: str
+) -> None:
+    pid = await start(shell, "exec sleep 60")
+    await call(shell, command="kill " + target.format(pid=pid))
+    await ended(groups, pid)
+    number = 9 if "-9" in target else 15
+    assert await listing(groups) == f"- [PID {pid}] Exited (signal {number}): `exec sleep 60`"
+    assert session_members(pid) == ()
+
+
+@pytest.mark.requirement("TOOLS-16")
+async def test_background_commands_end_with_the_session(
+    shell: RunShellCommand, groups: ProcessGroups
+) -> None:
+    scripts = ("sleep 60", "trap '' TERM; while :; do sleep 1; done", "nohup sleep 60 & wait")
+    pids = [await start(shell, script) for script in scripts]
+    await groups.close()
+    assert [session_members(pid) for pid in pids] == [(), (), ()]
+    assert "Running" not in await listing(groups)
+
+
+async def test_what_makes_a_session_of_its_own_has_asked_to_be_left_alone(
+    shell: RunShellCommand, groups: ProcessGroups, project: Path
+) -> None:
+    command = 'setsid bash -c "echo \\$\\$ >pid; exec sleep 60" & while ! [ -s pid ]; do :; done'
+    await call(shell, command=command)
+    pid = int((project / "pid").read_text(encoding="utf-8"))
+    await groups.close()
+    assert session_members(pid) == (pid,)
+    os.kill(pid, 9)
+
+
+@pytest.mark.requirement("TOOLS-16")
+async def test_processes_of_others_cannot_be_read(
+    shell: RunShellCommand, groups: ProcessGroups
+) -> None:
+    foreground = await call(shell, command="sleep 60 & true")
+    left = (foreground.data or {})["background_pids"][0]
+    for pid in (1, os.getpid(), left, -1, 0, 10**30):
+        result = await call(ReadBackgroundOutput(groups), pid=pid)
+        assert text_of(result) == (
+            f"Access denied. Background process ID {pid} not found in this session's history."
+        )
+        assert failure_type(result) == ToolErrorType.EXECUTION_FAILED
+
+
+async def test_as_many_lines_are_read_as_are_asked_for(
+    shell: RunShellCommand, groups: ProcessGroups
+) -> None:
+    pid = await start(shell, "seq 1 1000; sleep 60")
+    while not (await output(groups, pid)).endswith("\n1000"):
+        await asyncio.sleep(0.01)
+    first, heading, *lines = (await output(groups, pid)).split("\n")
+    assert first == f"[PID {pid}] Running: `seq 1 1000; sleep 60`"
+    assert heading == "Last 100 of 1,000 lines:"
+    assert lines == [str(n) for n in range(901, 1001)]
+    assert (await output(groups, pid, lines=2)).endswith("Last 2 of 1,000 lines:\n999\n1000")
+    everything = (await output(groups, pid, lines=5000)).split("\n")
+    assert everything[1:4] == ["Output:", "1", "2"]
+    assert len(everything) == 1002
+
+
+async def test_waiting_before_reading_ends_with_the_command(
+    shell: RunShellCommand, groups: ProcessGroups
+) -> None:
+    pid = await start(shell, "sleep 0.1; printf 'last words'")
+    text = await output(groups, pid, delay_ms=60_000)
+    assert text.endswith("Output:\nlast words")
+
+
+async def test_silence_and_binary_output_are_said(
+    shell: RunShellCommand, groups: ProcessGroups
+) -> None:
+    silent = await start(shell, "sleep 60")
+    assert (await output(groups, silent)).endswith("\nOutput: (empty)")
+    binary = await start(shell, "head -c 9000 /dev/urandom; sleep 60")
+    while "9,000 bytes" not in await output(groups, binary):
+        await asyncio.sleep(0.01)
+    assert (await output(groups, binary)).endswith("\n[binary output, 9,000 bytes, not shown]")
+
+
+@pytest.mark.requirement("TOOLS-22")
+async def test_what_memory_does_not_keep_of_background_output_is_on_disk(
+    shell: RunShellCommand, groups: ProcessGroups, store: OutputStore
+) -> None:
+    pid = await start(shell, "seq 1 200000; sleep 60")
+    while not (await output(groups, pid)).endswith("\n200000"):
+        await asyncio.sleep(0.01)
+    (path,) = store.directory.iterdir()
+    text = await output(groups, pid, lines=1_000_000)
+    assert f"All of it is in {path}.\nThe latest 160,000 characters, of 200,000 lines:\n" in text
+    assert len(text) < 161_000
+    wanted = "".join(f"{n}\n" for n in range(1, 200_001))
+    assert path.read_text(encoding="utf-8").endswith(f"Output: {wanted}")
+    await groups.close()
+    assert "Exited" in await output(groups, pid, lines=1)
+
+
+async def test_a_background_flood_is_stopped(project: Path, groups: ProcessGroups) -> None:
+    limits = ShellLimits(output=1_000_000)
+    shell = RunShellCommand(Workspace(project), groups=groups, limits=limits)
+    pid = await start(shell, "sleep 0.1; yes")
+    await ended(groups, pid)
+    assert "Exited (stopped for writing too much)" in await listing(groups)
+    result = await call(shell, command="yes", is_background=True, delay_ms=9_000)
+    assert "\nError: Stopped after writing more than 1,000,000 bytes.\n" in text_of(result)
+
+
+@pytest.mark.parametrize("steps", range(8))
+async def test_cancelling_the_start_at_any_step_leaves_nothing(
+    shell: RunShellCommand, groups: ProcessGroups, steps: int
+) -> None:
+    pids: list[int] = []
+    built = shell.build({"command": "echo x; sleep 60", "is_background": True, "delay_ms": 60_000})
+    assert not isinstance(built, ToolFailure)
+    context = ExecutionContext(Path.cwd(), report_pid=pids.append)
+    before = set(os.listdir("/proc/self/fd"))
+    running: asyncio.Task[ToolResult] = asyncio.create_task(built.execute(context))
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    await groups.close()
+    assert groups.pgids == ()
+    assert groups.background == ()
+    assert set(os.listdir("/proc/self/fd")) == before
+
+
+async def test_the_memory_of_ended_commands_is_bounded(
+    shell: RunShellCommand, groups: ProcessGroups
+) -> None:
+    running = await start(shell, "sleep 60")
+    for _ in range(MAX_ENDED + 5):
+        await call(shell, command="true", is_background=True, delay_ms=5000)
+    assert len(groups.background) <= MAX_ENDED + 2
+    assert groups.background[0].pid == running
+
+
+async def test_where_nothing_may_go_on_a_background_command_is_refused(project: Path) -> None:
+    refused = RunShellCommand(Workspace(project)).build({"command": "ls", "is_background": True})
+    assert isinstance(refused, ToolFailure)
+    assert refused.type is ToolErrorType.INVALID_TOOL_PARAMS
+
+
+async def test_a_missing_program_is_an_ended_command_and_no_failure(
+    shell: RunShellCommand,
+) -> None:
+    result = await call(shell, command="no-such-program", is_background=True, delay_ms=5000)
+    assert result.error is None
+    assert "\nExit Code: 127\n" in text_of(result)

@@ -1,0 +1,57 @@
+"""A corpus of edits: none may go wrong, whatever rung finds the place."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from alhena.system.workspace import Workspace
+from alhena.tools.builtin.replace import Replace
+from alhena.tools.builtin.smart_edit import SmartEdit
+from alhena.tools.matching import Rung
+from tests.support.edit_cases import KINDS, MISS, cases
+from tests.tools.files import call, failure_type
+
+LADDER = {rung.value for rung in Rung} - {"corrected"}
+
+
+@pytest.mark.requirement("TOOLS-11")
+@pytest.mark.parametrize("kind", KINDS)
+async def test_smart_edit_makes_the_edit_that_was_meant_or_none(kind: str, project: Path) -> None:
+    tool = SmartEdit(Workspace(project))
+    count = 0
+    for case in cases(kind):
+        (project / "a.py").write_bytes(case.before)
+        result = await call(tool, file_path="a.py", instruction="Rename it.", **case.params)
+        assert (project / "a.py").read_bytes() == case.after, (case.name, result.llm_content)
+        if case.outcome in LADDER:
+            assert result.data is not None, (case.name, result.llm_content)
+            assert result.data["rung"] == case.outcome, case.name
+        else:
+            assert failure_type(result) == case.outcome, case.name
+        count += 1
+    assert count >= 5
+
+
+@pytest.mark.requirement("TOOLS-10")
+@pytest.mark.parametrize("kind", KINDS)
+async def test_replace_makes_the_edit_that_was_meant_or_none(kind: str, project: Path) -> None:
+    tool = Replace(Workspace(project))
+    for case in cases(kind):
+        (project / "a.py").write_bytes(case.before)
+        result = await call(tool, file_path="a.py", **case.params)
+        fuzzy = case.outcome == "fuzzy"
+        expected = case.before if fuzzy else case.after
+        assert (project / "a.py").read_bytes() == expected, (case.name, result.llm_content)
+        if fuzzy:
+            assert failure_type(result) == MISS
+        elif case.outcome in LADDER:
+            assert result.data is not None, (case.name, result.llm_content)
+            assert result.data["rung"] == case.outcome, case.name
+
+
+@pytest.mark.requirement("TOOLS-11")
+def test_the_corpus_has_150_cases_and_every_rung() -> None:
+    outcomes = Counter(case.outcome for kind in KINDS for case in cases(kind))
+    assert outcomes.total() >= 150
+    assert outcomes.keys() >= LADDER

@@ -1,0 +1,259 @@
+"""The ladder, and what its rungs are made of."""
+
+from functools import cache
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from alhena.system.encoding import decode_text, encode_text
+from alhena.tools.affixes import common_prefix, common_suffix
+from alhena.tools.diffing import changed_window, split_lines
+from alhena.tools.distance import edit_distance
+from alhena.tools.flexible import token_places
+from alhena.tools.fuzzy import fuzzy_place
+from alhena.tools.matching import Rung, find
+from alhena.tools.merging import merged
+from alhena.tools.snippet import updated_code
+from alhena.tools.splicing import joined, rewritten, spliced
+
+
+def edited(before: str, old: str, new: str, *, fuzzy: bool = False) -> tuple[str, str] | None:
+    """The rung that finds the one place, and the file's text after the edit."""
+    file = decode_text(before.encode())
+    match = find(file, old, new, fuzzy=fuzzy)
+    if match is None or match.edits is None:
+        return None
+    assert encode_text(spliced(file, match.edits), file.codec).decode().replace(
+        "\r\n", "\n"
+    ) == joined(file.text, match.edits)
+    return match.rung.value, joined(file.text, match.edits)
+
+
+@pytest.mark.requirement("TOOLS-11")
+@pytest.mark.parametrize(
+    ("before", "old", "new", "after"),
+    [
+        # New lines are indented as the file does it: two spaces for four, tabs for spaces.
+        (
+            "if a:\n  if b:\n    c\n",
+            "if a:\n    if b:\n        c",
+            "if a:\n    if b:\n        c\n    else:\n        d",
+            "if a:\n  if b:\n    c\n  else:\n    d\n",
+        ),
+        (
+            "\tif a:\n\t\tb\n",
+            "if a:\n    b",
+            "if a:\n    b\n    if c:\n        d\nelse:\n    e",
+            "\tif a:\n\t\tb\n\t\tif c:\n\t\t\td\n\telse:\n\t\te\n",
+        ),
+        ("\tx\n", "    x", "    if y:\n        x", "\tif y:\n\t\tx\n"),
+        ("  x\n    y\n", "\tx\n\t\ty", "\tx\n\t\ty\n\t\t\tz", "  x\n    y\n      z\n"),
+        # Less deep than anything that was given.
+        ("\t\tx\n\t\ty\n", "        x\n        y", "    x\n        y", "\tx\n\t\ty\n"),
+        # The first line given without its indentation, the others with it.
+        (
+            "    if a:  \n        b\n",
+            "if a:\n        b",
+            "if a:\n        b\n    c",
+            "    if a:  \n        b\n    c\n",
+        ),
+        # Blank lines at either end are the file's, unless the edit takes them away.
+        ("a \n\n\nb\n", "\na\n", "\nc\n", "c\n\n\nb\n"),
+        ("x\na \n\nb\n", "a\n\nb\n", "", "x\n"),
+        ("x\n \na \ny\n", "\na\ny", "z", "x\n z\n"),
+        ("x\na ", "a\n", "", "x\n"),
+        # Blanks in lines that stay are the file's.
+        ("a  \nb\t\nc\n", "a\nb\nc", "a\nB\nc", "a  \nB\nc\n"),
+        ("a\n   \nb\nc\n", "a\n\nb", "a\n\nB", "a\n   \nB\nc\n"),
+        # Between words.
+        ("f( a,\n    b )\n", "f(a, b)", "f(a, b, c)", "f( a,\n    b, c )\n"),
+        ("x = f(a,b)\n", "f( a, b )", "g( a, b )", "x = g(a,b)\n"),
+        ("  f(a,b);\ng\n", "  f(a, b);\n", "", "g\n"),
+        ("x f(a,b); y\n", "f(a, b);", "", "x  y\n"),
+        ("\tf(a,b);\n", "    f(a, b);", "    f(a, b);\n    g();", "\tf(a,b);\n\tg();\n"),
+    ],
+)
+def test_new_text_takes_on_the_blanks_of_the_file(
+    before: str, old: str, new: str, after: str
+) -> None:
+    found = edited(before, old, new)
+    assert found is not None
+    assert found[0] in {"whitespace", "tokens"}
+    if "\n z\n" in after:  # literal: what the old text took with it goes
+        assert found[1].replace(" ", "") == after.replace(" ", "")
+    else:
+        assert found[1] == after
+
+
+@pytest.mark.requirement("TOOLS-11")
+@pytest.mark.parametrize(
+    ("before", "old", "new"),
+    [
+        ("int x\n", "intx", "y"),
+        ("intx\n", "int x", "y"),
+        ("maxf( a )\n", "f(a)", "g(a)"),
+        ("f( a )b\n", "f(a) b2", "g"),
+        ("a  b\n", "   \n ", "x"),
+        ("    x \n", "x\n  ", "x\ny"),
+        ("x\ny\n", "x\n\n\ny", "z"),
+    ],
+)
+def test_what_is_not_certain_is_not_found(before: str, old: str, new: str) -> None:
+    assert edited(before, old, new) is None
+
+
+@pytest.mark.requirement("TOOLS-11")
+@pytest.mark.parametrize(
+    ("before", "old", "found"),
+    [
+        ("def compute_total(values):\n", "def compute_totl(values):", True),
+        ("def compute_total(values):\n", "def cmpute_totl(vales):", False),  # more than a tenth
+        ("port = 8080 # of it\n", "port = 8081 # of it", False),
+        ("short\n", "shrt", False),
+        ("abcdefghij\nabcdefghiX\n", "abcdefghiZ", False),
+        ("abcdefghijk\nabcdefghilk\n", "abcdefghiik", False),  # two equally close
+        ("abcdefghijklmnopqrst\n" * 2, "abcdefghijklmnopqrsu", False),
+        ("x" * 9_000 + "\n", "x" * 8_999, False),  # over the bound
+        ("word " * 20 + "\n" + "\n" * 5_000, "word " * 19 + "wrd", True),
+    ],
+)
+def test_similar_text_is_found_within_its_bound(before: str, old: str, found: bool) -> None:
+    assert (fuzzy_place(before, old) is not None) is found
+    assert (edited(before, old, "z", fuzzy=True) is not None) is found
+    assert edited(before, old, "z") is None
+
+
+@pytest.mark.parametrize(
+    ("base", "theirs", "ours", "result"),
+    [
+        ("f(widht, b)", "f(width, b)", "f(widht, c)", "f(width, c)"),
+        ("f(widht, b)", "f(width, b)", "f(w, b)", "f(w, b)"),
+        ("a wrod", "a word", "a wrod more", "a word more"),
+        ("a b", "a c", "", ""),
+        ("", "x", "y", "y"),
+    ],
+)
+def test_both_changes_of_a_line_are_made(base: str, theirs: str, ours: str, result: str) -> None:
+    assert merged(base, theirs, ours) == result
+
+
+@cache
+def slow_distance(a: str, b: str) -> int:
+    if not a or not b:
+        return len(a) + len(b)
+    if a[0] == b[0]:
+        return slow_distance(a[1:], b[1:])
+    return 1 + min(slow_distance(a[1:], b), slow_distance(a, b[1:]), slow_distance(a[1:], b[1:]))
+
+
+SMALL = st.text(alphabet="ab(\n \t", max_size=14)
+
+
+@given(SMALL, SMALL)
+@settings(deadline=None)
+def test_the_distance_is_the_least_number_of_edits(a: str, b: str) -> None:
+    assert edit_distance(a, b) == slow_distance(a, b)
+
+
+@given(SMALL, SMALL, st.sampled_from(["", "x" * 63, "x" * 64, "\n" * 300]))
+@settings(deadline=None)
+def test_common_ends_are_as_long_as_can_be(a: str, b: str, same: str) -> None:
+    a, b = same + a + same, same + b + same
+    head = common_prefix(a, b)
+    assert a[:head] == b[:head]
+    assert a[head : head + 1] != b[head : head + 1] or head == len(a) == len(b)
+    limit = min(len(a), len(b)) - head
+    tail = common_suffix(a, b, limit)
+    assert a[len(a) - tail :] == b[len(b) - tail :]
+    assert tail == limit or a[len(a) - tail - 1] != b[len(b) - tail - 1]
+
+
+@given(SMALL, SMALL, st.integers(0, 5))
+@settings(deadline=None)
+def test_the_changed_window_holds_all_that_differs(a: str, b: str, context: int) -> None:
+    window = changed_window(a, b, context)
+    for text, part in ((a, window.before), (b, window.after)):
+        lines = split_lines(text)
+        assert lines[window.base : window.base + len(part)] == part
+    rest = split_lines(a)[window.base + len(window.before) :]
+    assert rest == split_lines(b)[window.base + len(window.after) :]
+    assert split_lines(a)[: window.base] == split_lines(b)[: window.base]
+
+
+@given(SMALL, SMALL, SMALL)
+@settings(deadline=None, max_examples=300)
+def test_whatever_rung_finds_it_only_the_found_place_changes(text: str, old: str, new: str) -> None:
+    if not old:
+        return
+    file = decode_text(text.encode())
+    match = find(file, old, new, fuzzy=True)
+    if match is None:
+        assert old not in text
+        return
+    if match.rung is Rung.EXACT:
+        assert match.count == text.count(old) or match.overlapping
+    if match.edits is None:
+        assert match.count > 1
+        return
+    assert match.count == 1
+    ((start, end, _),) = match.edits
+    words = "".join(old.split())
+    assert "".join(file.text[start:end].split()) == words or match.rung is Rung.FUZZY
+    after = joined(file.text, match.edits)
+    assert after.startswith(file.text[:start])
+    assert after.endswith(file.text[end:])
+    # The new text is there, blanks aside.
+    assert "".join(new.split()) in "".join(after[start : len(after) - len(file.text[end:])].split())
+
+
+@given(st.text(alphabet="ab\r\n\ud7ff\x1f", max_size=12), st.text(alphabet="ab\n", max_size=12))
+@settings(deadline=None)
+def test_a_rewritten_file_reads_as_it_was_asked_for(raw: str, content: str) -> None:
+    file = decode_text(raw.encode())
+    again = decode_text(encode_text(rewritten(file, content), file.codec))
+    assert again.text.replace("\r", "\n") == content or "\r" in file.text
+
+
+@pytest.mark.parametrize(
+    ("text", "old"),
+    [
+        ("a" * 1_000_000, "a" * 500 + " b"),
+        ("}\n" * 500_000, " }\n" * 400 + "x"),
+        ("ab(" * 300_000, "ab (" * 400 + "x"),
+        ("a b " * 250_000, "a  b " * 300 + "c"),
+        (" \t" * 500_000, "a\n  b"),
+        ("\n" * 1_000_000, "a\n\n\nb"),
+        ("x" * 500_000, "hello wrld of text\n" + "x" * 4_000),
+    ],
+)
+def test_repetition_without_end_is_searched_within_the_time_limit(text: str, old: str) -> None:
+    assert find(decode_text(text.encode()), old, "new", fuzzy=True) is None
+
+
+def test_overlapping_places_between_words_are_not_one() -> None:
+    assert len(token_places("ab(ab(ab(", "ab (ab (")) == 2
+    assert edited("ab(ab(ab(", "ab (ab (", "x") is None
+
+
+def test_the_snippet_shows_five_lines_around_each_change_and_stays_small() -> None:
+    lines = [f"line {n}" for n in range(100)]
+    new = [*lines]
+    new[20], new[60] = "new 20", "new 60"
+    shown = updated_code("\n".join(lines), "\n".join(new))
+    assert shown.split("\n") == [
+        "...",
+        *lines[15:20],
+        "new 20",
+        *lines[21:26],
+        "...",
+        *lines[55:60],
+        "new 60",
+        *lines[61:66],
+        "...",
+    ]
+    assert updated_code("a\nb\n", "a\nc\n") == "a\nc"
+    huge = "\n".join("x" * 10_000 for _ in range(10_000))
+    assert len(updated_code("", huge)) < 15_000
+    many = "\n".join(f"{n}" if n % 20 else "changed" for n in range(5_000))
+    assert len(updated_code("\n".join(map(str, range(5_000))), many).split("\n")) < 120
