@@ -76,3 +76,14 @@ def test_a_host_may_be_asked_again_when_its_oldest_request_is_old_enough() -> No
     for host in range(5000):
         now += 1
         assert rate.wait(str(host)) == 0
+
+
+@pytest.mark.timeout(5)
+@pytest.mark.parametrize(
+    "prompt",
+    ["a" * 200_000 + "/://", "https://x/" + ")" * 200_000, "https://x/" + ")" * 9_000,
+     "https://" * 30_000, "http://" + "a." * 100_000, "http://a/," * 20_000],
+)  # fmt: skip
+def test_no_prompt_takes_long_to_search(prompt: str) -> None:
+    urls, problems = urls_in(prompt)
+    assert urls or problems

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 _URL = r"[A-Za-z][A-Za-z0-9+.-]{0,30}://[^\s<>\"`]*"
 _LONGEST = 10_000
-_NEXT = r"[,;|)\]]+(?=https?://)"
+_NEXT = r"[,;|)\]](?=https?://)"
 _TRAILING = ".,;:!?'*~\u2026\u3001\u3002\uff0c\uff1b\uff1a\uff01\uff1f\u201d\u2019"
 _CLOSERS = {
     ")": "(",
