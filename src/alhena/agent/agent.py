@@ -169,9 +169,9 @@ class Agent:
         emit(
             RunStartedEvent(
                 session_id=session.session_id,
-                model=session.model,
-                cwd=scrub(str(session.workspace.cwd)),
-                tools=session.tool_names,
+                model=session.chosen.model,
+                cwd=scrub(str(session.bench.workspace.cwd)),
+                tools=session.bench.registry.names,
                 notices=session.take_notices(),
             )
         )

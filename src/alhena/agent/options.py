@@ -10,6 +10,7 @@ from alhena.config.settings import Settings
 from alhena.models.generator import ContentGenerator
 from alhena.policy.model import ApprovalMode, PolicyRule
 from alhena.scheduler.confirm import Approver
+from alhena.tools.builtin.ask_user import Ask
 from alhena.tools.contract import Tool
 from alhena.wire.content import Content
 
@@ -21,7 +22,8 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     working directory. `max_turns`: model turns per prompt, -1 for no limit. `settings`: None reads
     the user's settings.json. `environ`: None is this process's. `generator`: who answers, instead
     of choosing by model and credentials. `history`: a conversation to go on from (as
-    `Agent.history` gave it); the environment context is then not sent again.
+    `Agent.history` gave it); the environment context is then not sent again. `ask`: puts the
+    model's questions to a person; without it there is no tool for them.
     """
 
     approval_mode: ApprovalMode = ApprovalMode.DEFAULT
@@ -35,6 +37,7 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     record_responses: str | None = None
     is_terminal: bool = False
     history: tuple[Content, ...] = ()
+    ask: Ask | None = None
 
 
 class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ from alhena.events import (
     ApiResponseEvent,
     ConfirmationRequestEvent,
     Event,
+    OutputTruncatedEvent,
     ThoughtEvent,
     ToolCallRequestEvent,
     ToolCallResponseEvent,
@@ -49,6 +50,7 @@ class EventRelay:
                 | ToolOutputEvent()
                 | ConfirmationRequestEvent()
                 | ToolCallResponseEvent()
+                | OutputTruncatedEvent()
             ):
                 if isinstance(event, ToolCallUpdateEvent):
                     self._tell(event)

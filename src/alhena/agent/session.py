@@ -8,10 +8,14 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+import msgspec
+
+from alhena.agent.approval import one_at_a_time
 from alhena.agent.channel import EventChannel
 from alhena.agent.limits import TurnLimits
-from alhena.agent.modes import SessionMode
+from alhena.agent.links import SessionLinks
 from alhena.agent.options import AgentOptions
+from alhena.agent.session_id import new_session_id
 from alhena.agent.workbench import Workbench, WorkbenchOptions, open_workbench
 from alhena.chat.chat import Chat, ModelTraits, Outlets
 from alhena.chat.history import History
@@ -20,7 +24,6 @@ from alhena.config.home import user_settings_path
 from alhena.config.settings import load_settings
 from alhena.errors import InputError
 from alhena.events import Event, ToolCallResponseEvent, ToolCallUpdateEvent
-from alhena.models.generator import ContentGenerator
 from alhena.models.select import ChosenGenerator, ModelChoice, choose_generator
 from alhena.models.thinking import default_model, thinking_config, wants_signatures
 from alhena.policy.model import ApprovalMode
@@ -30,6 +33,7 @@ from alhena.system.ignore import IgnoreRules
 from alhena.system.processes import ProcessGroups
 from alhena.system.workspace import Workspace, current_directory
 from alhena.wire.calls import CallIds
+from alhena.wire.content import Content
 from alhena.wire.request import GenerateContentConfig, GenerationConfig, Tool
 
 TEMPERATURE = 1.0
@@ -37,45 +41,22 @@ TOP_P = 0.95
 TOP_K = 64
 
 
-class Session:
+class Session(msgspec.Struct, kw_only=True):
     """What a run works with, and what has to be closed behind it."""
 
-    def __init__(
-        self,
-        bench: Workbench,
-        chat: Chat,
-        scheduler: Scheduler,
-        generator: ContentGenerator,
-        processes: "SessionProcesses",
-    ) -> None:
-        self.chat = chat
-        self.scheduler = scheduler
-        self.limits = TurnLimits(-1, -1)
-        self.model = ""
-        self.session_id = ""
-        self.notices: tuple[str, ...] = ()
-        self.processes = processes
-        self._bench = bench
-        self._generator = generator
-
-    @property
-    def workspace(self) -> Workspace:
-        """The directories of the session."""
-        return self._bench.workspace
-
-    @property
-    def modes(self) -> SessionMode:
-        """The approval mode; `switch` changes it while the session runs."""
-        return self._bench.modes
-
-    @property
-    def tool_names(self) -> tuple[str, ...]:
-        """The tools as they are declared."""
-        return self._bench.registry.names
+    chat: Chat
+    scheduler: Scheduler
+    limits: TurnLimits
+    processes: "SessionProcesses"
+    bench: Workbench
+    chosen: ChosenGenerator
+    session_id: str
+    told: bool = False
 
     def take_notices(self) -> tuple[str, ...]:
-        """What a person should be told; each line is given out once."""
-        notices, self.notices = self.notices, ()
+        """What a person should be told; given out once."""
+        notices = () if self.told else (*self.bench.warnings, *self.chosen.notices)
+        self.told = True
         return notices
 
     async def aclose(self) -> None:
@@ -83,7 +64,7 @@ class Session:
         try:
             await self.processes.groups.close()
         finally:
-            await self._generator.aclose()
+            await self.chosen.generator.aclose()
 
 
 class SessionProcesses:
@@ -114,34 +95,62 @@ def open_session(options: AgentOptions, channel: EventChannel) -> Session:
     given = options.settings
     environ: Mapping[str, str] = os.environ if given.environ is None else given.environ
     settings = given.settings or load_settings(user_settings_path(environ))
+    cwd = _directory(options.cwd)
+    model = options.model or environ.get("GEMINI_MODEL") or settings.model.name or default_model()
+    chosen = _generator(options, model, environ)
     processes = SessionProcesses()
-    channel.subscribe(processes.feed)
+    approver = None if options.approve is None else one_at_a_time(options.approve)
+    opening = given.history or environment_context(_facts(cwd, given.include_directories))
+    links = SessionLinks(
+        session_id=new_session_id(),
+        answering=lambda: (chosen.generator, chosen.model),
+        emit=channel.emit,
+        pace=channel.pace,
+        approver=approver,
+        ask=given.ask,
+        opening=opening[:2],
+    )
     bench = open_workbench(
         WorkbenchOptions(
-            cwd=_directory(options.cwd),
+            cwd=cwd,
             environ=environ,
             settings=settings,
             mode=given.approval_mode,
-            interactive=options.approve is not None,
+            interactive=approver is not None,
             include_directories=given.include_directories,
             policy=options.policy,
             tools=options.tools,
         ),
+        links,
         processes.groups,
     )
     bench.hide_denied()
-    model = options.model or environ.get("GEMINI_MODEL") or settings.model.name or default_model()
-    chosen = _generator(options, model, environ)
-    model = chosen.model
-    headless = options.approve is None
-    config = _config(bench, model, headless=headless)
-    history = given.history or environment_context(_facts(bench.workspace))
+    channel.subscribe(processes.feed)
+    chat = _chat(bench, links, chosen, opening)
+    scheduler = bench.scheduler(channel.emit, approver)
+    limits = TurnLimits(given.max_turns, settings.model.max_session_turns)
+    return Session(
+        chat=chat,
+        scheduler=scheduler,
+        limits=limits,
+        processes=processes,
+        bench=bench,
+        chosen=chosen,
+        session_id=links.session_id,
+    )
+
+
+def _chat(
+    bench: Workbench, links: SessionLinks, chosen: ChosenGenerator, opening: tuple[Content, ...]
+) -> Chat:
+    """The conversation; its declarations and instruction follow the approval mode."""
+    model, headless = chosen.model, links.approver is None
     chat = Chat(
         chosen.generator,
         ModelTraits(name=model, sign_calls=wants_signatures(model)),
-        config,
-        History(history),
-        Outlets(channel.emit, channel.pace),
+        _config(bench, model, headless=headless),
+        History(opening),
+        Outlets(links.emit, links.pace),
         CallIds(os.urandom(4).hex()),
     )
 
@@ -150,18 +159,7 @@ def open_session(options: AgentOptions, channel: EventChannel) -> Session:
         chat.config = _config(bench, model, headless=headless)
 
     bench.modes.subscribe(follow)
-    session = Session(
-        bench,
-        chat,
-        bench.scheduler(channel.emit, options.approve),
-        chosen.generator,
-        processes,
-    )
-    session.limits = TurnLimits(given.max_turns, settings.model.max_session_turns)
-    session.model = model
-    session.session_id = new_session_id()
-    session.notices = (*bench.warnings, *chosen.notices)
-    return session
+    return chat
 
 
 def _generator(options: AgentOptions, model: str, environ: Mapping[str, str]) -> ChosenGenerator:
@@ -206,20 +204,12 @@ def _directory(given: Path | None) -> Path:
     return given
 
 
-def _facts(workspace: Workspace) -> EnvironmentFacts:
-    trees = (folder_structure(root, IgnoreRules(root)) for root in workspace.roots)
+def _facts(cwd: Path, include: tuple[str, ...]) -> EnvironmentFacts:
+    roots = Workspace(cwd, include).roots
+    trees = (folder_structure(root, IgnoreRules(root)) for root in roots)
     return EnvironmentFacts(
         date=time.strftime("%A, %B %d, %Y"),
         platform=sys.platform,
-        directories=tuple(str(root) for root in workspace.roots),
+        directories=tuple(str(root) for root in roots),
         folder_structure="\n\n".join(trees),
     )
-
-
-def new_session_id() -> str:
-    """A random UUID (version 4); the uuid module would cost the start more than it gives."""
-    raw = bytearray(os.urandom(16))
-    raw[6] = raw[6] & 0x0F | 0x40
-    raw[8] = raw[8] & 0x3F | 0x80
-    text = raw.hex()
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"

@@ -2,14 +2,18 @@
 
 import os
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from alhena.agent.links import SessionLinks
+from alhena.agent.model_access import SessionModel
 from alhena.agent.modes import SessionMode
+from alhena.agent.session_tools import open_fetcher, register_session_tools
 from alhena.config.errors import ConfigError
-from alhena.config.home import user_policies_path
+from alhena.config.home import claim_project_temp, project_temp, user_policies_path
 from alhena.config.settings import Settings
 from alhena.errors import InputError
 from alhena.events import Event
@@ -27,7 +31,7 @@ from alhena.policy.model import (
 from alhena.policy.settings_rules import excluded_rules
 from alhena.policy.sources import load_path, load_policies
 from alhena.system.workspace import Workspace
-from alhena.tools.builtin.catalogue import builtin_tools
+from alhena.tools.builtin.catalogue import ModelTools, ToolHost, builtin_tools
 from alhena.tools.confirmation import ToolConfirmationOutcome
 from alhena.tools.contract import Tool
 from alhena.tools.names import all_names, declared_name
@@ -37,6 +41,7 @@ if TYPE_CHECKING:  # deciding and listing need no event loop
     from alhena.scheduler.confirm import Approver, ConfirmationRequest
     from alhena.scheduler.scheduler import Scheduler
     from alhena.system.processes import ProcessGroups
+    from alhena.tools.output_store import OutputStore
 
 OWN_TOOL_PRIORITY = Tier.DEFAULT + 0.06
 """Above what the default policies say of built-in tools, so that a name is no permission."""
@@ -69,13 +74,14 @@ class Workbench:
         registry: ToolRegistry,
         engine: PolicyEngine,
         context: PolicyContext,
-        warnings: tuple[str, ...],
+        outputs: "OutputStore",
     ) -> None:
         self.workspace = workspace
         self.registry = registry
         self.engine = engine
         self.modes = SessionMode(context.mode)
-        self.warnings = warnings
+        self.outputs = outputs
+        self.warnings: tuple[str, ...] = ()
         self._interactive = context.interactive
 
     @property
@@ -102,7 +108,7 @@ class Workbench:
             self.registry if registry is None else registry,
             self.decide,
             emit,
-            Executor(self.workspace.cwd),
+            Executor(self.workspace.cwd, outputs=self.outputs),
             approver=approver,
             remember=self.remember,
         )
@@ -135,28 +141,56 @@ class Workbench:
         )
 
 
-def open_workbench(options: WorkbenchOptions, groups: "ProcessGroups | None" = None) -> Workbench:
-    """Reads the policies and registers the tools. What commands leave running goes to `groups`.
+def open_workbench(
+    options: WorkbenchOptions, links: SessionLinks, groups: "ProcessGroups | None" = None
+) -> Workbench:
+    """Reads the policies and makes the tools. What commands leave running goes to `groups`; without
+    it the tools can be listed, not run.
 
-    Raises ConfigError when a policy that was named cannot be used, InputError when a directory
-    that was named is none. Problems in other policy files are warnings.
+    Raises ConfigError when policies cannot be used, InputError when a directory that was named is
+    none. Rules that only permitted something and had to be dropped are warnings.
     """
+    from alhena.tools.output_store import OutputStore
+
+    temp = project_temp(options.environ, options.cwd)
+    plans = temp / links.session_id / "plans"
+    outputs = OutputStore(
+        temp / "tool-outputs",
+        links.session_id,
+        threshold=options.settings.tools.truncate_tool_output_threshold,
+        prepare=lambda: claim_project_temp(temp, options.cwd),
+    )
     workspace = Workspace(
-        options.cwd, (_directory(options.cwd, item) for item in options.include_directories)
+        options.cwd,
+        (_directory(options.cwd, item) for item in options.include_directories),
+        readable=(outputs.directory, plans),
     )
     loaded = _policies(options)
     rules = [*loaded.rules, *excluded_rules(options.settings.tools.exclude)]
     rules += (rule for tool in options.tools for rule in _own_tool(tool))
+    model = SessionModel(links.answering, links.emit)
+    host = ToolHost(
+        workspace=workspace,
+        environ=options.environ,
+        settings=options.settings,
+        outputs=outputs,
+        groups=groups,
+        models=ModelTools(
+            access=model, ask=model.ask, open_fetcher=partial(open_fetcher, options.environ)
+        ),
+    )
+    context = PolicyContext(mode=options.mode, interactive=options.interactive)
+    registry = ToolRegistry(builtin_tools(host))
+    bench = Workbench(workspace, registry, PolicyEngine(rules), context, outputs)
+    register_session_tools(bench, links, plans)
     warnings = [f"policy: {problem}" for problem in loaded.problems]
-    shell = options.settings.tools.shell
-    registry = ToolRegistry(builtin_tools(workspace, options.environ, shell, groups))
     for tool in options.tools:
         _require_own_name(tool.name)
         warning = registry.register(tool)
         if warning:
             warnings.append(warning)
-    context = PolicyContext(mode=options.mode, interactive=options.interactive)
-    return Workbench(workspace, registry, PolicyEngine(rules), context, tuple(warnings))
+    bench.warnings = tuple(warnings)
+    return bench
 
 
 def _policies(options: WorkbenchOptions) -> LoadedPolicies:

@@ -1,31 +1,21 @@
 """A conversation with one model: sends parts, streams the answer, keeps the history."""
 
-import time
 from collections.abc import Awaitable, Callable
 
 import msgspec
 
+from alhena.chat.accounting import Account
 from alhena.chat.consolidate import model_content
 from alhena.chat.history import History
 from alhena.chat.turn import Turn
 from alhena.errors import AlhenaError
-from alhena.events import (
-    ApiErrorEvent,
-    ApiRequestEvent,
-    ApiResponseEvent,
-    Event,
-    FinishedEvent,
-    WarningEvent,
-)
-from alhena.models.errors import ModelError
+from alhena.events import Event, FinishedEvent, WarningEvent
 from alhena.models.generator import ContentGenerator
 from alhena.wire.calls import CallIds
-from alhena.wire.conformance import check_request
+from alhena.wire.conformance import require_conformance
 from alhena.wire.content import Part
-from alhena.wire.errors import ConformanceError
 from alhena.wire.request import GenerateContentConfig, GenerateContentRequest
 from alhena.wire.response import FinishReason
-from alhena.wire.violation import Level
 
 
 class ModelTraits(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,58 +101,20 @@ class Chat:
 
     async def _exchange(self, request: GenerateContentRequest, turn: Turn) -> None:
         """Checks, sends and streams one request, with its events."""
-        violations = check_request(request, needs_signatures=self._model.sign_calls)
-        errors = tuple(item for item in violations if item.level == Level.ERROR)
-        if errors:
-            raise ConformanceError(errors)
+        require_conformance(request, needs_signatures=self._model.sign_calls)
         emit = self._outlets.emit
-        emit(
-            ApiRequestEvent(
-                model=request.model, prompt_id=request.prompt_id, contents=len(request.contents)
-            )
-        )
-        start = time.perf_counter()
+        account = Account(request)
+        emit(account.sent())
         stream = self._generator.stream(request)
         try:
             async for response in stream:
                 turn.feed(response)
                 await self._outlets.pace()
         except AlhenaError as error:
-            emit(
-                ApiErrorEvent(
-                    model=request.model,
-                    prompt_id=request.prompt_id,
-                    duration_ms=_since(start),
-                    error_type=error.kind,
-                    message=error.message,
-                    status=error.status if isinstance(error, ModelError) else None,
-                )
-            )
+            emit(account.failed(error))
             raise
         finally:
             close = getattr(stream, "aclose", None)
             if close is not None:
                 await close()
-        emit(_response_event(request, turn, _since(start)))
-
-
-def _response_event(
-    request: GenerateContentRequest, turn: Turn, duration_ms: float
-) -> ApiResponseEvent:
-    usage = turn.usage
-    return ApiResponseEvent(
-        model=turn.model_version or request.model,
-        prompt_id=request.prompt_id,
-        duration_ms=duration_ms,
-        finish_reason=turn.finish_reason or "",
-        input_tokens=usage.prompt_token_count,
-        output_tokens=usage.candidates_token_count,
-        cached_tokens=usage.cached_content_token_count,
-        thoughts_tokens=usage.thoughts_token_count,
-        tool_tokens=usage.tool_use_prompt_token_count,
-        total_tokens=usage.total_token_count,
-    )
-
-
-def _since(start: float) -> float:
-    return round((time.perf_counter() - start) * 1000, 3)
+        emit(account.answered(turn.model_version, turn.finish_reason, turn.usage))

@@ -2,16 +2,21 @@
 
 import os
 import sys
+from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
+from alhena.agent.links import SessionLinks
+from alhena.agent.model_access import Source
+from alhena.agent.session_id import new_session_id
 from alhena.agent.workbench import Workbench, WorkbenchOptions, open_workbench
 from alhena.config.home import user_settings_path
 from alhena.config.settings import load_settings
 from alhena.frontends.cli.arguments import Parser, split_list
 from alhena.frontends.headless.output import plain
 from alhena.frontends.streams import is_terminal, write_json, write_stderr, write_stdout
+from alhena.models.generator import ContentGenerator
 from alhena.policy.model import ApprovalMode
 from alhena.system.workspace import current_directory
 from alhena.tools.contract import ToolErrorType
@@ -24,6 +29,7 @@ if TYPE_CHECKING:
 
 TOOL_FAILED = 54
 CALL_ID = "call-1"
+MAX_SHOWN = 90
 
 
 def run(argv: list[str]) -> int:
@@ -51,20 +57,41 @@ def run(argv: list[str]) -> int:
         include_directories=split_list(found.include_directories),
         policy=split_list(found.policy),
     )
-    bench = open_workbench(options)
+    links = SessionLinks(session_id=new_session_id(), answering=_answering(options))
+    if found.command == "call":
+        done = _call(options, links, found.name, found.args)
+        if found.json:
+            write_json(done)
+        elif done["error"]:
+            write_stderr(f"alhena: {plain(done['error']['message'])}\n")
+        else:
+            shown = plain(done["llmContent"]) if is_terminal(sys.stdout) else done["llmContent"]
+            write_stdout(f"{shown}\n")
+        return TOOL_FAILED if done["error"] else 0
+    bench = open_workbench(options, links)
+    _warn(bench)
+    return _list(bench, as_json=found.json)
+
+
+def _answering(options: WorkbenchOptions) -> Source:
+    """The model for tools that use one: chosen as a run would choose it, when one is used."""
+
+    @cache
+    def answering() -> tuple[ContentGenerator, str]:
+        from alhena.models.select import ModelChoice, choose_generator
+        from alhena.models.thinking import default_model
+
+        environ, settings = options.environ, options.settings
+        model = environ.get("GEMINI_MODEL") or settings.model.name or default_model()
+        chosen = choose_generator(ModelChoice(model=model, environ=environ))
+        return chosen.generator, chosen.model
+
+    return answering
+
+
+def _warn(bench: Workbench) -> None:
     for warning in bench.warnings:
         write_stderr(f"alhena: warning: {plain(warning)}\n")
-    if found.command == "list":
-        return _list(bench, as_json=found.json)
-    done = _call(options, found.name, found.args)
-    if found.json:
-        write_json(done)
-    elif done["error"]:
-        write_stderr(f"alhena: {plain(done['error']['message'])}\n")
-    else:
-        shown = plain(done["llmContent"]) if is_terminal(sys.stdout) else done["llmContent"]
-        write_stdout(f"{shown}\n")
-    return TOOL_FAILED if done["error"] else 0
 
 
 def _list(bench: Workbench, *, as_json: bool) -> int:
@@ -84,11 +111,12 @@ def _list(bench: Workbench, *, as_json: bool) -> int:
         return 0
     for tool in bench.registry.all_tools:
         first = " ".join(tool.description.split()).partition(". ")[0]
-        write_stdout(f"{tool.name:22} {tool.kind:8} {first}\n")
+        shown = first if len(first) <= MAX_SHOWN else f"{first[: MAX_SHOWN - 1]}…"
+        write_stdout(f"{tool.name:25} {tool.kind:8} {shown}\n")
     return 0
 
 
-def _call(options: WorkbenchOptions, name: str, text: str) -> dict[str, Any]:
+def _call(options: WorkbenchOptions, links: SessionLinks, name: str, text: str) -> dict[str, Any]:
     """Runs one call; what comes of it is always the same kind of object."""
     import asyncio
 
@@ -108,7 +136,8 @@ def _call(options: WorkbenchOptions, name: str, text: str) -> dict[str, Any]:
 
     async def once() -> "CompletedToolCall":
         groups = ProcessGroups()
-        bench = open_workbench(options, groups)
+        bench = open_workbench(options, links, groups)
+        _warn(bench)
         try:
             return (await bench.scheduler(lambda _event: None).schedule(request))[0]
         finally:

@@ -22,7 +22,7 @@ class ListBackgroundProcesses(DeclarativeTool):
     kind = Kind.READ
     parameter_schema = _SCHEMA
 
-    def __init__(self, groups: "ProcessGroups") -> None:
+    def __init__(self, groups: "ProcessGroups | None") -> None:
         self.groups = groups
 
     def invocation(self, params: dict[str, Any]) -> "BackgroundListing":
@@ -33,7 +33,7 @@ class ListBackgroundProcesses(DeclarativeTool):
 class BackgroundListing(BaseInvocation):
     """One look at the list."""
 
-    def __init__(self, params: dict[str, Any], groups: "ProcessGroups") -> None:
+    def __init__(self, params: dict[str, Any], groups: "ProcessGroups | None") -> None:
         super().__init__(params)
         self._groups = groups
 
@@ -44,7 +44,7 @@ class BackgroundListing(BaseInvocation):
     async def execute(self, context: ExecutionContext) -> ToolResult:
         """A line for each command of this session, in the order they were started."""
         del context
-        commands = self._groups.background
+        commands = () if self._groups is None else self._groups.background
         lines = [f"- [PID {each.pid}] {state_of(each)}: `{each.command}`" for each in commands]
         text = "\n".join(lines) or NONE
         processes = [

@@ -44,7 +44,7 @@ class ReadBackgroundOutput(DeclarativeTool):
     kind = Kind.READ
     parameter_schema = _SCHEMA
 
-    def __init__(self, groups: "ProcessGroups") -> None:
+    def __init__(self, groups: "ProcessGroups | None") -> None:
         self.groups = groups
 
     def invocation(self, params: dict[str, Any]) -> "BackgroundReading":
@@ -55,7 +55,7 @@ class ReadBackgroundOutput(DeclarativeTool):
 class BackgroundReading(BaseInvocation):
     """One look at a command's output."""
 
-    def __init__(self, params: dict[str, Any], groups: "ProcessGroups") -> None:
+    def __init__(self, params: dict[str, Any], groups: "ProcessGroups | None") -> None:
         super().__init__(params)
         self._groups = groups
         self._pid: int = params["pid"]
@@ -96,7 +96,8 @@ class BackgroundReading(BaseInvocation):
         )
 
     def _command(self) -> "BackgroundCommand | None":
-        known = (each for each in self._groups.background if each.pid == self._pid)
+        commands = () if self._groups is None else self._groups.background
+        known = (each for each in commands if each.pid == self._pid)
         return next(known, None)
 
     def _text(self, command: "BackgroundCommand") -> tuple[str, str]:

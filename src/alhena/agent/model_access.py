@@ -1,0 +1,63 @@
+"""The session's model as its tools use it: one question, one answer, and an account of both."""
+
+from collections.abc import Callable
+
+from alhena.chat.accounting import Account
+from alhena.errors import AlhenaError
+from alhena.events import Event
+from alhena.models.generator import ContentGenerator
+from alhena.wire.content import USER, Content, text_content
+from alhena.wire.encode import EncodedContent
+from alhena.wire.request import (
+    GenerateContentConfig,
+    GenerateContentRequest,
+    GenerationConfig,
+    Tool,
+)
+from alhena.wire.response import GenerateContentResponse, UsageMetadata
+
+Source = Callable[[], tuple[ContentGenerator, str]]
+"""Who answers, under which model name; asked at the first question. May raise AlhenaError."""
+
+
+class SessionModel:
+    """A `tools.model_access.ModelAccess`. Requests and answers go out as events."""
+
+    def __init__(self, source: Source, emit: Callable[[Event], None]) -> None:
+        self._source = source
+        self._emit = emit
+
+    async def generate(
+        self,
+        contents: tuple[Content, ...],
+        *,
+        tools: tuple[Tool, ...] = (),
+        system: str | None = None,
+        model: str | None = None,
+    ) -> GenerateContentResponse:
+        """The answer to `contents`. Raises ModelError or WireError."""
+        generator, own = self._source()
+        request = GenerateContentRequest(
+            model=model or own,
+            contents=tuple(EncodedContent(content) for content in contents),
+            config=GenerateContentConfig(
+                system_instruction=text_content(USER, system) if system else None,
+                tools=tools or None,
+                generation_config=GenerationConfig(temperature=0, top_p=1),
+            ),
+        )
+        account = Account(request)
+        self._emit(account.sent())
+        try:
+            response = await generator.generate(request)
+        except AlhenaError as error:
+            self._emit(account.failed(error))
+            raise
+        usage = response.usage_metadata or UsageMetadata()
+        self._emit(account.answered(response.model_version, response.finish_reason, usage))
+        return response
+
+    async def ask(self, prompt: str) -> str:
+        """The text that answers a prompt. Raises ModelError or WireError."""
+        response = await self.generate((text_content(USER, prompt),))
+        return "".join(part.text or "" for part in response.parts if not part.thought)

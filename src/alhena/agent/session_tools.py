@@ -1,0 +1,57 @@
+"""The tools that belong to a session rather than to a workspace: plan mode, questions, delegation;
+and the way to the web."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from alhena.agent.definitions import builtin_agents
+from alhena.agent.links import SessionLinks
+from alhena.models.thinking import wants_signatures
+from alhena.tools.builtin.delegate_to_agent import DelegateToAgent
+from alhena.tools.builtin.enter_plan_mode import EnterPlanMode
+from alhena.tools.builtin.exit_plan_mode import ExitPlanMode
+from alhena.tools.contract import ExecutionContext, ToolResult
+
+if TYPE_CHECKING:
+    from alhena.agent.workbench import Workbench
+    from alhena.system.web.fetch import GuardedFetcher
+
+
+def register_session_tools(bench: "Workbench", links: SessionLinks, plans: Path) -> None:
+    """Adds them to the workbench's registry. `plans` is where approved plans are kept."""
+    bench.registry.register(EnterPlanMode(bench.modes))
+    bench.registry.register(ExitPlanMode(bench.modes, plans))
+    if links.ask is not None:
+        from alhena.tools.builtin.ask_user import AskUser
+
+        bench.registry.register(AskUser(links.ask))
+
+    async def run(name: str, objective: str, context: ExecutionContext) -> ToolResult:
+        from alhena.agent.subagents import SubagentModel, Subagents
+        from alhena.chat.chat import ModelTraits, Outlets
+
+        def model() -> SubagentModel:
+            generator, own = links.answering()
+            return SubagentModel(generator, ModelTraits(name=own, sign_calls=wants_signatures(own)))
+
+        agents = Subagents(
+            bench, model, Outlets(links.emit, links.pace), links.approver, links.opening
+        )
+        return await agents.run(name, objective, context)
+
+    summaries = tuple(agent.summary for agent in builtin_agents())
+    bench.registry.register(DelegateToAgent(summaries, run))
+
+
+def open_fetcher(environ: Mapping[str, str]) -> "GuardedFetcher":
+    """A fetcher that dials only public addresses, and none behind a proxy."""
+    from alhena.models.endpoint import Endpoint
+    from alhena.models.proxy import proxy_for
+    from alhena.models.tls import tls_context
+    from alhena.system.web.fetch import GuardedFetcher
+
+    return GuardedFetcher(
+        lambda: tls_context(environ),
+        lambda url: proxy_for(Endpoint(url.scheme, url.host, url.port), environ) is not None,
+    )

@@ -1,0 +1,55 @@
+"""The events that account for a request: sent, answered, failed."""
+
+import time
+
+from alhena.errors import AlhenaError
+from alhena.events import ApiErrorEvent, ApiRequestEvent, ApiResponseEvent
+from alhena.models.errors import ModelError
+from alhena.wire.request import GenerateContentRequest
+from alhena.wire.response import UsageMetadata
+
+
+class Account:
+    """One request's account; its time runs from here."""
+
+    def __init__(self, request: GenerateContentRequest) -> None:
+        self._request = request
+        self._start = time.perf_counter()
+
+    def sent(self) -> ApiRequestEvent:
+        """The request goes out."""
+        request = self._request
+        return ApiRequestEvent(
+            model=request.model, prompt_id=request.prompt_id, contents=len(request.contents)
+        )
+
+    def failed(self, error: AlhenaError) -> ApiErrorEvent:
+        """It was not answered."""
+        return ApiErrorEvent(
+            model=self._request.model,
+            prompt_id=self._request.prompt_id,
+            duration_ms=self._elapsed(),
+            error_type=error.kind,
+            message=error.message,
+            status=error.status if isinstance(error, ModelError) else None,
+        )
+
+    def answered(
+        self, model_version: str | None, finish_reason: str | None, usage: UsageMetadata
+    ) -> ApiResponseEvent:
+        """It was answered in full."""
+        return ApiResponseEvent(
+            model=model_version or self._request.model,
+            prompt_id=self._request.prompt_id,
+            duration_ms=self._elapsed(),
+            finish_reason=finish_reason or "",
+            input_tokens=usage.prompt_token_count,
+            output_tokens=usage.candidates_token_count,
+            cached_tokens=usage.cached_content_token_count,
+            thoughts_tokens=usage.thoughts_token_count,
+            tool_tokens=usage.tool_use_prompt_token_count,
+            total_tokens=usage.total_token_count,
+        )
+
+    def _elapsed(self) -> float:
+        return round((time.perf_counter() - self._start) * 1000, 3)
