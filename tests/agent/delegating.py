@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from alhena.agent.definitions import AgentDefinition
+from alhena.agent.links import SessionLinks
 from alhena.agent.subagents import SubagentModel, Subagents
 from alhena.agent.workbench import WorkbenchOptions, open_workbench
 from alhena.chat.chat import ModelTraits, Outlets
@@ -68,7 +69,8 @@ class Office:
                 interactive=approve is not None,
                 policy=policy,
                 tools=tools,
-            )
+            ),
+            SessionLinks(session_id="s", answering=lambda: (generator, "m")),
         )
         self.subagents = Subagents(
             self.bench,

@@ -11,8 +11,6 @@ from alhena.agent.modes import SessionMode
 from alhena.agent.options import AgentSettings
 from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule, Tier
 from alhena.scheduler.confirm import Approver, ConfirmationRequest
-from alhena.tools.builtin.enter_plan_mode import EnterPlanMode
-from alhena.tools.builtin.exit_plan_mode import ExitPlanMode
 from alhena.tools.confirmation import ExitPlanModeConfirmation
 from alhena.wire.conformance import check_request
 from alhena.wire.violation import Level
@@ -21,32 +19,11 @@ from tests.support.scripted import ScriptedGenerator
 from tests.support.server import call, chunk, text
 
 
-class LateModes:
-    """The modes of a session that is not open yet when its tools are made."""
-
-    modes: SessionMode
-
-    @property
-    def planning(self) -> bool:
-        return self.modes.planning
-
-    @property
-    def next_mode(self) -> str:
-        return self.modes.next_mode
-
-    def enter_plan_mode(self) -> None:
-        self.modes.enter_plan_mode()
-
-    def leave_plan_mode(self) -> None:
-        self.modes.leave_plan_mode()
-
-
 def planning_agent(
-    generator: ScriptedGenerator, late: LateModes, approve: Approver | None, mode: ApprovalMode
+    generator: ScriptedGenerator, approve: Approver | None, mode: ApprovalMode
 ) -> Agent:
-    tools = (EnterPlanMode(late), ExitPlanMode(late, Path.cwd() / "temp" / "plans"))
     settings = AgentSettings(generator=generator, approval_mode=mode)
-    return Agent(tools=tools, approve=approve, settings=settings)
+    return Agent(approve=approve, settings=settings)
 
 
 def declared(generator: ScriptedGenerator, index: int) -> set[str]:
@@ -71,7 +48,7 @@ WRITE = call("write_file", {"file_path": "x", "content": "y"}, id="w")
 
 @pytest.mark.parametrize("mode", [ApprovalMode.DEFAULT, ApprovalMode.AUTO_EDIT, ApprovalMode.YOLO])
 async def test_a_session_plans_and_then_works_in_the_mode_it_came_from(
-    project: Path, mode: ApprovalMode
+    project: Path, home: Path, mode: ApprovalMode
 ):
     asked: list[ConfirmationRequest] = []
 
@@ -86,12 +63,11 @@ async def test_a_session_plans_and_then_works_in_the_mode_it_came_from(
         turn(WRITE),
         [text("done")],
     )
-    late = LateModes()
-    async with planning_agent(generator, late, approve, mode) as running:
+    async with planning_agent(generator, approve, mode) as running:
         assert running._session is not None
-        late.modes = running._session.modes
+        modes = running._session.bench.modes
         assert await running.ask("go") == "done"
-        assert late.modes.mode is mode
+        assert modes.mode is mode
     assert "enter_plan_mode" in declared(generator, 0)
     assert not declared(generator, 0) & {"exit_plan_mode"}
     assert "Plan mode" not in system(generator, 0)
@@ -106,12 +82,11 @@ async def test_a_session_plans_and_then_works_in_the_mode_it_came_from(
     assert "output" in answers(generator, 4)[0]
     assert (project / "x").exists()
     plan = next(each for each in asked if each.tool_name == "exit_plan_mode")
-    assert plan.details == ExitPlanModeConfirmation(
-        title="Plan Approval",
-        plan_path=str(project / "temp" / "plans" / "plan-1.md"),
-        plan="# The plan",
-        next_mode=mode,
-    )
+    assert isinstance(plan.details, ExitPlanModeConfirmation)
+    assert (plan.details.plan, plan.details.next_mode) == ("# The plan", mode)
+    kept = Path(plan.details.plan_path)
+    assert kept.is_relative_to(home / ".gemini" / "tmp")
+    assert kept.read_text(encoding="utf-8").startswith("# The plan")
     names = [each.tool_name for each in asked]
     assert names == {
         ApprovalMode.DEFAULT: ["enter_plan_mode", "exit_plan_mode", "write_file"],
@@ -124,18 +99,17 @@ async def test_a_session_plans_and_then_works_in_the_mode_it_came_from(
     assert not [item for item in found if item.level is Level.ERROR]
 
 
-async def test_a_plan_that_is_not_approved_leaves_everything_as_it_is(project: Path):
+async def test_a_plan_that_is_not_approved_leaves_everything_as_it_is(project: Path, home: Path):
     generator = ScriptedGenerator(
         turn(call("exit_plan_mode", {"plan": "# Bad"}, id="p"), WRITE), [text("ok")]
     )
-    late = LateModes()
-    async with planning_agent(generator, late, lambda request: False, ApprovalMode.PLAN) as running:
+    async with planning_agent(generator, lambda request: False, ApprovalMode.PLAN) as running:
         assert running._session is not None
-        late.modes = running._session.modes
+        modes = running._session.bench.modes
         await running.ask("go")
-        assert late.modes.planning
+        assert modes.planning
     assert "did not allow" in answers(generator, 1)[0]["error"]
-    assert not (project / "temp").exists()
+    assert not list((home / ".gemini").rglob("plan-*.md"))
     assert not (project / "x").exists()
 
 
@@ -145,12 +119,11 @@ async def test_an_approved_plan_lets_later_calls_of_the_same_turn_run(project: P
         turn(WRITE),
         [text("ok")],
     )
-    late = LateModes()
-    async with planning_agent(generator, late, lambda request: True, ApprovalMode.PLAN) as running:
+    async with planning_agent(generator, lambda request: True, ApprovalMode.PLAN) as running:
         assert running._session is not None
-        late.modes = running._session.modes
+        modes = running._session.bench.modes
         await running.ask("go")
-        assert late.modes.mode is ApprovalMode.DEFAULT
+        assert modes.mode is ApprovalMode.DEFAULT
     assert (project / "x").exists()
 
 
@@ -162,12 +135,11 @@ async def test_with_nobody_to_approve_a_plan_the_tools_are_not_there(
         turn(call("enter_plan_mode", {}, id="e"), call("exit_plan_mode", {"plan": "# P"}, id="p")),
         [text("ok")],
     )
-    late = LateModes()
-    async with planning_agent(generator, late, None, mode) as running:
+    async with planning_agent(generator, None, mode) as running:
         assert running._session is not None
-        late.modes = running._session.modes
+        modes = running._session.bench.modes
         await running.ask("go")
-        assert late.modes.mode is mode
+        assert modes.mode is mode
     assert not declared(generator, 0) & {"enter_plan_mode", "exit_plan_mode"}
     assert all("not found" in answer["error"] for answer in answers(generator, 1))
 
