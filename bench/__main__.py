@@ -3,7 +3,7 @@
 import tempfile
 from pathlib import Path
 
-from bench import startup, stream, turns
+from bench import edit, files, search, shell, startup, stream, turns
 
 
 def main() -> None:
@@ -16,6 +16,10 @@ def main() -> None:
         startup.run(home, cwd)
         turns.run(home, cwd)
         stream.run()
+        edit.run(home, cwd)
+        shell.run(home, cwd)
+        files.run(home, cwd)
+        search.run(home, cwd)
 
 
 if __name__ == "__main__":

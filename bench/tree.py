@@ -9,9 +9,10 @@ NEEDLE = "resolve_endpoint"
 """A name that stands in every hundredth file, once."""
 
 _WORDS = (
-    "value request part index buffer stream token window session path line config handle result "
-    "content state event policy answer reader writer limit offset parent child symbol scope"
-).split()
+    *("value", "request", "part", "index", "buffer", "stream", "token", "window", "session"),
+    *("path", "line", "config", "handle", "result", "content", "state", "event", "policy"),
+    *("answer", "reader", "writer", "limit", "offset", "parent", "child", "symbol", "scope"),
+)
 _IGNORE = "*.pyc\n__pycache__/\n/dist/\n*.log\n!keep.log\n.venv/\n"
 
 

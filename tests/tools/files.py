@@ -34,12 +34,20 @@ def unprivileged(directory: Path) -> Iterator[None]:
     if os.geteuid() != 0:
         yield
         return
-    for parent in (directory, *directory.parents):
-        if parent == Path(parent.anchor):
-            break
-        os.chmod(parent, os.stat(parent).st_mode | 0o055)
+    import concurrent.futures.thread  # loaded now: that user may not read it
+
+    assert concurrent.futures.thread
+    modes = {
+        parent: os.stat(parent).st_mode
+        for parent in (directory, *directory.parents)
+        if parent != Path(parent.anchor)
+    }
+    for parent, mode in modes.items():
+        os.chmod(parent, mode | 0o055)
     os.seteuid(65534)
     try:
         yield
     finally:
         os.seteuid(0)
+        for parent, mode in modes.items():
+            os.chmod(parent, mode)

@@ -15,6 +15,7 @@ from alhena.tools.builtin.list_directory import ListDirectory
 from alhena.tools.builtin.read_file import ReadFile
 from alhena.tools.builtin.replace import Replace
 from alhena.tools.builtin.write_file import WriteFile
+from alhena.tools.confirmation import InfoConfirmation
 from alhena.tools.contract import ExecutionContext, Kind, ToolFailure, ToolResult
 
 TOOLS: list[tuple[type[Any], Kind, dict[str, Any], str]] = [
@@ -64,10 +65,11 @@ def test_a_call_says_what_it_will_do_and_where(
 
 
 @pytest.mark.requirement("TOOLS-02")
-async def test_reading_needs_no_approval_of_its_own(project: Path) -> None:
+async def test_a_read_that_a_rule_asks_about_is_approved_by_its_description(project: Path) -> None:
     call = ReadFile(Workspace(project)).build({"absolute_path": "a.txt"})
     assert not isinstance(call, ToolFailure)
-    assert await call.confirmation(ExecutionContext(project)) is None
+    details = await call.confirmation(ExecutionContext(project))
+    assert details == InfoConfirmation(title="Confirm", prompt="a.txt")
 
 
 @pytest.mark.requirement("TOOLS-05")

@@ -234,6 +234,17 @@ async def test_what_does_not_fit_is_counted_and_named(project: Path) -> None:
     )
 
 
+async def test_what_cannot_fit_any_more_is_counted_without_being_read(project: Path) -> None:
+    for number in range(100):
+        write(project / f"{number:03}.txt", "x" * 300)
+    write(project / "z.txt", "small")
+    many = ReadManyFiles(Workspace(project), most_characters=500)
+    result = await call(many, paths=["*.txt"])
+    assert names(result, project) == ["000.txt"]
+    assert "- 100 files did not fit into one result: " in text_of(result)
+    assert f"{project}/020.txt, and 80 more. Read them with a further call." in text_of(result)
+
+
 async def test_every_root_is_looked_in(project: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     put(project, a_py="1")

@@ -21,6 +21,7 @@ from alhena.tools.builtin.search_file_content import SearchFileContent
 from alhena.tools.contract import ExecutionContext, Tool, ToolErrorType, ToolFailure
 from alhena.tools.response import response_parts
 
+SECRET = "what lies outside"
 NAMES = st.sampled_from(
     ["a", "b.py", "c.png", "dir", "dist", "[x]", "{y}", "é", "new\nline", ".env", os.fsdecode(b"\xff"),
      "sp ace", "-x", "@at", "x\\y", "node_modules"]
@@ -40,13 +41,13 @@ ENTRIES = st.one_of(
     st.tuples(st.just("fifo"), PLACES, st.just(b"")),
     st.tuples(st.just("socket"), NAMES, st.just(b"")),
     st.tuples(st.just("link"), PLACES,
-              st.sampled_from([b"a", b"..", b"/etc/passwd", b".", b"nowhere", b"dir", b"link"])),
+              st.sampled_from([b"a", b"..", b"OUTSIDE", b".", b"nowhere", b"dir", b"link"])),
 )  # fmt: skip
 WILD = st.lists(
     st.sampled_from(["*", "**", "?", "[", "]", "[a-c]", "{", "}", ",", "/", "a", "b.py", "..", "\\",
                      "!", "\n", "é", ".", "@", "~", "\0", "\ud800"]), max_size=6,
 ).map("".join)  # fmt: skip
-PATHS = PLACES | WILD | st.sampled_from([".", "", "/", "..", "/etc/passwd", "x" * 300])
+PATHS = PLACES | WILD | st.sampled_from([".", "", "/", "..", "../outside", "x" * 300])
 REGEXES = WILD | st.sampled_from(
     ["a", "(", "(a+)+$", r"\d+", "x{9999}", "(?i)a", r"\xff", "^", "é"]
 )
@@ -81,9 +82,14 @@ REQUIRED = [{"absolute_path"}, {"path"}, {"pattern"}, {"pattern"}, {"paths"}]
 
 
 def plant(top: Path, entries: list[tuple[str, str, bytes]]) -> None:
-    """Makes the tree; an entry that cannot stand where another one does is left out."""
-    for kind, name, content in entries:
+    """Makes the tree; an entry that cannot stand where another one does is left out.
+
+    Nothing is written through a link: files come before links, and never where something is.
+    """
+    for kind, name, content in sorted(entries, key=lambda entry: entry[0] == "link"):
         path = top / name
+        if os.path.lexists(path):
+            continue
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             match kind:
@@ -92,12 +98,14 @@ def plant(top: Path, entries: list[tuple[str, str, bytes]]) -> None:
                 case "fifo":
                     os.mkfifo(path)
                 case "link":
-                    path.symlink_to(os.fsdecode(content))
+                    outside = content == b"OUTSIDE"
+                    path.symlink_to(top.parent / "outside" if outside else os.fsdecode(content))
                 case "socket":
                     with socket.socket(socket.AF_UNIX) as listener:
                         listener.bind(os.path.relpath(path))
                 case _:
-                    path.write_bytes(content)
+                    with path.open("xb") as file:
+                        file.write(content)
         except OSError:
             continue
 
@@ -117,6 +125,7 @@ async def test_nothing_is_raised(
 ) -> None:
     shutil.rmtree(project / "tree", ignore_errors=True)
     (project / "tree/other").mkdir(parents=True)
+    (project / "outside").write_text(SECRET, encoding="utf-8")
     plant(project / "tree", entries)
     make, parameters = CASES[case]
     optional = {name: values for name, values in parameters.items() if name not in REQUIRED[case]}
@@ -132,6 +141,6 @@ async def test_nothing_is_raised(
     assert all(place.path.encode() for place in built.locations())
     result = await built.execute(ExecutionContext(project / "tree"))
     assert result.error is None or result.error.type in set(ToolErrorType)
-    assert "root:x:0" not in str(result.llm_content)
+    assert SECRET not in str(result.llm_content)
     first, *_ = response_parts("tool", "id", result.llm_content)
     assert first.function_response is not None

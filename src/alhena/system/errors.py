@@ -30,14 +30,13 @@ def printable(path: str | Path) -> str:
     text = str(path)
     if text.isprintable():
         return text
-    return "".join(
-        char if char.isprintable() else char.encode("unicode_escape", "replace").decode("ascii")
-        for char in _bytes_visible(text)
-    )
+    return "".join(char if char.isprintable() else _escaped(char) for char in text)
 
 
-def _bytes_visible(text: str) -> str:
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+def _escaped(char: str) -> str:
+    if "\udc80" <= char <= "\udcff":  # a byte of a name that is no UTF-8
+        return f"\\x{ord(char) - 0xDC00:02x}"
+    return char.encode("unicode_escape").decode("ascii")
 
 
 class FileError(AlhenaError):

@@ -8,6 +8,7 @@ counts where there is no repository, too. `.geminiignore` is read at the root on
 
 import os
 import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from alhena.system.errors import from_os_error
@@ -26,27 +27,26 @@ def _byte_per_character(name: str) -> str:
     return name if name.isascii() else os.fsencode(name).decode("latin-1")
 
 
+_Check = tuple[bool, bool, Callable[[str], re.Match[str] | None]]
+"""Whether a match brings back, whether the name alone is compared, the comparison."""
+
+
 class _Block:
     """Consecutive lines of the same sign: any match decides, so they are four expressions."""
 
     def __init__(self, *, negated: bool) -> None:
         self.negated = negated
         self._sources: dict[tuple[bool, bool], list[str]] = {}
-        self._compiled: dict[tuple[bool, bool], re.Pattern[str]] = {}
 
     def add(self, source: str, *, by_name: bool, directories_only: bool) -> None:
         self._sources.setdefault((by_name, directories_only), []).append(source)
 
-    def close(self) -> "_Block":
-        for key, sources in self._sources.items():
-            self._compiled[key] = re.compile("|".join(f"(?:{s})" for s in sources), re.DOTALL)
-        return self
-
-    def matches(self, path: str, name: str, is_dir: bool) -> bool:
-        for (by_name, directories_only), regex in self._compiled.items():
-            if (is_dir or not directories_only) and regex.fullmatch(name if by_name else path):
-                return True
-        return False
+    def checks(self, *, directories: bool) -> Iterator[_Check]:
+        """The expressions that count for directories, or for anything else."""
+        for (by_name, directories_only), sources in self._sources.items():
+            if directories or not directories_only:
+                joined = "|".join(f"(?:{source})" for source in sources)
+                yield self.negated, by_name, re.compile(joined, re.DOTALL).fullmatch
 
 
 class IgnoreFile:
@@ -56,18 +56,20 @@ class IgnoreFile:
         self._blocks: list[_Block] = []
         for line in text.split("\n"):
             self._add(_byte_per_character(line))
-        for block in self._blocks:
-            block.close()
-        self._blocks.reverse()
+        # For anything else, and for directories; the last lines first, as they decide.
+        self._checks = [
+            [c for block in reversed(self._blocks) for c in block.checks(directories=directories)]
+            for directories in (False, True)
+        ]
 
     def __bool__(self) -> bool:
         return bool(self._blocks)
 
-    def verdict(self, path: str, name: str, is_dir: bool) -> bool | None:
-        """True to ignore, False to keep, None when no line says anything."""
-        for block in self._blocks:
-            if block.matches(path, name, is_dir):
-                return not block.negated
+    def verdict(self, prefix: str, name: str, is_dir: bool) -> bool | None:
+        """True to ignore, False to keep, None when no line says anything; the path is both."""
+        for negated, by_name, fullmatch in self._checks[is_dir]:
+            if fullmatch(name if by_name else prefix + name):
+                return not negated
         return None
 
     def _add(self, line: str) -> None:
@@ -95,6 +97,8 @@ def _path_source(pattern: str) -> str:
     # "**" of "a**/b" stands at the start of one and spans directories.
     plain = _PLAIN.match(pattern)
     length = plain.end() if plain else 0
+    if length and len(pattern) - length >= 2 and not pattern[length:].strip("*"):
+        return f"{re.escape(pattern[:length])}(?s:.*)"  # "**" by itself matches nothing, too
     return re.escape(pattern[:length]) + (path_regex(pattern[length:]) if pattern[length:] else "")
 
 
@@ -134,7 +138,7 @@ class DirectoryRules:
         """Whether the entry `name` of this directory is left out."""
         if self.ignored or (name == _GIT and self._owner.git):
             return True
-        plain = _byte_per_character(name)
+        plain = name if name.isascii() else _byte_per_character(name)
         return _decided(self._layers, plain, is_dir) or _decided(self._gemini, plain, is_dir)
 
     def below(self, name: str) -> "DirectoryRules":
@@ -150,7 +154,7 @@ class DirectoryRules:
 
 def _decided(layers: list[tuple[str, IgnoreFile]], name: str, is_dir: bool) -> bool:
     for prefix, rules in layers:
-        verdict = rules.verdict(prefix + name, name, is_dir)
+        verdict = rules.verdict(prefix, name, is_dir)
         if verdict is not None:
             return verdict
     return False

@@ -159,12 +159,15 @@ async def _in_thread(work: Callable[[], T], stop: threading.Event) -> T:
         raise
 
 
-class _FileMatches(msgspec.Struct):
+class _FileMatches(msgspec.Struct, frozen=True):
     """What a file came to: its matches, whether it has more than were taken, what went wrong."""
 
     matches: list[Match] = msgspec.field(default_factory=list[Match])
     cut: bool = False
     note: str | None = None
+
+
+_NOTHING = _FileMatches()
 
 
 class _Search:
@@ -208,7 +211,7 @@ class _Search:
     def run(self, finder: Finder | None, backend: str) -> SearchResult:
         """The search; `backend` names the finder."""
         path = self._query.path
-        directory = path.is_dir()
+        directory = os.path.isdir(path)
         if self._files.rules.ignored(path, directory):
             self._notes.append(f"{printable(path)} is left out by .geminiignore.")
             return self._result([], limited=False)
@@ -249,18 +252,21 @@ class _Search:
 
     def _in_file(self, path: str) -> _FileMatches:
         """At most one match more than the query allows."""
-        query, read = self._query, _FileMatches()
+        query = self._query
+        most = min(query.max_per_file or query.max_matches, query.max_matches) + 1
         try:
-            for number, line in self._prepared().matches(path):
-                if query.max_per_file and len(read.matches) == query.max_per_file:
-                    read.cut = True
-                    break
-                read.matches.append(Match(Path(path), number, shown_line(line)))
-                if len(read.matches) > query.max_matches:
-                    break
+            found = self._prepared().matches(path, most)
         except OSError as error:
-            read.note = str(from_os_error(error, path))
-        return read
+            return _FileMatches(note=str(from_os_error(error, path)))
+        if not found:
+            return _NOTHING
+        cut = bool(query.max_per_file) and len(found) > query.max_per_file
+        if cut:
+            del found[query.max_per_file :]
+        located = Path(path)
+        return _FileMatches(
+            [Match(located, number, shown_line(line)) for number, line in found], cut
+        )
 
     def _walked(self) -> Iterator[str]:
         tally = WalkTally()
@@ -300,7 +306,7 @@ class FileChoice:
         self.named = (
             query.no_ignore
             or bool(EXCLUDED_DIRECTORIES.intersection(inside))
-            or git_only.ignored(query.path, query.path.is_dir())
+            or git_only.ignored(query.path, os.path.isdir(query.path))
         )
         self.rules = IgnoreRules(query.root, git=False) if self.named else rules
         self.excluded: frozenset[str] = EXCLUDED_DIRECTORIES

@@ -10,6 +10,7 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -122,29 +123,32 @@ class LineMatcher:
         pieces = longest_pieces(literals, _FOLDED)
         self._pieces = tuple(piece.encode() for piece in pieces)
 
-    def matches(self, path: str) -> Iterator[tuple[int, str]]:
-        """Line numbers from 1 and the lines of a file that is no symlink.
+    def matches(self, path: str, most: int) -> list[tuple[int, str]]:
+        """Line numbers from 1 and the lines of a file that is no symlink, at most so many.
 
         Nothing in a binary file, nor in what is no regular file. Raises OSError,
         SearchTimeoutError, SearchError when stopped.
         """
         self._deadline.left()
-        descriptor = open_for_search(path)
+        descriptor = os.open(path, _OPEN)
         try:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
-                return
-            start = os.read(descriptor, min(status.st_size, _BLOCK) + 1)
-            whole = len(start) == status.st_size
-            if whole and self._lacks(start):
-                return
-            encoding = _UTF16.get(start[:2])
-            if encoding and not start.startswith(_UTF32):
-                yield from self._wide(path, descriptor, start[2:], encoding)
-            elif b"\0" not in start[:_SNIFFED] and not is_binary(start[:_SNIFFED]):
-                yield from self._narrow(path, descriptor, start.removeprefix(codecs.BOM_UTF8))
+                return []
+            size = status.st_size
+            start = os.read(descriptor, size + 1 if size < _BLOCK else _BLOCK)
+            if len(start) == size and self._lacks(start):
+                return []
+            return list(islice(self._lines(path, descriptor, start), most))
         finally:
             os.close(descriptor)
+
+    def _lines(self, path: str, descriptor: int, start: bytes) -> Iterator[tuple[int, str]]:
+        encoding = _UTF16.get(start[:2])
+        if encoding and not start.startswith(_UTF32):
+            yield from self._wide(path, descriptor, start[2:], encoding)
+        elif b"\0" not in start[:_SNIFFED] and not is_binary(start[:_SNIFFED]):
+            yield from self._narrow(path, descriptor, start.removeprefix(codecs.BOM_UTF8))
 
     def _lacks(self, block: bytes) -> bool:
         """Whether these bytes, UTF-8 or not, can hold no matching line, by required text alone."""

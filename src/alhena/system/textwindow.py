@@ -50,7 +50,7 @@ def window_of_bytes(data: bytes, offset: int, limit: int) -> TextWindow:
         lines.pop()
     shown = lines[offset : offset + limit]
     cut = 0
-    if len(text) > LINE_LENGTH:
+    if len(text) > LINE_LENGTH and max(map(len, shown), default=0) > LINE_LENGTH:
         cut = sum(len(line) > LINE_LENGTH for line in shown)
     return TextWindow(
         lines=[_shortened(line) for line in shown] if cut else shown,

@@ -46,24 +46,25 @@ class Workspace:
         A leading "@" (as in "@src/a.py") is dropped when no file has that very name. Symlinks are
         not followed here; `contains` follows them.
         """
-        joined = Path(os.path.normpath(self.cwd / path))
+        cwd = str(self.cwd)
+        joined = os.path.normpath(os.path.join(cwd, path))
         if path.startswith("@") and not os.path.lexists(joined):
-            return Path(os.path.normpath(self.cwd / path[1:]))
-        return joined
+            joined = os.path.normpath(os.path.join(cwd, path[1:]))
+        return Path(joined)
 
     def contains(self, path: Path, *, reading: bool = False) -> bool:
         """Whether the real location of `path` (which need not exist) lies inside a root, or for
         `reading` in a directory that may be read."""
-        real = Path(os.path.realpath(path))
+        real = os.path.realpath(path)
         tops = (*self.roots, *self.readable) if reading else self.roots
-        return any(real == top or top in real.parents for top in tops)
+        return any(is_within(real, str(top)) for top in tops)
 
     def relative(self, path: Path) -> str:
         """`path` for people: relative to the working directory when inside it."""
-        try:
-            return str(path.relative_to(self.cwd)) or "."
-        except ValueError:
-            return str(path)
+        shown, top = str(path), str(self.cwd)
+        if not is_within(shown, top):
+            return shown
+        return shown[len(top) :].lstrip(os.sep) or "."
 
     def refusal(self, path: str) -> str:
         """The sentence that refuses `path` for lying outside the workspace."""
@@ -73,3 +74,8 @@ class Workspace:
             f"allowed workspace directories: {roots}. Use a path inside them; a person can add "
             "directories with --include-directories."
         )
+
+
+def is_within(path: str, top: str) -> bool:
+    """Whether a normalised path is `top` or lies below it; nothing is looked up."""
+    return path == top or path.startswith(top if top.endswith(os.sep) else top + os.sep)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from alhena.system.errors import FileError, printable
-from alhena.system.workspace import Workspace
+from alhena.system.workspace import Workspace, is_within
 from alhena.tools.confirmation import ConfirmationDetails, InfoConfirmation
 from alhena.tools.contract import (
     ExecutionContext,
@@ -132,20 +132,21 @@ def real_location(workspace: Workspace, path: Path, *, reading: bool = False) ->
     `reading` is as for `path_problem`."""
     real = os.path.realpath(path)
     for root in (*workspace.roots, *workspace.readable) if reading else workspace.roots:
-        top = str(root)
-        if real == top or real.startswith(top if top == os.sep else top + os.sep):
+        if is_within(real, str(root)):
             return Path(real)
     return ToolFailure(printable(workspace.refusal(str(path))), ToolErrorType.PATH_NOT_IN_WORKSPACE)
 
 
-def kept_closed(workspace: Workspace, path: Path) -> bool:
-    """Whether the .geminiignore of the workspace root that `path` lies in leaves it out."""
-    root = root_of(workspace, path)
-    if not os.path.lexists(root / ".geminiignore"):
+def kept_closed(workspace: Workspace, *paths: Path) -> bool:
+    """Whether one of the paths is left out by the .geminiignore of the root that it lies in."""
+    if not any(os.path.lexists(f"{root}/.geminiignore") for root in workspace.roots):
         return False
     from alhena.system.ignore import IgnoreRules
 
-    return IgnoreRules(root, git=False).ignored(path, is_dir=path.is_dir())
+    return any(
+        IgnoreRules(root_of(workspace, path), git=False).ignored(path, is_dir=os.path.isdir(path))
+        for path in paths
+    )
 
 
 def failure_of(error: FileError) -> ToolFailure:
@@ -160,5 +161,5 @@ def failed(failure: ToolFailure) -> ToolResult:
 
 def root_of(workspace: Workspace, real: Path) -> Path:
     """The workspace root that a real path lies in, the innermost when roots are nested."""
-    holding = [root for root in workspace.roots if real.is_relative_to(root)]
-    return max(holding, key=lambda root: len(root.parts), default=workspace.cwd)
+    holding = [root for root in workspace.roots if is_within(str(real), str(root))]
+    return max(holding, key=lambda root: len(str(root)), default=workspace.cwd)

@@ -18,7 +18,7 @@ from alhena.system.globbing import GlobPattern
 from alhena.system.ignore import IgnoreRules
 from alhena.system.walk import EXCLUDED_DIRECTORIES, WalkLimits, WalkTally, walk
 from alhena.system.wildcard import expand_braces, name_regex, path_regex
-from alhena.system.workspace import Workspace
+from alhena.system.workspace import Workspace, is_within
 from alhena.tools.base import real_location, root_of
 from alhena.tools.contract import ToolFailure
 
@@ -133,6 +133,9 @@ class Selector:
         self._cancellation = cancellation
         self._excluded = Exclusions(wanted.exclude)
         self._rules: dict[tuple[Path, bool, bool], IgnoreRules] = {}
+        self._closing = wanted.gemini and any(
+            os.path.lexists(root / ".geminiignore") for root in workspace.roots
+        )
         self.selection = Selection()
 
     def run(self) -> Selection:
@@ -147,6 +150,8 @@ class Selector:
 
     def gemini_ignores(self, path: Path) -> bool:
         """Whether .geminiignore counts and leaves this real path out."""
+        if not self._closing:
+            return False
         root = root_of(self._workspace, path)
         return self._rules_of(root, git=False).ignored(path, is_dir=False)
 
@@ -170,20 +175,20 @@ class Selector:
             self._below(path, pattern, item)
 
     def _named(self, path: Path, mode: int | None) -> None:
-        """A path that is there under the very name that was given."""
+        """A path that is there under the very name that was given.
+
+        Where a link leads is looked at when the file is opened.
+        """
         shown = str(path)
-        real = real_location(self._workspace, path)
-        if isinstance(real, ToolFailure):
-            self.selection.skip(shown, "it leads outside the workspace")
-        elif mode is None:
+        if mode is None:
             self.selection.skip(shown, "a link that leads nowhere")
         elif stat.S_ISDIR(mode):
             self._below(path, None, "")
         elif not stat.S_ISREG(mode):
             self.selection.skip(shown, _special(mode))
-        elif self._excluded.take(self._relative(path)):
+        elif self._wanted.exclude and self._excluded.take(self._relative(path)):
             self.selection.skip(shown, "an exclude pattern matches it")
-        elif self.gemini_ignores(path) or self.gemini_ignores(real):
+        elif self.gemini_ignores(path):
             self.selection.skip(shown, ".geminiignore leaves it out")
         else:
             self.selection.add(shown, media=True)
@@ -191,7 +196,7 @@ class Selector:
     def _below(self, base: Path, pattern: GlobPattern | None, item: str) -> None:
         """The files below a directory, all of them or those that match."""
         real = real_location(self._workspace, base)
-        if isinstance(real, ToolFailure) or not real.is_dir():
+        if isinstance(real, ToolFailure) or not os.path.isdir(real):
             return
         start = len(str(real).rstrip("/")) + 1
         tally = WalkTally()
@@ -239,7 +244,8 @@ class Selector:
 
     def _relative(self, path: Path) -> str:
         root = root_of(self._workspace, path)
-        return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
+        inside = is_within(str(path), str(root))
+        return str(path)[len(str(root)) :].lstrip("/") or "." if inside else str(path)
 
     def _rules_for(self, directory: Path) -> IgnoreRules:
         """The rules below a directory; git's do not count in one that git itself ignores."""

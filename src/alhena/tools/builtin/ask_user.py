@@ -1,7 +1,7 @@
 """ask_user: questions to the person, answered in words or by choice."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -15,6 +15,7 @@ from alhena.tools.contract import (
     ToolInvocation,
     ToolResult,
 )
+from alhena.wire.text import scrub
 
 Answers = Mapping[int, str]
 """Index of a question -> its answer; what was left open is missing. Several choices are joined by
@@ -98,6 +99,17 @@ class AskUser(DeclarativeTool):
         return AskUserInvocation(self._ask, params)
 
 
+def _scrubbed(value: Any) -> Any:
+    """`value` with every text fit to be shown and encoded."""
+    if isinstance(value, str):
+        return scrub(value)
+    if isinstance(value, dict):
+        return {key: _scrubbed(item) for key, item in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list):
+        return [_scrubbed(item) for item in cast("list[Any]", value)]
+    return value
+
+
 class AskUserInvocation(BaseInvocation):
     """One round of questions."""
 
@@ -105,7 +117,8 @@ class AskUserInvocation(BaseInvocation):
         super().__init__(params)
         self._ask = ask
         self._questions = tuple(
-            msgspec.convert({"type": "choice"} | given, Question) for given in params["questions"]
+            msgspec.convert({"type": "choice"} | _scrubbed(given), Question)
+            for given in params["questions"]
         )
 
     def describe(self) -> str:

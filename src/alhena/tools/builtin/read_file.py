@@ -111,7 +111,7 @@ class ReadFileInvocation(BaseInvocation):
         real = real_location(self._workspace, self._path, reading=True)
         if isinstance(real, ToolFailure):
             return failed(real)
-        if kept_closed(self._workspace, real) or kept_closed(self._workspace, self._path):
+        if kept_closed(self._workspace, real, self._path):
             return ToolResult.failed(
                 f"File path '{printable(self._path)}' is ignored by configured ignore patterns.",
                 ToolErrorType.INVALID_TOOL_PARAMS,

@@ -1,6 +1,7 @@
 """read_many_files: the contents of all files that paths, directories and globs mean (TOOLS-15)."""
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, assert_never
 
 import msgspec
@@ -40,6 +41,9 @@ _TRUNCATED = (
     "specific file.]\n\n"
 )
 _LISTED = 20
+_ENOUGH_OVER = 50
+"""Files that did not fit, after which the rest is not even read: there may be 100,000."""
+
 _SHOWN_PROCESSED, _SHOWN_SKIPPED = 10, 5
 
 _GLOBS: dict[str, Any] = {"type": "array", "items": {"type": "string", "minLength": 1}}
@@ -186,6 +190,9 @@ class ReadManyFilesInvocation(BaseInvocation):
         for chosen in selection.files.values():
             if context.cancellation.is_set():
                 break
+            if len(gathered.over) >= _ENOUGH_OVER:
+                gathered.over.append(chosen.path)
+                continue
             content = self._content(chosen, selector, context)
             if isinstance(content, str):
                 selection.skip(chosen.path, content)
@@ -199,7 +206,7 @@ class ReadManyFilesInvocation(BaseInvocation):
         """What a file holds, or why it was not read."""
         from alhena.tools.reading import Lines, read_content
 
-        path = self._workspace.resolve(chosen.path)
+        path = Path(chosen.path)
         real = real_location(self._workspace, path)
         if isinstance(real, ToolFailure):
             return "it leads outside the workspace"

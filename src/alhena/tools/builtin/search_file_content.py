@@ -103,7 +103,7 @@ class SearchInvocation(BaseInvocation):
 
     def locations(self) -> tuple[ToolLocation, ...]:
         """Where it looks."""
-        return tuple(ToolLocation(str(path)) for path, _ in self._places())
+        return tuple(ToolLocation(printable(path)) for path, _ in self._places())
 
     async def execute(self, context: ExecutionContext) -> ToolResult:
         """Searches. Matches and what could not be searched are told; nothing is raised."""
@@ -190,7 +190,7 @@ class SearchInvocation(BaseInvocation):
         if outside is not None:
             return outside
         path = self._workspace.resolve(self._path)
-        if path.is_dir():
+        if os.path.isdir(path):
             return None
         try:
             os.close(open_regular(path))

@@ -1,0 +1,111 @@
+import asyncio
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from alhena.system.errors import SearchError, SearchTimeoutError
+from alhena.system.search import Query
+from alhena.system.search_finders import RipgrepSearch
+from alhena.system.search_lines import Deadline
+from alhena.system.search_listing import Listing
+
+
+def script(path: Path, text: str) -> str:
+    path.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
+    path.chmod(0o755)
+    return str(path)
+
+
+def endless() -> Deadline:
+    return Deadline(9, lambda: False)
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").split(") ")[1][0]
+    except (ProcessLookupError, FileNotFoundError):
+        return False
+    return state != "Z"
+
+
+def test_all_that_is_written_comes_back_and_as_it_comes(project: Path) -> None:
+    program = script(project / "p", "printf 'a\\0b'; printf '\\0c\\0'; exit 0")
+    pieces: list[bytes] = []
+    with Listing((program,), str(project)) as listing:
+        assert listing.output(endless(), pieces.append) == b"a\0b\0c\0"
+    assert b"".join(pieces) == b"a\0b\0c\0"
+
+
+@pytest.mark.parametrize(("code", "output"), [(0, b"x"), (1, b"x"), (2, None), (127, None)])
+def test_what_a_failing_program_wrote_does_not_count(
+    project: Path, code: int, output: bytes | None
+) -> None:
+    program = script(project / "p", f"printf x; exit {code}")
+    with Listing((program,), str(project)) as listing:
+        assert listing.output(endless()) == output
+
+
+def test_a_program_that_is_not_there_has_no_output(project: Path) -> None:
+    with Listing(("/no/such/program",), str(project)) as listing:
+        assert listing.output(endless()) is None
+    with Listing(("ls",), str(project / "gone")) as listing:
+        assert listing.output(endless()) is None
+
+
+def test_a_mark_in_what_it_says_is_seen_wherever_it_is_cut(project: Path) -> None:
+    said = "printf 'DEBUG from: Some(\"./.rgig' >&2; sleep 0.1; printf 'nore\")' >&2"
+    program = script(project / "p", f"{said}; printf x")
+    with Listing((program,), str(project), mark=b'.rgignore")') as listing:
+        assert listing.output(endless()) == b"x"
+        assert listing.marked
+    quiet = script(project / "q", "printf 'rgignore' >&2")
+    with Listing((quiet,), str(project), mark=b'.rgignore")') as listing:
+        listing.output(endless())
+        assert not listing.marked
+
+
+def test_a_program_that_hangs_is_ended_with_its_children(project: Path) -> None:
+    program = script(project / "p", "sleep 60 & echo $! > child; echo $$ > self; printf x; wait")
+    with (
+        pytest.raises(SearchTimeoutError),
+        Listing((program,), str(project)) as listing,
+    ):
+        listing.output(Deadline(0.5, lambda: False))
+    assert not alive(int((project / "self").read_text(encoding="utf-8")))
+    child = int((project / "child").read_text(encoding="utf-8"))
+    while alive(child):  # killed, but nobody here learns when it is gone
+        os.sched_yield()
+
+
+def test_a_search_that_is_stopped_ends_its_program(project: Path) -> None:
+    program = script(project / "p", "echo $$ > self; printf x; exec sleep 60")
+    stop = threading.Event()
+    with (
+        pytest.raises(SearchError, match="cancelled"),
+        Listing((program,), str(project)) as listing,
+    ):
+        listing.output(Deadline(9, stop.is_set), lambda _data: stop.set())
+    assert not alive(int((project / "self").read_text(encoding="utf-8")))
+
+
+def test_a_flood_is_read_to_its_end(project: Path) -> None:
+    program = script(project / "p", "head -c 20000000 /dev/zero; head -c 3000000 /dev/zero >&2")
+    with Listing((program,), str(project), mark=b"x") as listing:
+        assert listing.output(endless()) == bytes(20_000_000)
+
+
+async def test_cancelling_a_search_ends_the_program_it_waits_for(project: Path) -> None:
+    program = script(project / "rg", "echo $$ > self; exec sleep 60")
+    running = asyncio.create_task(
+        RipgrepSearch(program).search(Query(pattern="needle", path=project, root=project))
+    )
+    started = project / "self"
+    while not (started.exists() and started.read_text(encoding="utf-8").endswith("\n")):
+        await asyncio.sleep(0)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert not alive(int(started.read_text(encoding="utf-8")))
