@@ -69,37 +69,57 @@ def test_importing_the_library_loads_no_third_party_package():
     assert third_party(modules) == set()
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["--help"],
-        ["policy", "explain", "--tool", "read_file", "--args", "{}", "--json"],
-        ["tools", "list", "--json"],
-    ],
-)
-def test_what_asks_no_model_loads_no_event_loop_and_no_http(arguments: list[str]):
-    modules = loaded(*arguments)
+PATHS = {
+    "help": ["--help"],
+    "policy explain": ["policy", "explain", "--tool", "read_file", "--args", "{}", "--json"],
+    "tools list": ["tools", "list", "--json"],
+}
+PINNED = Path(__file__).parent / "fast_paths.json"
+"""The exact modules of this package that each path loads. After a change that is meant, write it
+anew: `python -m tests.test_fast_paths`."""
+
+
+def difference(name: str, modules: set[str]) -> dict[str, list[str]]:
+    pinned = set(json.loads(PINNED.read_text(encoding="utf-8"))[name])
+    found = rooms(modules)
+    return {"more": sorted(found - pinned), "fewer": sorted(pinned - found)}
+
+
+@pytest.mark.parametrize("name", PATHS)
+def test_what_asks_no_model_loads_no_event_loop_and_no_http(name: str):
+    modules = loaded(*PATHS[name])
     assert not modules & (HEAVY | {"asyncio", "ssl", "regex", "jsonschema_rs", "h11"})
     assert third_party(modules) <= MSGSPEC
+    assert difference(name, modules) == {"more": [], "fewer": []}
     assert Path("stdout.txt").read_text(encoding="utf-8")
 
 
-def test_a_prompt_reaches_its_first_request_with_two_third_party_packages(server: ScriptedServer):
+def first_request(server: ScriptedServer) -> set[str]:
     server.reply(sse(text("hello")))
-    modules = loaded(
+    return loaded(
         "-p", "hi", GEMINI_API_KEY="x", GOOGLE_GEMINI_BASE_URL=server.url, GEMINI_MODEL="m"
     )
+
+
+def test_a_prompt_reaches_its_first_request_with_two_third_party_packages(server: ScriptedServer):
+    modules = first_request(server)
     assert Path("stdout.txt").read_text(encoding="utf-8") == "hello\n"
     assert third_party(modules) == MSGSPEC | {"h11"}
-    unwanted = {
-        "alhena.frontends.cli.tools",
-        "alhena.models.proxied",
-        "alhena.models.recorded",
-        "alhena.models.recorder",
-        "alhena.models.rehearsal",
-        "alhena.system.search",
-        "alhena.tools.function",
-        "alhena.wire.conformance.body",
-    }
-    assert modules & unwanted == set()
     assert modules & {"json", "difflib", "tempfile"} == set()
+    assert difference("first request", modules) == {"more": [], "fewer": []}
+
+
+def pin() -> None:
+    """Writes down what each path loads now."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder, ScriptedServer() as server:
+        os.chdir(folder)
+        os.environ["HOME"] = folder
+        found = {name: sorted(rooms(loaded(*line))) for name, line in PATHS.items()}
+        found["first request"] = sorted(rooms(first_request(server)))
+    PINNED.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    pin()
