@@ -186,6 +186,8 @@ def deletion(block: Block, rng: random.Random) -> tuple[bytes, str, str, bytes] 
 
 def tokens(block: Block, rng: random.Random) -> tuple[bytes, str, str, bytes] | None:
     """The model writes the operators of a call closer together than the file has them."""
+    if re.search(r"[\"'`]", text(block.old)):
+        return None  # blanks within quotes are not free
     renamed = [*block.old[: block.at], block.changed[0], *block.old[block.at + 1 :]]
     after = [*block.lines[: block.start], *renamed, *block.lines[block.start + block.size :]]
     old, new = (re.sub(r" ?([=,+:(]) ?", r"\1", text(lines)) for lines in (block.old, renamed))

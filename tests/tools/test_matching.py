@@ -111,11 +111,18 @@ def test_what_is_not_certain_is_not_found(before: str, old: str, new: str) -> No
         ("def compute_total(values):\n", "def cmpute_totl(vales):", False),  # more than a tenth
         ("port = 8080 # of it\n", "port = 8081 # of it", False),
         ("short\n", "shrt", False),
+        ("if user.is_admin and user.active:\n", "if not user.is_admin and user.active:", False),
+        (
+            "disable_feature_alpha(server, timeout)\n",
+            "enable_feature_alpha(server, timeout)",
+            False,
+        ),
+        ("if first_value > second_value:\n", "if first_value < second_value:", False),
         ("abcdefghij\nabcdefghiX\n", "abcdefghiZ", False),
         ("abcdefghijk\nabcdefghilk\n", "abcdefghiik", False),  # two equally close
         ("abcdefghijklmnopqrst\n" * 2, "abcdefghijklmnopqrsu", False),
         ("x" * 9_000 + "\n", "x" * 8_999, False),  # over the bound
-        ("word " * 20 + "\n" + "\n" * 5_000, "word " * 19 + "wrd", True),
+        ("sentence " * 20 + "\n" + "\n" * 5_000, "sentence " * 19 + "sentnce", True),
     ],
 )
 def test_similar_text_is_found_within_its_bound(before: str, old: str, found: bool) -> None:
@@ -257,3 +264,24 @@ def test_the_snippet_shows_five_lines_around_each_change_and_stays_small() -> No
     assert len(updated_code("", huge)) < 15_000
     many = "\n".join(f"{n}" if n % 20 else "changed" for n in range(5_000))
     assert len(updated_code("\n".join(map(str, range(5_000))), many).split("\n")) < 120
+
+
+@pytest.mark.requirement("TOOLS-10")
+@pytest.mark.parametrize(
+    ("before", "old"),
+    [
+        ("return\nx = 2\n", "return x"),
+        ("foo\n# c\n", "foo # c"),
+        ("# See\n\nthe manual\n", "See the manual"),
+        ('s = "a b"\n', 's = "a  b"'),
+        ("i + + j\n", "i ++ j"),
+        ("- item one\n\n\n- item two\n", "- item one\n- item  two"),
+    ],
+)
+def test_blanks_that_mean_something_are_not_free(before: str, old: str) -> None:
+    assert edited(before, old, "z") is None
+    assert edited(before, old, "z", fuzzy=True) is None
+
+
+def test_blanks_and_line_ends_within_brackets_are_free() -> None:
+    assert edited("call(\n    one, two,\n    three)\n", "call(one,two, three)", "z") is not None

@@ -187,8 +187,49 @@ def token_places(text: str, old: str) -> list[Span]:
         blanks += canonical.count(" ", counted, at)
         counted = at
         first = at - blanks
-        spans.append((_place(words, ends, first), _place(words, ends, first + size - 1) + 1))
+        span = (_place(words, ends, first), _place(words, ends, first + size - 1) + 1)
+        if _says_the_same(text[span[0] : span[1]], old.strip()):
+            spans.append(span)
     return spans
+
+
+def _says_the_same(here: str, old: str) -> bool:
+    """Whether blanks that differ between two texts of the same tokens change no meaning.
+
+    Line ends differ only within parentheses and brackets, blanks within quotes not at all, and
+    signs that touch (`++`) are not signs that do not.
+    """
+    depth = 0
+    quote = ""
+    before = ""
+    ours = _elements(here)
+    prose = _triple_quotes(ours)
+    for index, ((gap, word), (theirs, _)) in enumerate(zip(ours, _elements(old), strict=True)):
+        if "\n" in gap:
+            quote = ""  # strings of one line are meant; an apostrophe in prose is none
+        if gap != theirs and before:
+            joined = before in _OPERATORS and word in _OPERATORS and bool(gap) != bool(theirs)
+            if quote or joined or (depth <= 0 and gap.count("\n") != theirs.count("\n")):
+                return False
+        if quote:
+            quote = "" if word == quote else quote
+        elif word in _QUOTES and index not in prose:
+            quote = word
+        else:
+            depth += (word in "([") - (word in ")]")
+        before = word
+    return True
+
+
+def _triple_quotes(elements: list["Element"]) -> frozenset[int]:
+    """Which of the elements belong to triple quotes: what they enclose is read as prose."""
+    found: set[int] = set()
+    for index in range(len(elements) - 2):
+        run = elements[index : index + 3]
+        same = {token for _, token in run}
+        if len(same) == 1 and not same.isdisjoint(_QUOTES) and not run[1][0] and not run[2][0]:
+            found.update((index, index + 1, index + 2))
+    return frozenset(found)
 
 
 def _canonical(text: str) -> str:
@@ -211,6 +252,8 @@ def _place(words: list[Span], ends: list[int], count: int) -> int:
 
 
 Element = tuple[str, str]
+_QUOTES = frozenset("\"'`")
+_OPERATORS = frozenset("+-*/%=<>!&|^~?:.")
 
 
 def _elements(text: str) -> list[Element]:

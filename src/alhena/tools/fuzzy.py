@@ -1,8 +1,8 @@
 """The last rung: lines that differ a little from what the model gave, found within a bound.
 
 A place is a run of as many lines. All its edits together may be a tenth of the characters that
-were given (blanks at the ends of lines aside), its numbers have to be the same, and no other place
-within that bound may be nearly as close: at up to twice the distance neither is taken.
+were given (blanks at the ends of lines aside), all of them slips inside longer words, and no other
+place within that bound may be nearly as close: at up to twice the distance neither is taken.
 
 With at most k edits, one of any k + 1 pieces of the given lines stands unchanged in the place, so
 that only lines around such pieces have to be compared. What would take too long is not tried.
@@ -20,6 +20,8 @@ MAX_LENGTH = 8_000
 """Characters of the text that is looked for, blanks at the ends of lines aside."""
 
 _PIECE = 5
+_SLIPPED = 4
+"""Characters of a word in which one letter may be wrong; in twice as many, two."""
 _SHORTEST = 3
 _COMMON = 2_000
 _SEARCHED = 1_000_000_000
@@ -40,7 +42,7 @@ def fuzzy_place(text: str, old: str) -> Span | None:
     if not near or (len(near) > 1 and near[1][0] <= 2 * near[0][0]):
         return None
     at = near[0][1]
-    if _numbers(lines[at : at + len(wanted)]) != _numbers(wanted):
+    if not _only_slips(lines[at : at + len(wanted)], wanted):
         return None
     return (ends[at - 1] if at else 0, ends[at + len(wanted) - 1] - 1)
 
@@ -111,5 +113,27 @@ def _compared(
     return sorted(near)
 
 
-def _numbers(lines: list[str]) -> list[list[str]]:
-    return [re.findall(r"\d+", line) for line in lines]
+def _only_slips(here: list[str], given: list[str]) -> bool:
+    """Whether the lines differ in nothing but the spelling of longer words: the same words and
+    signs in the same order, so that no operator, no number and no "not" is taken for another."""
+    for line, wanted in zip(here, given, strict=True):
+        ours, theirs = (re.findall(r"[^\W_]+|[^\w\s]|_", text) for text in (line, wanted))
+        if len(ours) != len(theirs) or _quoted_blanks(line) != _quoted_blanks(wanted):
+            return False
+        if not all(_is_slip(one, other) for one, other in zip(ours, theirs, strict=True)):
+            return False
+    return True
+
+
+def _quoted_blanks(line: str) -> list[list[str]]:
+    return [re.findall(r"\s+", quoted) for _, quoted in re.findall(r"([\"'`])(.*?)\1", line)]
+
+
+def _is_slip(one: str, other: str) -> bool:
+    if one == other:
+        return True
+    shorter = min(len(one), len(other))
+    if shorter < _SLIPPED or any(char.isdigit() for char in one + other):
+        return False
+    swapped = sorted(one) == sorted(other)
+    return edit_distance(one, other) <= (2 if swapped or shorter >= 2 * _SLIPPED else 1)
