@@ -185,7 +185,11 @@ async def test_a_miss_names_the_nearest_line_and_the_difference(
     ("before", "old", "told"),
     [
         (b"a\r\nb\r\n", "a\nb", "found with line ends other than the file's at line(s) 1-2."),
-        (b"\ta\n\tb\n", "  a\n  b", "with blanks at the ends of lines other than the file's at"),
+        (
+            b"\ta\n\tb\n",
+            "  a\n  b",
+            "with indentation, or blanks at the ends of lines, other than the file's at",
+        ),
         (b"f( a, b )\n", "f(a,b)", "found with blanks between its words other than the file's at"),
     ],
 )

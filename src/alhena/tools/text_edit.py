@@ -235,7 +235,7 @@ def _explained(rung: Rung) -> str:
         case Rung.LINE_ENDINGS:
             return "with line ends other than the file's"
         case Rung.WHITESPACE:
-            return "with blanks at the ends of lines other than the file's"
+            return "with indentation, or blanks at the ends of lines, other than the file's"
         case Rung.TOKENS:
             return "with blanks between its words other than the file's"
         case Rung.FUZZY:
