@@ -78,6 +78,7 @@ class Agent:
         """Reads settings and policies, chooses the model, declares the tools."""
         if self._session is not None:
             raise BusyError("this agent is open already.", remedy="Use a second Agent.")
+        self._channel = EventChannel()  # lives as long as the session, and its listeners with it
         self._session = open_session(self._options, self._channel)
         return self
 

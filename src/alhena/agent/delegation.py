@@ -11,6 +11,7 @@ import msgspec
 
 from alhena.agent.definitions import AgentDefinition, prompt_text
 from alhena.agent.isolation import isolated
+from alhena.agent.loop import answers
 from alhena.agent.relay import EventRelay
 from alhena.agent.workbench import Workbench
 from alhena.chat.chat import Chat, ModelTraits, Outlets
@@ -24,7 +25,6 @@ from alhena.tools.builtin.complete_task import CompleteTask
 from alhena.tools.contract import ExecutionContext, ToolErrorType, ToolResult
 from alhena.tools.names import declared_name
 from alhena.tools.registry import ToolRegistry
-from alhena.tools.response import join_responses
 from alhena.wire.calls import CallIds, ToolCallRequestInfo
 from alhena.wire.content import USER, Content, Part
 from alhena.wire.request import GenerateContentConfig, GenerationConfig, Tool
@@ -129,12 +129,12 @@ class Delegation:
         try:
             done: Sequence[CompletedToolCall] = await self._scheduler.schedule(calls)
         except asyncio.CancelledError:
-            self._chat.record_responses(_parts(self._scheduler.last_batch))
+            self._chat.record_responses(answers(self._scheduler.last_batch))
             raise
         for call in done:
             if call.response.error_type is ToolErrorType.STOP_EXECUTION:
                 self._stop = call.response.error or "The run was stopped."
-        return _parts(done)
+        return answers(done)
 
     async def _last_chance(self, reason: Termination, pending: tuple[Part, ...]) -> bool:
         """One turn more in which only complete_task counts; whether there is a result now."""
@@ -235,10 +235,6 @@ def _config(
             thinking_config=thinking_config(model),
         ),
     )
-
-
-def _parts(done: Sequence[CompletedToolCall]) -> tuple[Part, ...]:
-    return join_responses(call.response.response_parts for call in done)
 
 
 def _json(value: Any) -> str:

@@ -33,7 +33,7 @@ async def run_prompt(
         if not turn.calls:
             return turn
         done = await _run_calls(chat, scheduler, turn.calls)
-        parts = _parts(done)
+        parts = answers(done)
         if any(call.response.error_type == ToolErrorType.STOP_EXECUTION for call in done):
             chat.record_responses(parts)
             return turn
@@ -57,9 +57,10 @@ async def _run_calls(
         try:
             await settled(running)
         finally:
-            chat.record_responses(_parts(running.result()))
+            chat.record_responses(answers(running.result()))
         raise
 
 
-def _parts(done: Sequence[CompletedToolCall]) -> tuple[Part, ...]:
+def answers(done: Sequence[CompletedToolCall]) -> tuple[Part, ...]:
+    """The parts of the user content that answers a batch."""
     return join_responses(call.response.response_parts for call in done)

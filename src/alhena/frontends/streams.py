@@ -45,9 +45,13 @@ def write_stderr(text: str) -> None:
 
 
 def write_json(value: Any) -> None:
-    """Writes a JSON document of two-space indent to standard output."""
-    document = msgspec.json.format(msgspec.json.encode(value), indent=2)
-    write_stdout(document.decode("utf-8") + "\n")
+    """Writes a JSON document to standard output."""
+    write_stdout(json_document(value))
+
+
+def json_document(value: Any) -> str:
+    """A value as a JSON document of two-space indent, ending in a newline."""
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode("utf-8") + "\n"
 
 
 def is_terminal(stream: Any) -> bool:

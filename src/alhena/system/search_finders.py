@@ -8,6 +8,7 @@ search is then carried out without it.
 import os
 import shutil
 import threading
+from abc import ABC, abstractmethod
 from pathlib import Path
 
 from alhena.system.search import (
@@ -28,10 +29,10 @@ _GITLINK = b"160000 "
 _RGIGNORE = b'.rgignore")'
 
 
-class RipgrepSearch:
-    """Lets ripgrep find the files to read."""
+class _FinderSearch(ABC):
+    """Lets a program find the files to read; `_find` gives their paths, None when it cannot."""
 
-    name = "ripgrep"
+    name: str
 
     def __init__(self, program: str, *, time_limit: float = TIME_LIMIT) -> None:
         self._program = program
@@ -42,6 +43,17 @@ class RipgrepSearch:
     ) -> SearchResult:
         """As `SearchBackend.search`."""
         return await search_files(query, self._find, self.name, self._time_limit, cancellation)
+
+    @abstractmethod
+    def _find(
+        self, query: Query, literals: tuple[str, ...], deadline: Deadline, ahead: Ahead
+    ) -> list[str] | None: ...
+
+
+class RipgrepSearch(_FinderSearch):
+    """Lets ripgrep find the files to read."""
+
+    name = "ripgrep"
 
     def _find(
         self, query: Query, literals: tuple[str, ...], deadline: Deadline, ahead: Ahead
@@ -65,20 +77,10 @@ class RipgrepSearch:
         return None if output is None or listing.marked else names.paths
 
 
-class GitGrepSearch:
+class GitGrepSearch(_FinderSearch):
     """Lets `git grep` find the files to read, in a work tree without repositories inside it."""
 
     name = "git grep"
-
-    def __init__(self, program: str, *, time_limit: float = TIME_LIMIT) -> None:
-        self._program = program
-        self._time_limit = time_limit
-
-    async def search(
-        self, query: Query, cancellation: threading.Event | None = None
-    ) -> SearchResult:
-        """As `SearchBackend.search`."""
-        return await search_files(query, self._find, self.name, self._time_limit, cancellation)
 
     def _find(
         self, query: Query, literals: tuple[str, ...], deadline: Deadline, ahead: Ahead

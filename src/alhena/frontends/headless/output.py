@@ -19,6 +19,7 @@ from alhena.events import (
     WarningEvent,
 )
 from alhena.frontends.headless.stats import RunStats
+from alhena.frontends.streams import json_document
 
 Write = Callable[[str], None]
 
@@ -132,8 +133,7 @@ class JsonOutput:
             document["warnings"] = self._warnings
         if self._denied:
             document["denied"] = self._denied
-        encoded = msgspec.json.format(msgspec.json.encode(document), indent=2)
-        self._write(encoded.decode("utf-8") + "\n")
+        self._write(json_document(document))
 
 
 class StreamJsonOutput:
