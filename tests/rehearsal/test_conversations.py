@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from alhena.models.rehearsal.generator import NOTICE
+from alhena.models.rehearsal.report import NOTICE
 from alhena.wire.request import FunctionDeclaration
 from tests.rehearsal.folder_tools import LOOKING, Conversation, FolderTools
 

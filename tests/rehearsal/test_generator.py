@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from alhena.models.errors import RequestRejectedError
 from alhena.models.generator import ContentGenerator
-from alhena.models.rehearsal.generator import NOTICE, RehearsalGenerator
+from alhena.models.rehearsal.generator import RehearsalGenerator
+from alhena.models.rehearsal.report import NOTICE
 from alhena.wire.content import USER, Blob, Content, FunctionResponse, Part, text_content
 from alhena.wire.encode import EncodedContent
 from alhena.wire.request import (

@@ -22,7 +22,7 @@ from alhena.system.search import (
 )
 from alhena.system.search_lines import Deadline
 from alhena.system.search_listing import Listing
-from alhena.system.search_literals import literal_source, longest_pieces
+from alhena.system.search_literals import ESCAPED, RAW, literal_source
 from alhena.system.walk import EXCLUDED_DIRECTORIES
 
 _GITLINK = b"160000 "
@@ -62,12 +62,10 @@ class RipgrepSearch(_FinderSearch):
         if not in_work_tree(query.path):
             # Without a repository it would go up to "/" for rules, past the workspace root.
             options.append("--no-ignore-parent")
-        # It folds case as Unicode does, which is less than `regex` does for one letter only.
-        pieces = longest_pieces(literals, "i")
-        source = literal_source(pieces, folded=False) if pieces else literal_source(literals)
+        source = f"(?-u){literal_source(literals, ESCAPED)}"
         argv = (self._program, "--no-config", "--files-with-matches", "--null", "--text",
                 "--hidden", "--ignore-case", "--no-messages", "--color=never", "--no-ignore-dot",
-                "--no-require-git", "--debug", *options, "-e", source, "--", ".")  # fmt: skip
+                "--no-require-git", "--encoding=none", "--debug", *options, "-e", source, "--", ".")  # fmt: skip
         names = _Names(str(query.path), ahead)
         # Before version 14 a .rgignore counts even with --no-ignore-dot; what one has left out is
         # said with the place of the rule.
@@ -88,12 +86,11 @@ class GitGrepSearch(_FinderSearch):
         # A repository's configuration may name programs: none of them is to run.
         git = (self._program, "--no-pager", "-c", "core.fsmonitor=false", "-c",
                "core.untrackedCache=false", "-c", "core.quotePath=false")  # fmt: skip
-        # Without the index git looks at what is there, tracked or not, as the others do. It does
-        # not decode UTF-16: every file with a byte order mark is one to read.
+        # Without the index git looks at what is there, tracked or not, as the others do.
+        source = literal_source(literals, RAW).encode("latin-1")
         grep = (*git, "grep", "--no-index", "--exclude-standard", "--files-with-matches", "--null",
                 "--text", "--ignore-case", "--extended-regexp", "--no-color",
-                "-e", literal_source(literals), "-e", b"\xff\xfe", "-e", b"\xfe\xff",
-                "--", ".")  # fmt: skip
+                "-e", source, "--", ".")  # fmt: skip
         others = (*git, "ls-files", "-z", "--others", "--exclude-standard")
         tracked = (*git, "ls-files", "-z", "--stage")
         names = _Names(str(query.path), ahead)

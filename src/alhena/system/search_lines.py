@@ -1,8 +1,9 @@
 """The lines of a file that match a pattern: the one matcher behind every search backend.
 
-Lines end at a line feed; a carriage return before it is no part of the line. Text is UTF-8 (stray
-bytes become U+FFFD), or UTF-16 when a byte order mark says so. Files are read in blocks, so their
-size does not matter; of a line longer than `LONGEST_LINE` bytes only the beginning is searched.
+Lines end at a line feed; a carriage return before it is no part of the line. The encoding is the
+one that `encoding.detect` tells, as for reading: by all bytes of a file up to `WHOLE`, by the first
+block of a larger one. Those are read in blocks, so their size does not matter; of a line longer
+than `LONGEST_LINE` bytes only the beginning is searched.
 """
 
 import codecs
@@ -15,10 +16,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from alhena.system.encoding import is_binary
+from alhena.system.encoding import SAMPLE_SIZE, Codec, detect, is_binary
 from alhena.system.errors import PatternError, SearchError, SearchTimeoutError, printable
 from alhena.system.search_bounded import line_bounded
-from alhena.system.search_literals import longest_pieces
+from alhena.system.search_literals import FOLDED, longest_pieces
 
 if TYPE_CHECKING:
     from regex import Pattern
@@ -27,14 +28,13 @@ LONGEST_PATTERN = 2_000
 LONGEST_LINE = 4_000_000
 LINE_SECONDS = 2.0
 BLOCK_SECONDS = 1.0
+WHOLE = 2 << 20
+"""Bytes up to which the encoding of a file is told by all of it."""
+
 _BLOCK = 1 << 20
-_SNIFFED = 8_192
-_UTF16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
-_WIDE = tuple(_UTF16)
-_UTF32 = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
+_UTF8 = Codec()
+_WIDE = ("utf-16", "utf-32")
 _OPEN = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY | os.O_NOFOLLOW
-_FOLDED = "iks"
-"""Letters that characters beyond ASCII match when case does not count."""
 
 
 class LinePattern(msgspec.Struct, frozen=True):
@@ -120,8 +120,11 @@ class LineMatcher:
         self._exclude = exclude.line if exclude else None
         self._deadline = deadline
         self._literals = tuple(literal.encode() for literal in literals)
-        pieces = longest_pieces(literals, _FOLDED)
+        pieces = longest_pieces(literals, FOLDED)
         self._pieces = tuple(piece.encode() for piece in pieces)
+        self._wide_pieces = tuple(
+            zeros.join(piece).encode() for piece in pieces for zeros in ("\0", "\0\0\0")
+        )
 
     def matches(self, path: str, most: int) -> list[tuple[int, str]]:
         """Line numbers from 1 and the lines of a file that is no symlink, at most so many.
@@ -135,35 +138,48 @@ class LineMatcher:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
                 return []
-            size = status.st_size
-            start = os.read(descriptor, size + 1 if size < _BLOCK else _BLOCK)
-            if len(start) == size and self._lacks(start):
+            start = first_bytes(descriptor, status.st_size)
+            whole = len(start) == status.st_size
+            if whole and self._lacks(start):
                 return []
             return list(islice(self._lines(path, descriptor, start), most))
         finally:
             os.close(descriptor)
 
     def _lines(self, path: str, descriptor: int, start: bytes) -> Iterator[tuple[int, str]]:
-        encoding = _UTF16.get(start[:2])
-        if encoding and not start.startswith(_UTF32):
-            yield from self._wide(path, descriptor, start[2:], encoding)
-        elif b"\0" not in start[:_SNIFFED] and not is_binary(start[:_SNIFFED]):
-            yield from self._narrow(path, descriptor, start.removeprefix(codecs.BOM_UTF8))
+        codec = codec_of(start)
+        if codec is None:
+            return
+        start = start.removeprefix(codec.bom)
+        if codec.encoding.startswith(_WIDE):
+            yield from self._wide(path, descriptor, start, codec.encoding)
+        else:
+            yield from self._narrow(path, descriptor, start, codec.encoding)
 
     def _lacks(self, block: bytes) -> bool:
-        """Whether these bytes, UTF-8 or not, can hold no matching line, by required text alone."""
+        """Whether these bytes, in any encoding, can hold no matching line, by required text alone.
+
+        In UTF-16 and UTF-32 that text has NUL bytes; elsewhere its bytes are those of ASCII.
+        """
         literals = self._literals if block.isascii() else self._pieces
-        if not literals or block.startswith(_WIDE):
+        if not literals:
             return False
         lowered = block.lower()
-        return not any(map(lowered.__contains__, literals))
+        if any(map(lowered.__contains__, literals)):
+            return False
+        if b"\0" not in block:
+            return True
+        return bool(self._wide_pieces) and not any(map(lowered.__contains__, self._wide_pieces))
 
-    def _narrow(self, path: str, descriptor: int, start: bytes) -> Iterator[tuple[int, str]]:
+    def _narrow(
+        self, path: str, descriptor: int, start: bytes, encoding: str
+    ) -> Iterator[tuple[int, str]]:
+        """In an encoding in which the byte of a line feed is nothing else."""
         number = 1
         for block in _whole_lines(descriptor, start, b"\n"):
             self._deadline.left()
             if not self._lacks(block):
-                text = block.decode("utf-8", "replace")
+                text = block.decode(encoding, "replace")
                 yield from self.in_text(path, text, number)
             number += block.count(b"\n")
 
@@ -230,6 +246,22 @@ class LineMatcher:
 def open_for_search(path: str) -> int:
     """A descriptor that neither blocks nor follows a symlink, whatever stands there by now."""
     return os.open(path, _OPEN)
+
+
+def first_bytes(descriptor: int, size: int) -> bytes:
+    """All of a file of this size, or a block of it when that is more than `WHOLE`; with what has
+    been added meanwhile. Raises OSError."""
+    return os.read(descriptor, size + 1 if size <= WHOLE else _BLOCK)
+
+
+def codec_of(start: bytes) -> Codec | None:
+    """How a file is text that begins so; None for a binary one. Nothing is said about its end."""
+    sample = start[:SAMPLE_SIZE]
+    if is_binary(sample):
+        return None
+    if b"\0" not in sample and start.isascii():
+        return _UTF8
+    return detect(start, whole=whole)
 
 
 def _whole_lines(descriptor: int, start: bytes, feed: bytes) -> Iterator[bytes]:

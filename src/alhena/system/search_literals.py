@@ -1,10 +1,13 @@
 """What any line that matches a pattern must contain: fixed text to look for first.
 
-Programs that search files disagree about the syntax of regular expressions. They agree about fixed
-text, so that is all they are asked for; the pattern itself is matched in one place only.
+Programs that search files disagree about the syntax of regular expressions and about encodings.
+They agree about bytes, so the bytes of fixed text are all they are asked for; the pattern itself is
+matched in one place only.
 """
 
 import re
+
+import msgspec
 
 _QUANTIFIER = re.compile(r"([*+?]|\{\d+(?:,\d*)?\})[?+]?")
 _OPENING = re.compile(r"\?(?:(<?[=!])|:|P?<[A-Za-z_]\w*>)")
@@ -12,9 +15,14 @@ _QUANTIFIER_START = "*+?{"
 _CLASS_ESCAPES = frozenset("dDwWsSbBAZtnrfva")
 _SPECIAL = frozenset("\\.[](){}*+?^$|")
 _SHORTEST = 2
+_TELLING = 4
+"""Characters of a piece of a text that are looked for instead of the whole."""
 
-# The characters beyond ASCII that match an ASCII letter when case does not count.
-_FOLDED = {"i": "\u0130|\u0131", "k": "\u212a", "s": "\u017f"}
+FOLDED = "iks"
+"""Letters that characters beyond ASCII match when case does not count."""
+
+# Those characters in UTF-16 as (low byte, high byte): U+0130 and U+0131, U+212A, U+017F.
+_FOLDED_WIDE = {"i": ("[01]", "\x01"), "k": ("[*]", "!"), "s": ("\x7f", "\x01")}
 
 _Alternatives = frozenset[str]
 
@@ -39,14 +47,33 @@ def required_literals(pattern: str) -> tuple[str, ...]:
     return tuple(sorted(found)) if found and min(map(len, found)) >= _SHORTEST else ()
 
 
-def literal_source(literals: tuple[str, ...], *, folded: bool = True) -> str:
-    """A regular expression for any of these texts, in the syntax all dialects share.
+class ByteSyntax(msgspec.Struct, frozen=True):
+    """How a dialect writes a NUL byte, and any byte from 0x80."""
 
-    To be used without regard to the case of ASCII letters. `folded` adds the characters beyond
-    ASCII that match some of them.
+    nul: str
+    high: str
+
+
+ESCAPED = ByteSyntax("\\x00", "[\\x80-\\xff]")
+"""For dialects that know hexadecimal escapes."""
+
+RAW = ByteSyntax("[^\x01-\xff]", "[\x80-\xff]")
+"""For dialects that do not: characters stand for bytes, none of which is NUL."""
+
+
+def literal_source(literals: tuple[str, ...], syntax: ByteSyntax = ESCAPED) -> str:
+    """A regular expression for the bytes of any of these texts, in any encoding that is read.
+
+    Those are UTF-16 and UTF-32 in both byte orders, and all in which ASCII is one byte a character
+    and others have four at most. To be used on bytes, without regard to the case of ASCII letters;
+    "." is to mean any byte of a line. What the text has may be found where it is not, by a piece of
+    it.
     """
-    table = _FOLDED if folded else {}
-    return "|".join("".join(_one(char, table) for char in literal) for literal in literals)
+    return "|".join(
+        form
+        for literal in map(_telling, literals)
+        for form in (_narrow(literal, syntax), *_wide(literal, syntax))
+    )
 
 
 def longest_pieces(literals: tuple[str, ...], without: str) -> tuple[str, ...]:
@@ -59,10 +86,37 @@ def longest_pieces(literals: tuple[str, ...], without: str) -> tuple[str, ...]:
     return pieces if min(map(len, pieces), default=0) >= _SHORTEST else ()
 
 
-def _one(char: str, table: dict[str, str]) -> str:
-    folded = table.get(char)
-    if folded:
-        return f"({char}|{folded})"
+def _telling(literal: str) -> str:
+    """A piece that has one form in each encoding, when there is one that says enough."""
+    (piece,) = longest_pieces((literal,), FOLDED) or ("",)
+    return piece if len(piece) >= _TELLING else literal
+
+
+def _narrow(literal: str, syntax: ByteSyntax) -> str:
+    return "".join(
+        f"({char}|{syntax.high}.{{0,3}})" if char in FOLDED else _quoted(char) for char in literal
+    )
+
+
+def _wide(literal: str, syntax: ByteSyntax) -> list[str]:
+    """UTF-16 and UTF-32, each with the low byte first and with the high byte first."""
+    forms: list[str] = []
+    for zeros in ("", syntax.nul * 2):
+        little: list[str] = []
+        big: list[str] = []
+        for char in literal:
+            low, high = _FOLDED_WIDE.get(char, ("", ""))
+            plain = _quoted(char)
+            both = (f"{plain}{syntax.nul}{zeros}", f"{zeros}{syntax.nul}{plain}")
+            if low:
+                both = (f"({both[0]}|{low}{high}{zeros})", f"({both[1]}|{zeros}{high}{low})")
+            little.append(both[0])
+            big.append(both[1])
+        forms += ["".join(little), "".join(big)]
+    return forms
+
+
+def _quoted(char: str) -> str:
     return "\\" + char if char in _SPECIAL else char
 
 

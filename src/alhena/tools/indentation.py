@@ -1,6 +1,8 @@
 """How a model's indentation maps onto a file's, learned from lines that both of them have.
 
 What the lines do not tell is not guessed: an indentation that cannot be derived has no counterpart.
+Other blanks are fine, another structure is not: lines of which one stands deeper than the other in
+one of the two texts only do not say the same.
 """
 
 from collections import Counter
@@ -8,11 +10,53 @@ from functools import reduce
 from math import gcd
 
 _SAMPLED = 4_000
+_TAB_STOPS = (8, 4, 2)
+
+Pair = tuple[str, str]
+"""A line's indentation as the model gave it, and as the file has it."""
 
 
 def indent_of(line: str) -> str:
     """The blanks that `line` begins with."""
     return line[: len(line) - len(line.lstrip())]
+
+
+def same_structure(pairs: list[Pair]) -> bool:
+    """Whether any two lines are as deep, or one is deeper, in the one text as in the other.
+
+    How far lines are indented, and by what, may differ. Where a text mixes tabs and spaces, its
+    tabs count as any one width that makes it fit.
+    """
+    known = list(set(pairs))
+    if all(ours == theirs for ours, theirs in known):
+        return True
+    files = _depths([theirs for _, theirs in known])
+    return any(depths in files for depths in _depths([ours for ours, _ in known]))
+
+
+def _depths(indents: list[str]) -> list[list[int]]:
+    """How many of the others each indentation is deeper than, for every width of tabs."""
+    found: list[list[int]] = []
+    for stop in _TAB_STOPS if any("\t" in indent for indent in indents) else _TAB_STOPS[:1]:
+        columns = [len(indent.expandtabs(stop)) for indent in indents]
+        ranks = {column: rank for rank, column in enumerate(sorted(set(columns)))}
+        found.append([ranks[column] for column in columns])
+    return found
+
+
+def bare_start(pairs: list[Pair]) -> bool:
+    """Whether the model left out the indentation of the first line, and of no other.
+
+    Models tend to: then it says nothing of how deep that line is. It is certain only when all other
+    lines are indented, and exactly as in the file.
+    """
+    (ours, theirs), *rest = pairs
+    return ours == "" != theirs and all(a == b != "" for a, b in rest)
+
+
+def aligned(pairs: list[Pair]) -> bool:
+    """Whether lines, from the first on, have the structure that they have in the file."""
+    return same_structure(pairs) or bare_start(pairs)
 
 
 class Indentation:
@@ -22,7 +66,7 @@ class Indentation:
     `text` the file, from which its unit of indentation is known.
     """
 
-    def __init__(self, pairs: list[tuple[str, str]], given: list[str], text: str) -> None:
+    def __init__(self, pairs: list[Pair], given: list[str], text: str) -> None:
         seen: dict[str, set[str]] = {}
         for ours, theirs in pairs:
             seen.setdefault(ours, set()).add(theirs)

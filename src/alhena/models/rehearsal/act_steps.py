@@ -136,5 +136,5 @@ def _typed(wanted: CallTool, tools: Toolbox) -> str | int | float:
 
 def _said(outcome: Outcome) -> str:
     """The first line of what a tool answered, as a sentence behind another."""
-    first = next((line for line in outcome.output.splitlines() if line.strip()), "")
-    return f" The tool says: {first[:200]}" if first else ""
+    first = report.first_line(outcome.output)
+    return f" The tool says: {first}" if first else ""

@@ -11,10 +11,15 @@ import msgspec
 
 from alhena.models.errors import RequestRejectedError
 from alhena.models.rehearsal.embedding import embedding
+from alhena.models.rehearsal.handover import HAND_OVER
+from alhena.models.rehearsal.inquiry import of_inquiry
+from alhena.models.rehearsal.intents import Intent
 from alhena.models.rehearsal.phrases import parse
 from alhena.models.rehearsal.plan import Move, next_move
-from alhena.models.rehearsal.situation import situation
+from alhena.models.rehearsal.report import NOTICE
+from alhena.models.rehearsal.situation import Situation, situation
 from alhena.models.rehearsal.toolbox import Call
+from alhena.models.select import REHEARSAL
 from alhena.wire.content import MODEL, Content, FunctionCall, Part
 from alhena.wire.encode import EncodedContent
 from alhena.wire.request import GenerateContentRequest
@@ -25,13 +30,6 @@ from alhena.wire.response import (
     GenerateContentResponse,
     UsageMetadata,
 )
-
-MODEL_NAME = "rehearsal"
-NOTICE = (
-    "[rehearsal] No language model is at work here: these are fixed rules. For real answers set "
-    "GEMINI_API_KEY (https://aistudio.google.com/apikey) and run again."
-)
-"""The first line of every answer."""
 
 _BYTES_PER_TOKEN = 4
 _FEWEST_CHARACTERS_PER_CHUNK = 120
@@ -87,7 +85,7 @@ class _Answer:
                 remedy="Set GEMINI_API_KEY to use a model that can.",
             )
         now = situation(request)
-        move = next_move(parse(now.prompt), now.tools, now.rounds)
+        move = next_move(_wanted(now), now)
         self._thought = Part(text=_thought(move), thought=True)
         self._text = "" if move.calls else f"{NOTICE}\n\n{move.text}".rstrip()
         self._request = request
@@ -95,7 +93,7 @@ class _Answer:
         self._calls = tuple(
             Part(
                 function_call=FunctionCall(
-                    id=f"{MODEL_NAME}-{stamp}-{number}", name=call.name, args=call.args
+                    id=f"{REHEARSAL}-{stamp}-{number}", name=call.name, args=call.args
                 )
             )
             for number, call in enumerate(move.calls, 1)
@@ -121,8 +119,8 @@ class _Answer:
         return GenerateContentResponse(
             candidates=(candidate,),
             usage_metadata=self._usage() if last else None,
-            model_version=MODEL_NAME,
-            response_id=f"{MODEL_NAME}-{self._stamp}",
+            model_version=REHEARSAL,
+            response_id=f"{REHEARSAL}-{self._stamp}",
         )
 
     def _usage(self) -> UsageMetadata:
@@ -136,6 +134,12 @@ class _Answer:
             thoughts_token_count=thoughts,
             total_token_count=prompt + said + thoughts,
         )
+
+
+def _wanted(now: Situation) -> tuple[Intent, ...]:
+    """What the prompt asks for; of one that asks for a report, something can always be found."""
+    intents = parse(now.prompt)
+    return of_inquiry(intents, now.prompt, now.tools) if HAND_OVER in now.tools else intents
 
 
 def _thought(move: Move) -> str:

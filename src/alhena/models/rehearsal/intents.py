@@ -87,6 +87,12 @@ class CallTool(msgspec.Struct, frozen=True, tag="call_tool"):
     text: str = ""
 
 
+class ConsultDocs(msgspec.Struct, frozen=True, tag="consult_docs"):
+    """Find what alhena's own documentation says nearest to a question."""
+
+    question: str
+
+
 class NotUnderstood(msgspec.Struct, frozen=True, tag="not_understood"):
     """Words that no rule covers."""
 
@@ -106,6 +112,7 @@ Intent = (
     | RunCommand
     | Remember
     | CallTool
+    | ConsultDocs
     | NotUnderstood
 )
 
@@ -117,6 +124,7 @@ LOOKING = (
     SearchText,
     ReadFile,
     OutlineFile,
+    ConsultDocs,
     NotUnderstood,
 )
 """Intents that change nothing: neighbours of these are carried out side by side."""

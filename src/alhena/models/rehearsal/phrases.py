@@ -7,6 +7,7 @@ import msgspec
 from alhena.models.rehearsal import acting, looking
 from alhena.models.rehearsal.intents import (
     CallTool,
+    ConsultDocs,
     DescribeFolder,
     ExplainProject,
     FindFiles,
@@ -151,7 +152,7 @@ def _is_firm(intent: Intent) -> bool:
             return path == "." or "/" in path
         case FindFiles() | ExplainProject() | RunCommand():
             return True
-        case Remember() | CallTool() | NotUnderstood():
+        case Remember() | CallTool() | ConsultDocs() | NotUnderstood():
             return False
 
 

@@ -7,6 +7,13 @@ from collections.abc import Iterable, Sequence
 from alhena.models.rehearsal.outline import outline
 from alhena.models.rehearsal.results import CommandResult, FileText, Listing, Match
 from alhena.models.rehearsal.toolbox import Outcome
+from alhena.models.select import KEY_PAGE
+
+NOTICE = (
+    "[rehearsal] No language model is at work here: these are fixed rules. For real answers set "
+    f"GEMINI_API_KEY ({KEY_PAGE}) and run again."
+)
+"""The first line of every answer."""
 
 _SHOWN_LINES = 40
 _SHOWN_ENTRIES = 60
@@ -50,6 +57,11 @@ def bullets(items: Sequence[str], shown: int = _SHOWN_ENTRIES) -> str:
     if len(items) > shown:
         lines.append(f"- … and {len(items) - shown} more")
     return "\n".join(lines)
+
+
+def first_line(text: str) -> str:
+    """The first line that says something, "" when there is none; a long one is cut."""
+    return _clipped(next((line.strip() for line in text.splitlines() if line.strip()), ""))
 
 
 def _clipped(line: str) -> str:

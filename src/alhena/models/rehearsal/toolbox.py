@@ -68,10 +68,12 @@ class Toolbox:
 
     def parameter_type(self, name: str, parameter: str) -> str:
         """The JSON type a parameter is declared with, "" when the schema names none."""
+        return str(self.property_schema(name, parameter).get("type", "")).lower()
+
+    def property_schema(self, name: str, parameter: str) -> dict[str, Any]:
+        """The schema a parameter is declared with, empty when there is none."""
         described = _properties(self._declared.get(name, {})).get(parameter)
-        if not isinstance(described, dict):
-            return ""
-        return str(cast("dict[str, Any]", described).get("type", "")).lower()
+        return cast("dict[str, Any]", described) if isinstance(described, dict) else {}
 
     def fitted(self, call: Call) -> Call:
         """The call with the parameter names of the declaration; what it does not know is left out.

@@ -1,0 +1,1 @@
+"""What bash would run: command lines read as values, by the rules of bash."""
