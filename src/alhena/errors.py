@@ -12,6 +12,7 @@
     │   └── ConformanceError             a request that breaks a rule of the API
     ├── system.errors.FileError          a file cannot be opened, read or written
     ├── system.errors.ProcessStartError  a command cannot be started
+    │   └── SandboxError                 exit 44   no such sandbox can be had
     ├── system.errors.SearchError        a search cannot be carried out
     ├── system.web.errors.FetchError     a web page cannot be read
     ├── models.errors.ModelError

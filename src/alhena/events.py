@@ -161,6 +161,28 @@ class ApiErrorEvent(EventBase, frozen=True, kw_only=True, tag="api_error"):
     status: int | None = None
 
 
+class HookCallEvent(EventBase, frozen=True, kw_only=True, tag="hook_call"):
+    """A hook ran. `event` is what it heard of (a `hooks.model.HookEvent`), `kind` its type.
+
+    `success`: it ended with exit code 0 and can be understood. `outcome` is one of allow, block,
+    stop, ask, warn (it failed and that is all) and cancelled; `message` says why. `input` is what
+    it read; `stdout` and `stderr` are the beginnings of what it wrote.
+    """
+
+    event: str
+    name: str
+    kind: str
+    source: str
+    duration_ms: float
+    success: bool
+    outcome: str
+    exit_code: int | None = None
+    message: str = ""
+    stdout: str = ""
+    stderr: str = ""
+    input: dict[str, Any] = {}
+
+
 class WarningEvent(EventBase, frozen=True, kw_only=True, tag="warning"):
     """Something a person should know that does not end the run."""
 
@@ -203,6 +225,7 @@ Event = (
     | ApiRequestEvent
     | ApiResponseEvent
     | ApiErrorEvent
+    | HookCallEvent
     | WarningEvent
     | ErrorEvent
     | RunFinishedEvent

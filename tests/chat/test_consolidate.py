@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.chat.consolidate import SIGNATURE_SENTINEL, model_content
-from alhena.wire.content import Blob, Content, FunctionCall, Part
+from alhena.chat.consolidate import model_content
+from alhena.wire.content import SIGNATURE_SENTINEL, Blob, Content, FunctionCall, Part
 
 CALL = FunctionCall(id="1", name="f")
 

@@ -63,14 +63,17 @@ def test_a_decision_is_json_with_its_reason_rule_and_parts(alhena: Alhena, home:
     answer = json.loads(done.stdout)
     assert answer == {
         "decision": "deny",
-        "reason": f"denied by a rule of the user policies ({policies / 'own.toml'}, rule 1)",
+        "reason": f"denied by a rule of the user policies ({policies / 'own.toml'}:1, rule 1)",
         "rule": {
             "toolName": ["run_shell_command"],
             "commandPrefix": ["rm"],
             "decision": "deny",
             "priority": 2.02,
             "denyMessage": "No.",
-            "source": f"{policies / 'own.toml'}, rule 1",
+            "source": f"{policies / 'own.toml'}:1, rule 1",
+            "tier": "user",
+            "file": str(policies / "own.toml"),
+            "line": 1,
         },
         "parts": ["rm x"],
     }

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alhena.policy.load import ProblemLevel, load_directory, load_file, load_tables, load_text
-from alhena.policy.model import ApprovalMode, PolicyOutcome, Tier
+from alhena.policy.model import ApprovalMode, CommandClass, PolicyOutcome, Tier
 
 GOOD = '[[rule]]\ntoolName = "x"\ndecision = "deny"\npriority = 1\n'
 
@@ -47,20 +47,36 @@ def test_every_documented_field_is_read() -> None:
         decision = "deny"
         priority = 10
         denyMessage = "Ask first."
+
+        [[rule]]
+        toolName = "shell"
+        commandClass = "read-only"
+        decision = "allow"
+        priority = 1
+
+        [[rule]]
+        toolName = "*"
+        paths = ["/secrets/", "*.pem", "!test.pem"]
+        decision = "deny"
+        priority = 1
         """
     )
     assert loaded.problems == ()
-    one, two, three, four = loaded.rules
+    one, two, three, four, five, six = loaded.rules
     assert one.tool_names == ("read_file", "glob")
     assert one.args_pattern == '"path":"src/'
-    assert one.modes == (ApprovalMode.AUTO_EDIT, ApprovalMode.AUTO_EDIT, ApprovalMode.PLAN)
+    assert one.modes == (ApprovalMode.AUTO_EDIT, ApprovalMode.PLAN)
     assert (one.interactive, one.decision) == (False, PolicyOutcome.ALLOW)
     assert (two.mcp_name, two.tool_names) == ("jira", ())
     assert three.command_prefixes == ("git ", "npm test")
     assert three.tool_names == ("run_shell_command",)
     assert three.allow_redirection
     assert (four.command_regex, four.deny_message) == ("^git (commit|push)", "Ask first.")
-    assert four.source == "p.toml, rule 4"
+    assert (five.command_class, five.tool_names) == (CommandClass.READ_ONLY, ("shell",))
+    assert six.paths == ("/secrets/", "*.pem", "!test.pem")
+    assert (four.source, four.file, four.line, four.tier) == (
+        "p.toml:21, rule 4", "p.toml", 21, "user",
+    )  # fmt: skip
 
 
 @pytest.mark.requirement("POL-03")
@@ -104,6 +120,23 @@ BAD = [
     ({"allowRedirection": 1}, "allowRedirection"),
     ({"allowRedirection": True, "allow_redirection": True}, "allowRedirection"),
     ({"denyMessage": 1}, "denyMessage"),
+    ({"commandClass": "safe", "toolName": None}, "commandClass"),
+    ({"commandClass": ["read-only"], "toolName": None}, "commandClass"),
+    ({"commandClass": "read-only"}, "toolName"),
+    ({"commandClass": "read-only", "commandPrefix": "ls", "toolName": None}, "commandClass"),
+    ({"commandClass": "read-only", "commandRegex": "ls", "toolName": None}, "commandClass"),
+    ({"commandClass": "read-only", "mcpName": "s", "toolName": None}, "commandClass"),
+    (
+        {"commandClass": "read-only", "allowRedirection": True, "toolName": None},
+        "allowRedirection",
+    ),
+    ({"paths": []}, "paths"),
+    ({"paths": 3}, "paths"),
+    ({"paths": ["a", ""]}, "paths"),
+    ({"paths": ["a\nb"]}, "paths"),
+    ({"paths": ["# all"]}, "paths"),
+    ({"paths": ["!a", "b"]}, "paths"),
+    ({"paths": ["a"], "toolName": "shell", "decision": "allow"}, "paths"),
 ]
 
 
@@ -120,14 +153,19 @@ def test_a_bad_rule_is_named_by_file_rule_and_field_and_the_others_load(
     assert (problem.file, problem.rule, problem.field) == ("p.toml", 2, field)
     assert problem.level is ProblemLevel.ERROR
     assert problem.message
-    assert str(problem) == f"p.toml: rule 2, {field} {problem.message}"
+    assert problem.remedy
+    assert problem.remedy.endswith(".")
+    assert str(problem) == f"p.toml: rule 2, {field} {problem.message}. {problem.remedy}"
+    assert problem.weakens is (bad.get("decision") != "allow")
 
 
 def test_a_problem_knows_the_line_of_its_rule() -> None:
     loaded = text(f"# head\n\n{GOOD}\n[[ rule ]]  # bad\ntoolName = 'x'\n")
     assert str(loaded.problems[0]).startswith("p.toml:8: rule 2, decision is missing")
     hidden = text(f"{GOOD}denyMessage = '''\n[[rule]]\n'''\n[[rule]]\n")
-    assert (hidden.problems[0].rule, hidden.problems[0].line) == (2, None)
+    assert (hidden.problems[0].rule, hidden.problems[0].line) == (2, 8)
+    inline = text("rule = [{toolName = 'x'}]\n")
+    assert (inline.problems[0].rule, inline.problems[0].line) == (1, None)
 
 
 def test_an_unknown_key_is_a_warning_and_the_rule_loads() -> None:
@@ -151,10 +189,10 @@ def test_an_allow_whose_condition_is_misspelt_does_not_become_broader() -> None:
 
 
 def test_a_prefix_that_can_allow_nothing_is_pointed_out() -> None:
-    loaded = text('[[rule]]\ncommandPrefix="sudo make"\ndecision="allow"\npriority=1\n')
+    loaded = text('[[rule]]\ncommandPrefix="eval make"\ndecision="allow"\npriority=1\n')
     assert len(loaded.rules) == 1
     assert loaded.problems[0].level is ProblemLevel.WARNING
-    assert "sudo make" in loaded.problems[0].message
+    assert "'eval make' allows nothing" in loaded.problems[0].message
 
 
 @pytest.mark.requirement("POL-02")
@@ -170,10 +208,10 @@ def test_a_file_that_is_no_policy_is_one_problem(source: str) -> None:
 
 
 def test_tables_that_are_not_rules_are_never_passed_over_in_silence() -> None:
-    loaded = text(f"{GOOD}\n[[rules]]\ntoolName='y'\n[[safety_checker]]\ntoolName='*'\n")
+    loaded = text(f"{GOOD}\n[[rules]]\ntoolName='y'\n[[checkers]]\ntoolName='*'\n")
     assert len(loaded.rules) == 1
-    assert [problem.field for problem in loaded.problems] == ["rules", "safety_checker"]
-    assert "[[rule]]" in loaded.problems[0].message
+    assert [problem.field for problem in loaded.problems] == ["rules", "checkers"]
+    assert all("[[rule]]" in str(problem.remedy) for problem in loaded.problems)
 
 
 @given(st.text(max_size=40))
@@ -206,6 +244,7 @@ def test_what_cannot_be_read_is_a_problem_and_the_other_files_load(project: Path
         "latin.toml", "large.toml", "folder.toml", "gone.toml", "loop.toml", "pipe.toml"
     }  # fmt: skip
     assert all(problem.level is ProblemLevel.ERROR for problem in loaded.problems)
+    assert all(problem.remedy for problem in loaded.problems)
 
 
 def test_a_named_file_that_is_missing_is_a_problem(project: Path) -> None:

@@ -15,6 +15,7 @@ from alhena.events import (
 )
 from alhena.policy.model import Decision, PolicyCall, PolicyOutcome, PolicyRule
 from alhena.scheduler.executor import Executor
+from alhena.scheduler.gate import Authority, Check
 from alhena.scheduler.scheduler import Scheduler
 from alhena.scheduler.states import CompletedToolCall
 from alhena.tools.confirmation import ConfirmationDetails, InfoConfirmation
@@ -115,6 +116,7 @@ class Stage:
         *tools: SmallTool,
         decide: Callable[[PolicyCall], Decision] | None = None,
         executor: Executor | None = None,
+        check: Check | None = None,
         **options: Any,
     ) -> None:
         self.events: list[Event] = []
@@ -122,7 +124,11 @@ class Stage:
         self.registry = ToolRegistry(tools)
         self.executor = executor or Executor(Path.cwd())
         self.scheduler = Scheduler(
-            self.registry, decide or deciding(), self.emit, self.executor, **options
+            self.registry,
+            Authority(decide or deciding(), check),
+            self.emit,
+            self.executor,
+            **options,
         )
 
     def emit(self, event: Event) -> None:

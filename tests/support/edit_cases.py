@@ -47,7 +47,8 @@ class Block(NamedTuple):
         return [*self.lines[: self.start], *self.new, *self.lines[self.start + self.size :]]
 
 
-Maker = Callable[[Block, random.Random], tuple[bytes, str, str, bytes] | None]
+Made = tuple[bytes, str, str, bytes]
+Maker = Callable[[Block, random.Random], Made | None]
 
 
 def sources() -> list[Path]:
@@ -186,11 +187,14 @@ def deletion(block: Block, rng: random.Random) -> tuple[bytes, str, str, bytes] 
 
 def tokens(block: Block, rng: random.Random) -> tuple[bytes, str, str, bytes] | None:
     """The model writes the operators of a call closer together than the file has them."""
-    if re.search(r"[\"'`]", text(block.old)):
-        return None  # blanks within quotes are not free
+    sign = r"[-+*/%=<>!&|^~?:.]"
+    if re.search(rf"[\"'`]|{sign} {sign}", text(block.old)):
+        return None  # blanks within quotes and between operators are not free
     renamed = [*block.old[: block.at], block.changed[0], *block.old[block.at + 1 :]]
     after = [*block.lines[: block.start], *renamed, *block.lines[block.start + block.size :]]
-    old, new = (re.sub(r" ?([=,+:(]) ?", r"\1", text(lines)) for lines in (block.old, renamed))
+    old, new = (
+        re.sub(r"(?<=\S) ?([=,+:(]) ?", r"\1", text(lines)) for lines in (block.old, renamed)
+    )
     stripped = [[line.strip() for line in old.split("\n")], [line.strip() for line in block.old]]
     if stripped[0] == stripped[1]:
         return None
@@ -221,6 +225,27 @@ def other_number(block: Block, rng: random.Random) -> tuple[bytes, str, str, byt
     lines = [*block.lines, f"LIMIT_OF_THE_TEST_{block.start} = 100 * SECONDS_IN_A_DAY"]
     old = f"LIMIT_OF_THE_TEST_{block.start} = 200 * SECONDS_IN_A_DAY"
     return data(lines), old, old.replace("DAY", "WEEK"), data(lines)
+
+
+def misplaced(block: Block, rng: random.Random, *, inside: str, given: str) -> Made:
+    """A last line that stands within a block in the one text and after it in the other."""
+    unit, shift = rng.choice(["    ", "  ", "\t"]), rng.choice(["", "    "])
+    head = [f"{shift}if ready_{block.start}:", f"{shift}{unit}first_step(  )"]
+    lines = [*block.lines, *head, f"{shift}{unit * len(inside)}last_step()", ""]
+    ours = [f"if ready_{block.start}:", "    first_step()", f"{'    ' * len(given)}last_step()"]
+    if rng.random() < 0.5:  # then no line differs by more than its indentation
+        lines = [line.replace("(  )", "()  ") for line in lines]
+    return data(lines), text(ours), text([*ours[:2], "    other_step()", ours[2]]), data(lines)
+
+
+def moved_out(block: Block, rng: random.Random) -> Made:
+    """The model takes a line of a block for the line after it."""
+    return misplaced(block, rng, inside=">", given="")
+
+
+def moved_in(block: Block, rng: random.Random) -> Made:
+    """The model takes the line after a block for a line of it."""
+    return misplaced(block, rng, inside="", given=">")
 
 
 def twice(block: Block, rng: random.Random) -> tuple[bytes, str, str, bytes]:
@@ -260,6 +285,8 @@ KINDS: dict[str, tuple[Maker, str]] = {
     "a letter missing": (fuzzy, "fuzzy"),
     "absent": (absent, MISS),
     "another number": (other_number, MISS),
+    "moved out of a block": (moved_out, MISS),
+    "moved into a block": (moved_in, MISS),
     "twice": (twice, COUNT),
     "twice but for blanks": (twice_reindented, COUNT),
     "two similar places": (similar_twice, MISS),

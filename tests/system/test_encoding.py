@@ -15,11 +15,18 @@ from alhena.system.encoding import (
 @given(st.binary(max_size=200) | st.text(max_size=60).map(lambda text: text.encode("utf-16")))
 def test_every_file_comes_back_byte_for_byte(data: bytes) -> None:
     file = decode_text(data)
-    assert encode_text(file.raw, file.codec) == data
+    if file.damage is None:
+        assert encode_text(file.raw, file.codec) == data
+    else:  # then UTF-16 or UTF-32 it is, with bytes that are none from there on
+        assert file.codec.encoding != "utf-8"
+        whole = data[len(file.codec.bom) : file.damage.offset]
+        assert file.raw.startswith(whole.decode(file.codec.encoding))
 
 
 @given(st.text(max_size=60), st.sampled_from(["utf-8-sig", "utf-16", "utf-32"]))
 def test_a_byte_order_mark_decides(text: str, encoding: str) -> None:
+    if text.startswith("\0"):
+        return  # after the mark of UTF-16 that is the mark of UTF-32
     file = decode_text(text.encode(encoding))
     assert file.raw == text
     assert file.codec.bom
@@ -99,3 +106,38 @@ def test_binary_files_are_told_from_text(data: bytes, binary: bool) -> None:
 def test_a_character_the_encoding_lacks_is_found() -> None:
     assert unencodable("ab\u20acc", detect(b"caf\xe9")) == "\u20ac"
     assert unencodable("abc", detect(b"caf\xe9")) is None
+
+
+LONE = b"\x00\xd8"
+
+
+@pytest.mark.parametrize(
+    ("data", "encoding", "offset", "shown"),
+    [
+        ("ab\n".encode("utf-16") + LONE + "c".encode("utf-16-le"), "utf-16-le", 8, "ab\n\ufffdc"),
+        ("ab".encode("utf-16") + b"c", "utf-16-le", 6, "ab\ufffd"),
+        (b"\xfe\xff\0a\xdc\0\0b", "utf-16-be", 4, "a\ufffdb"),
+        ("ab".encode("utf-32")[:-1], "utf-32-le", 8, "a\ufffd"),
+        ("ab".encode("utf-32") + b"\0\0\x11\0", "utf-32-le", 12, "ab\ufffd"),
+        # Without a mark, and beyond what tells that it is text.
+        (("ab\n" * 3000).encode("utf-16-le") + LONE, "utf-16-le", 18_000, "\n\ufffd"),
+        (("ab\n" * 3000).encode("utf-16-be") + b"x", "utf-16-be", 18_000, "\n\ufffd"),
+    ],
+)
+def test_wide_text_with_bytes_that_are_none_is_known_to_be_damaged(
+    data: bytes, encoding: str, offset: int, shown: str
+) -> None:
+    file = decode_text(data)
+    assert file.damage is not None
+    assert (file.codec.encoding, file.damage.offset) == (encoding, offset)
+    assert file.shown.endswith(shown)
+    assert file.damage.reason
+    assert not is_binary(data)
+
+
+def test_a_mark_of_utf_8_decides_whatever_follows() -> None:
+    data = b"\xef\xbb\xbfcaf\xe9 \xe9\xe9\n"
+    file = decode_text(data)
+    assert (file.codec.encoding, file.codec.bom, file.damage) == ("utf-8", data[:3], None)
+    assert file.shown == "caf\ufffd \ufffd\ufffd\n"
+    assert encode_text(file.raw, file.codec) == data

@@ -78,6 +78,10 @@ def test_names_that_only_look_like_secrets_are_kept(name: str) -> None:
         "postgres://app:hunter2@db/app",
         "redis://:pw@cache:6379/0",
         "see ftp://me:pw@host/ for it",
+        "https://abc123def@github.example/me/it.git",
+        "HTTP://token@host",
+        "git+https://x-access-token@host/x",
+        "https://0123abcd@o1.errors.example/42",
         "Authorization: Bearer abc",
         "ghp_" + "a1" * 18,
         "github_pat_" + "A_" * 20,
@@ -103,7 +107,10 @@ def test_values_that_are_secrets_are_removed_whatever_their_names(value: str) ->
 
 @pytest.mark.parametrize(
     "value",
-    ["", "https://example.com/a:b", "http://user@host/", "git@github.com:me/it.git", "sk-short",
+    ["", "https://example.com/a:b", "me@example.com", "Me <me@example.com>", "sk-short",
+     "git@github.com:me/it.git", "ssh://git@github.com/me/it.git", "git+ssh://git@host/it",
+     "postgres://app@db/app", "https://example.com/@scope/name", "https://example.com#a@b",
+     "https://example.com?to=a@b", "https:// me@example.com", "mailto:https@example.com",
      "12:30", "a@b", "key=value", "-----BEGIN PUBLIC KEY-----", "skill-based", "/usr/bin:/bin",
      "https://example.com/?time=12:30&to=a@b"],
 )  # fmt: skip
@@ -177,7 +184,7 @@ def test_a_word_for_a_secret_makes_any_name_secret(name: str) -> None:
     assert has_secret_name(f"SECRET_{name}")
 
 
-@pytest.mark.parametrize("piece", ["eyJ", "://", "://a:", "-----BEGIN ", "-----BEGIN A ", "sk-",
+@pytest.mark.parametrize("piece", ["eyJ", "://", "://a:", "https://", "https://a", "http", "-----BEGIN ", "-----BEGIN A ", "sk-",
                                    "authorization: ", "AKIA", "eyJaaaaa.", "xoxb-"])  # fmt: skip
 def test_a_huge_hostile_value_is_judged_in_linear_time(piece: str) -> None:
     has_secret_value(piece * (200_000 // len(piece)))

@@ -147,3 +147,99 @@ def test_a_file_one_may_not_read_or_that_is_none_is_no_file_to_replace(project: 
     with pytest.raises(FileError, match="FIFO"):
         replace_file(project / "fifo", b"x", expected=None, limit=LIMIT)
     assert stat.S_ISFIFO((project / "fifo").stat().st_mode)
+
+
+def linked_file(project: Path, content: bytes) -> tuple[Path, Path, Snapshot]:
+    path, before = old_file(project, content)
+    (project / "sub").mkdir(exist_ok=True)
+    other = project / "sub/b.txt"
+    other.hardlink_to(path)
+    return path, other, before
+
+
+@pytest.mark.requirement("TOOLS-09")
+@pytest.mark.parametrize("data", [b"", b"new", b"longer than the old content"])
+def test_a_file_with_several_names_shows_the_new_content_under_all_of_them(
+    project: Path, data: bytes
+) -> None:
+    path, other, before = linked_file(project, b"old content")
+    (project / "c.txt").hardlink_to(path)
+    path.chmod(0o4751)
+    os.setxattr(path, "user.mark", b"kept")
+    was, opened = path.stat(), descriptors()
+    assert replace_file(path, data, expected=before, limit=LIMIT) == 2
+    assert path.read_bytes() == other.read_bytes() == data
+    now = other.stat()
+    assert (now.st_ino, now.st_nlink, now.st_mode) == (was.st_ino, 3, was.st_mode)
+    assert os.getxattr(path, "user.mark") == b"kept"
+    assert sorted(os.listdir(project)) == ["a.txt", "c.txt", "sub"]
+    assert descriptors() == opened
+
+
+@pytest.mark.requirement("TOOLS-09")
+@pytest.mark.parametrize("size", [10, 900, 5000])
+def test_a_full_disk_leaves_the_old_content_under_all_names(project: Path, size: int) -> None:
+    path, other, before = linked_file(project, b"o" * size)
+    with file_size_limit(1000), pytest.raises(DiskFullError, match="the old content stands"):
+        replace_file(path, b"x" * 6000, expected=before, limit=LIMIT)
+    assert path.read_bytes() == other.read_bytes() == b"o" * size
+    assert sorted(os.listdir(project)) == ["a.txt", "sub"]
+
+
+def test_old_content_that_cannot_be_put_back_stands_beside_the_file(project: Path) -> None:
+    path, other, before = linked_file(project, b"old content")
+
+    class Shrinking(threading.Event):
+        """Leaves no room for more than two bytes once the old content was put aside."""
+
+        def is_set(self) -> bool:
+            if any(p.stat().st_size for p in project.glob(".alhena-*.old")):
+                resource.setrlimit(resource.RLIMIT_FSIZE, (2, resource.RLIM_INFINITY))
+            return False
+
+    with file_size_limit(1000), pytest.raises(WriteFailureError) as caught:
+        replace_file(path, b"new content", expected=before, limit=LIMIT, cancellation=Shrinking())
+    (aside,) = project.glob(".alhena-*.old")
+    assert aside.read_bytes() == b"old content"
+    assert stat.S_IMODE(aside.stat().st_mode) == 0o600
+    assert str(aside) in str(caught.value)
+    assert other.read_bytes() == b"old content"  # two bytes of each were written
+
+
+def test_a_linked_file_is_left_alone_when_it_changes_or_the_write_is_cancelled(
+    project: Path,
+) -> None:
+    outcomes: set[str] = set()
+    for times in range(7):
+        path, other, before = linked_file(project, b"o" * 2_500_000)
+        try:
+            replace_file(
+                path, b"new", expected=before, limit=LIMIT, cancellation=CancelledAt(times)
+            )
+            assert other.read_bytes() == b"new"
+            outcomes.add("written")
+        except WriteFailureError:
+            assert path.read_bytes() == other.read_bytes() == b"o" * 2_500_000
+            outcomes.add("cancelled")
+        assert sorted(os.listdir(project)) == ["a.txt", "sub"]
+        other.unlink()
+    assert outcomes == {"written", "cancelled"}
+
+
+@pytest.mark.parametrize("content", ["theirs", "old content"])
+def test_a_linked_file_whose_name_leads_elsewhere_meanwhile_is_left_alone(
+    project: Path, content: str
+) -> None:
+    path, other, before = linked_file(project, b"old content")
+
+    class Intruder(threading.Event):
+        def is_set(self) -> bool:
+            (project / "new").write_text(content, encoding="utf-8")
+            (project / "new").rename(path)
+            return False
+
+    with pytest.raises(ChangedFileError):
+        replace_file(path, b"mine", expected=before, limit=LIMIT, cancellation=Intruder())
+    assert path.read_text(encoding="utf-8") == content
+    assert other.read_bytes() == b"old content"
+    assert sorted(os.listdir(project)) == ["a.txt", "sub"]

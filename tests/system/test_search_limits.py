@@ -111,5 +111,10 @@ async def test_the_backend_is_chosen_by_what_is_there(
         (programs / name).write_text("#!/bin/sh\n", encoding="utf-8")
         (programs / name).chmod(0o755)
         assert choose_backend(tree).name == expected
+    elsewhere = {"PATH": str(tmp_path), "HOME": "/"}
+    assert choose_backend(tree, environ=elsewhere).name == "python"
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert choose_backend(tree, environ={"PATH": str(programs)}).name == "ripgrep"
+    monkeypatch.setenv("PATH", str(programs))
     (programs / "rg").unlink()
     assert choose_backend(tmp_path / "home").name == "python"

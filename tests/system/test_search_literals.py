@@ -1,12 +1,22 @@
 import re
-import sys
 
 import pytest
 import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.system.search_literals import literal_source, required_literals
+from alhena.system.search_literals import (
+    ESCAPED,
+    RAW,
+    ByteSyntax,
+    literal_source,
+    required_literals,
+)
+
+ENCODINGS = ["utf-8", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be", "latin-1", "cp1254",
+             "gb18030", "big5", "cp949", "cp932", "euc_jp", "koi8-r", "cp1251", "cp866",
+             "iso8859-5", "cp1253", "cp1255", "cp1250", "cp1252"]  # fmt: skip
+"""All that `encoding.detect` knows."""
 
 
 @pytest.mark.parametrize(
@@ -87,21 +97,40 @@ PATTERNS = st.recursive(ATOMS, combined, max_leaves=8)
 LINES = st.text(alphabet="abAB sSkKiIcx.-1é\u212a\u017f\u0130\u0131ß", max_size=30)
 
 
-@given(PATTERNS, LINES)
-def test_every_line_that_matches_holds_what_is_required(pattern: str, line: str) -> None:
+@given(PATTERNS, LINES, st.sampled_from(ENCODINGS))
+def test_every_line_that_matches_holds_what_is_required(
+    pattern: str, line: str, encoding: str
+) -> None:
     literals = required_literals(pattern)
-    if literals and regex.search(pattern, line, regex.IGNORECASE, timeout=1):
-        source = literal_source(literals).encode()
-        assert re.search(source, line.encode(), re.IGNORECASE)
+    text = line.encode(encoding, "replace").decode(encoding)
+    if literals and regex.search(pattern, text, regex.IGNORECASE, timeout=1):
+        for syntax in (ESCAPED, RAW):
+            source = literal_source(literals, syntax).encode("latin-1")
+            assert re.search(source, text.encode(encoding), re.IGNORECASE)
 
 
-def test_every_character_that_matches_an_ascii_one_without_case_is_accounted_for() -> None:
-    everything = "\n".join(chr(n) for n in range(sys.maxunicode) if not 0xD800 <= n < 0xE000)
+@pytest.mark.parametrize("syntax", [ESCAPED, RAW])
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_every_character_that_matches_an_ascii_one_without_case_is_accounted_for(
+    encoding: str, syntax: ByteSyntax
+) -> None:
+    everything = "\n".join(map(chr, (*range(0xD800), *range(0xE000, 0x12000))))
     for char in "abcdefghijklmnopqrstuvwxyz0[-":
         literal = f"{char.lower()}{char.lower()}"
-        source = re.compile(literal_source((literal,)).encode(), re.IGNORECASE)
+        source = re.compile(literal_source((literal,), syntax).encode("latin-1"), re.IGNORECASE)
         for found in regex.findall(regex.escape(char), everything, regex.IGNORECASE):
-            assert source.search((found * 2).encode()), (char, found)
+            if (found * 2).encode(encoding, "ignore"):
+                assert source.search((found * 2).encode(encoding)), (char, found)
+
+
+@pytest.mark.parametrize("literal", ["needle", "kiss", "resolve_endpoint", "a.b"])
+def test_other_text_is_not_taken_for_a_literal(literal: str) -> None:
+    for syntax in (ESCAPED, RAW):
+        source = literal_source((literal,), syntax).encode("latin-1")
+        for encoding in ENCODINGS:
+            text = "some other text with café and 文件, nothing else a b\n"
+            data = text.encode(encoding, "replace")
+            assert not re.search(source, data, re.IGNORECASE), encoding
 
 
 @pytest.mark.parametrize("char", [chr(code) for code in range(32, 127)])

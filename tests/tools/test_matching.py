@@ -10,12 +10,12 @@ from alhena.system.encoding import decode_text, encode_text
 from alhena.tools.affixes import common_prefix, common_suffix
 from alhena.tools.diffing import changed_window, split_lines
 from alhena.tools.distance import edit_distance
-from alhena.tools.flexible import token_places
 from alhena.tools.fuzzy import fuzzy_place
 from alhena.tools.matching import Rung, find
 from alhena.tools.merging import merged
-from alhena.tools.snippet import updated_code
+from alhena.tools.snippet import CONTEXT, snippet_of
 from alhena.tools.splicing import joined, rewritten, spliced
+from alhena.tools.tokenwise import token_places
 
 
 def edited(before: str, old: str, new: str, *, fuzzy: bool = False) -> tuple[str, str] | None:
@@ -241,6 +241,10 @@ def test_repetition_without_end_is_searched_within_the_time_limit(text: str, old
 def test_overlapping_places_between_words_are_not_one() -> None:
     assert len(token_places("ab(ab(ab(", "ab (ab (")) == 2
     assert edited("ab(ab(ab(", "ab (ab (", "x") is None
+
+
+def updated_code(old: str, new: str) -> str:
+    return snippet_of(changed_window(old, new, CONTEXT))
 
 
 def test_the_snippet_shows_five_lines_around_each_change_and_stays_small() -> None:

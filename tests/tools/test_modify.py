@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from alhena.scheduler.executor import Executor
+from alhena.scheduler.gate import Authority
 from alhena.scheduler.scheduler import Scheduler
 from alhena.scheduler.states import CompletedToolCall, SuccessfulToolCall
 from alhena.system.workspace import Workspace
@@ -55,7 +56,10 @@ async def run(tool: Tool, params: dict[str, Any], content: str) -> CompletedTool
     """What the real scheduler makes of the call with a person's content."""
     reviewed: Any = Reviewed(tool, content)
     scheduler = Scheduler(
-        ToolRegistry([reviewed]), deciding(), lambda event: None, Executor(Path.cwd())
+        ToolRegistry([reviewed]),
+        Authority(deciding()),
+        lambda event: None,
+        Executor(Path.cwd()),
     )
     (done,) = await scheduler.schedule([request("c0", tool.name, **params)])
     return done

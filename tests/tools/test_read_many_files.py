@@ -204,6 +204,50 @@ async def test_what_cannot_be_read_is_named_with_its_reason(
     assert "secret" not in text.replace("../secret", "")
 
 
+@pytest.mark.requirement("TOOLS-15")
+async def test_names_of_nothing_are_a_failure_that_names_them_all(
+    many: ReadManyFiles, project: Path
+) -> None:
+    write(project / "a.bin", b"\0\1\2" * 99)
+    gone = [f"gone-{number:02}.txt" for number in range(40)]
+    result = await call(many, paths=[*gone, "a.bin", "**/*.py"])
+    assert failure_type(result) == "file_not_found"
+    assert text_of(result) == (
+        f"{NOTHING} There is no such file: {', '.join(gone)}. "
+        f"Also: {project}/a.bin: a binary file that cannot be shown."
+    )
+    assert "- `gone-00.txt` (there is no such file)" in str(result.display)
+    put(project, b_py="b")
+    found = await call(many, paths=["gone.txt", "*.py", "*.md"])
+    assert "--- Not included ---\n\n- gone.txt: there is no such file\n" in text_of(found)
+    assert (found.error, (await call(many, paths=["*.md", "a.bin"])).error) == (None, None)
+
+
+async def test_a_link_to_a_directory_is_said_to_be_one_and_read_when_named(
+    many: ReadManyFiles, project: Path
+) -> None:
+    put(project, sub__a_txt="a", b_txt="b")
+    (project / "link").symlink_to("sub")
+    result = await call(many, paths=["**/*"])
+    assert names(result, project) == ["b.txt", "sub/a.txt"]
+    assert (
+        f"- {project}/link: a symbolic link to a directory; name it in `paths` to get what is below"
+        " it\n" in text_of(result)
+    )
+    assert names(await call(many, paths=["link"]), project) == ["link/a.txt"]
+
+
+async def test_the_users_ignore_rules_are_those_of_the_session(
+    project: Path, tmp_path: Path
+) -> None:
+    write(tmp_path / "theirs/git/ignore", "*.log\n")
+    put(project, _git__HEAD="x", a_log="a", b_txt="b")
+    environ = {"HOME": "/", "XDG_CONFIG_HOME": str(tmp_path / "theirs")}
+    for given, read in ((environ, ["b.txt"]), ({"HOME": "/"}, ["a.log", "b.txt"])):
+        many = ReadManyFiles(Workspace(project), environ=given)
+        assert names(await call(many, paths=["*"]), project) == read
+
+
 async def test_a_link_to_a_file_that_geminiignore_closes_stays_closed(
     many: ReadManyFiles, project: Path
 ) -> None:

@@ -266,10 +266,17 @@ def test_a_directory_outside_the_workspace_is_refused(
 
 async def test_a_directory_that_is_none_is_a_failure(shell: RunShellCommand, project: Path) -> None:
     (project / "file").touch()
-    for name in ("file", "missing"):
+    (project / "dangling").symlink_to("nowhere")
+    for name, kind, said in (
+        ("file", ToolErrorType.PATH_IS_NOT_A_DIRECTORY, "Directory is not a directory: "),
+        ("dangling", ToolErrorType.PATH_IS_NOT_A_DIRECTORY, "Directory is not a directory: "),
+        ("missing", ToolErrorType.FILE_NOT_FOUND, "Directory does not exist: "),
+        ("file/below", ToolErrorType.FILE_NOT_FOUND, "Directory does not exist: "),
+    ):
         result = await run(shell, "touch ran", directory=name)
         assert result.error is not None
-        assert result.error.type is ToolErrorType.PATH_IS_NOT_A_DIRECTORY
+        assert result.error.type is kind
+        assert result.error.message == f"{said}{project / name}."
     assert not (project / "ran").exists()
 
 

@@ -117,3 +117,31 @@ async def test_a_wrong_one_is_named(tool: SearchFileContent, params: dict[str, A
     result = await call(tool, pattern="foo", **params)
     assert failure_type(result) == "invalid_tool_params"
     assert next(iter(params)) in text_of(result)
+
+
+async def test_the_session_says_where_programs_and_ignore_rules_are(
+    project: Path, tmp_path: Path
+) -> None:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "rg").write_text("#!/bin/sh\nprintf './a.txt\\0./a.log\\0'\n", encoding="utf-8")
+    (programs / "rg").chmod(0o755)
+    (tmp_path / "theirs/git").mkdir(parents=True)
+    (tmp_path / "theirs/git/ignore").write_text("*.log\n", encoding="utf-8")
+    for name in ("a.txt", "a.log", "b.txt"):
+        (project / name).write_text("needle\n", encoding="utf-8")
+    environ = {"PATH": str(programs), "HOME": "/", "XDG_CONFIG_HOME": str(tmp_path / "theirs")}
+    tool = SearchFileContent(Workspace(project), environ=environ)
+    text = text_of(await call(tool, pattern="needle"))
+    assert ("a.txt" in text, "a.log" in text, "b.txt" in text) == (True, False, False)
+
+
+async def test_matches_in_a_legacy_encoding_are_shown_with_their_surroundings(
+    tool: SearchFileContent, project: Path
+) -> None:
+    text = "Le menu\nUn café crème\nà la carte\n"
+    (project / "a.txt").write_bytes(text.encode("latin-1"))
+    result = await call(tool, pattern="CAFÉ", context=1)
+    assert text_of(result).endswith(
+        "File: a.txt\nL1- Le menu\nL2: Un café crème\nL3- à la carte\n---"
+    )

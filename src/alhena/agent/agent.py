@@ -103,6 +103,11 @@ class Agent:
         """The conversation so far."""
         return tuple(entry.content for entry in self._opened().chat.history.contents)
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was left out when the session was opened, and why; no warning needs to be."""
+        return self._opened().bench.notes
+
     def run(self, prompt: str) -> Run:
         """Carries a prompt to its answer, event by event; the last one is a RunFinishedEvent.
 

@@ -23,7 +23,9 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     the user's settings.json. `environ`: None is this process's. `generator`: who answers, instead
     of choosing by model and credentials. `history`: a conversation to go on from (as
     `Agent.history` gave it); the environment context is then not sent again. `ask`: puts the
-    model's questions to a person; without it there is no tool for them.
+    model's questions to a person; without it there is no tool for them. `allowed_tools`: tools, or
+    `run_shell_command(prefix)`, that need no approval. `skip_trust`: the workspace is trusted.
+    `sandbox`: whether commands run in one, whatever the settings say; None leaves it to them.
     """
 
     approval_mode: ApprovalMode = ApprovalMode.DEFAULT
@@ -38,6 +40,9 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     is_terminal: bool = False
     history: tuple[Content, ...] = ()
     ask: Ask | None = None
+    allowed_tools: tuple[str, ...] = ()
+    skip_trust: bool = False
+    sandbox: bool | None = None
 
 
 class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):

@@ -83,10 +83,10 @@ class SessionProcesses:
 
     def kill(self) -> None:
         """Ends all of them at once, for an exit without waiting."""
-        self.groups.kill()
         for pid in self._running.values():
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(pid, signal.SIGKILL)
+        self.groups.kill()
 
 
 def open_session(options: AgentOptions, channel: EventChannel) -> Session:
@@ -119,6 +119,9 @@ def open_session(options: AgentOptions, channel: EventChannel) -> Session:
             interactive=approver is not None,
             include_directories=given.include_directories,
             policy=options.policy,
+            allowed_tools=given.allowed_tools,
+            skip_trust=given.skip_trust,
+            sandbox=given.sandbox,
             tools=options.tools,
         ),
         links,
@@ -127,6 +130,7 @@ def open_session(options: AgentOptions, channel: EventChannel) -> Session:
     bench.hide_denied()
     channel.subscribe(processes.feed)
     chat = _chat(bench, links, chosen, opening)
+    _tell_checkers(bench, chat, 0 if given.history else len(opening))
     scheduler = bench.scheduler(channel.emit, approver)
     limits = TurnLimits(given.max_turns, settings.model.max_session_turns)
     return Session(
@@ -160,6 +164,17 @@ def _chat(
 
     bench.modes.subscribe(follow)
     return chat
+
+
+def _tell_checkers(bench: Workbench, chat: Chat, opening: int) -> None:
+    """Lets safety checkers know of the conversation behind its first `opening` contents."""
+    if bench.checks is None:
+        return
+    from alhena.agent.told import conversation
+
+    bench.checks.history = lambda: conversation(
+        entry.content for entry in chat.history.contents[opening:]
+    )
 
 
 def _generator(options: AgentOptions, model: str, environ: Mapping[str, str]) -> ChosenGenerator:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from alhena.agent.definitions import builtin_agents
 from alhena.agent.links import SessionLinks
 from alhena.models.thinking import wants_signatures
+from alhena.policy.model import PolicyOutcome, PolicyRule, Tier
 from alhena.tools.builtin.delegate_to_agent import DelegateToAgent
 from alhena.tools.builtin.enter_plan_mode import EnterPlanMode
 from alhena.tools.builtin.exit_plan_mode import ExitPlanMode
@@ -18,6 +19,15 @@ if TYPE_CHECKING:
     from alhena.system.web.fetch import GuardedFetcher
 
 
+_ANSWERED = PolicyRule(
+    decision=PolicyOutcome.ALLOW,
+    priority=Tier.DEFAULT + 0.9995,
+    tool_names=("ask_user",),
+    source="the program answers questions",
+)
+"""Above the default that nobody is there to ask: somebody is, only not for approvals."""
+
+
 def register_session_tools(bench: "Workbench", links: SessionLinks, plans: Path) -> None:
     """Adds them to the workbench's registry. `plans` is where approved plans are kept."""
     bench.registry.register(EnterPlanMode(bench.modes))
@@ -26,6 +36,8 @@ def register_session_tools(bench: "Workbench", links: SessionLinks, plans: Path)
         from alhena.tools.builtin.ask_user import AskUser
 
         bench.registry.register(AskUser(links.ask))
+        if not bench.context.interactive:
+            bench.engine.add_rule(_ANSWERED)
 
     async def run(name: str, objective: str, context: ExecutionContext) -> ToolResult:
         from alhena.agent.subagents import SubagentModel, Subagents

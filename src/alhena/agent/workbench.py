@@ -13,12 +13,13 @@ from alhena.agent.model_access import SessionModel
 from alhena.agent.modes import SessionMode
 from alhena.agent.session_tools import open_fetcher, register_session_tools
 from alhena.config.errors import ConfigError
-from alhena.config.home import claim_project_temp, project_temp, user_policies_path
+from alhena.config.home import claim_project_temp, project_temp
 from alhena.config.settings import Settings
 from alhena.errors import InputError
 from alhena.events import Event
 from alhena.policy.engine import PolicyEngine, always_rule
-from alhena.policy.load import LoadedPolicies, ProblemLevel
+from alhena.policy.filter import PolicyFilter, tighten
+from alhena.policy.gather import GatheredPolicy, PolicyRequest, gather_policy
 from alhena.policy.model import (
     ApprovalMode,
     Decision,
@@ -28,19 +29,21 @@ from alhena.policy.model import (
     PolicyRule,
     Tier,
 )
-from alhena.policy.settings_rules import excluded_rules
-from alhena.policy.sources import load_path, load_policies
+from alhena.policy.settings_rules import ToolNames
+from alhena.policy.surroundings import DirectorySurroundings
 from alhena.system.workspace import Workspace
 from alhena.tools.builtin.catalogue import ModelTools, ToolHost, builtin_tools
 from alhena.tools.confirmation import ToolConfirmationOutcome
 from alhena.tools.contract import Tool
-from alhena.tools.names import all_names, declared_name
+from alhena.tools.names import ALIASES, BUILT_IN, all_names, declared_name
 from alhena.tools.registry import ToolRegistry
 
 if TYPE_CHECKING:  # deciding and listing need no event loop
+    from alhena.policy.safety.check import SafetyChecks
     from alhena.scheduler.confirm import Approver, ConfirmationRequest
     from alhena.scheduler.scheduler import Scheduler
     from alhena.system.processes import ProcessGroups
+    from alhena.system.sandbox.sandbox import Sandbox
     from alhena.tools.output_store import OutputStore
 
 OWN_TOOL_PRIORITY = Tier.DEFAULT + 0.06
@@ -50,7 +53,8 @@ PolicySource = str | os.PathLike[str] | PolicyRule
 
 
 class WorkbenchOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What a workbench is made of. `interactive`: somebody can be asked."""
+    """What a workbench is made of. `interactive`: somebody can be asked. `sandbox`: as in
+    `AgentSettings`."""
 
     cwd: Path
     environ: Mapping[str, str]
@@ -59,11 +63,17 @@ class WorkbenchOptions(msgspec.Struct, frozen=True, kw_only=True):
     interactive: bool = False
     include_directories: tuple[str, ...] = ()
     policy: tuple[PolicySource, ...] = ()
+    allowed_tools: tuple[str, ...] = ()
+    skip_trust: bool = False
+    sandbox: bool | None = None
     tools: tuple[Tool, ...] = ()
 
 
 class Workbench:
-    """A workspace with the tools for it and the policy over them. `warnings` are for people.
+    """A workspace with the tools for it and the policy over them. `warnings` are for people,
+    `notes` for those who look closer. `filters` and, where there are any,
+    safety `checks` make decisions of the `engine` stricter. Where not `offers_always`, an approval
+    holds for its call and no further.
 
     `modes.switch` changes the approval mode while the session runs.
     """
@@ -82,16 +92,30 @@ class Workbench:
         self.modes = SessionMode(context.mode)
         self.outputs = outputs
         self.warnings: tuple[str, ...] = ()
+        self.notes: tuple[str, ...] = ()
+        self.filters: tuple[PolicyFilter, ...] = ()
+        self.checks: SafetyChecks | None = None
+        self.offers_always = True
         self._interactive = context.interactive
+        self._surroundings = context.surroundings
 
     @property
     def context(self) -> PolicyContext:
         """The circumstances of a decision that is made now."""
-        return PolicyContext(mode=self.modes.mode, interactive=self._interactive)
+        return PolicyContext(
+            mode=self.modes.mode, interactive=self._interactive, surroundings=self._surroundings
+        )
 
     def decide(self, call: PolicyCall) -> Decision:
         """What the policy says of a call."""
-        return self.engine.decide(call, self.context)
+        context = self.context
+        return tighten(self.engine.decide(call, context), call, self.filters, context)
+
+    async def check(self, call: PolicyCall, decision: Decision) -> Decision:
+        """What the safety checkers make of a decision on a call."""
+        if self.checks is None:
+            return decision
+        return await self.checks.check(call, decision, self.context)
 
     def scheduler(
         self,
@@ -102,11 +126,12 @@ class Workbench:
         """A scheduler over these tools, or over those of another registry; the policy is the
         same."""
         from alhena.scheduler.executor import Executor
+        from alhena.scheduler.gate import Authority
         from alhena.scheduler.scheduler import Scheduler
 
         return Scheduler(
             self.registry if registry is None else registry,
-            self.decide,
+            Authority(self.decide, None if self.checks is None else self.check),
             emit,
             Executor(self.workspace.cwd, outputs=self.outputs),
             approver=approver,
@@ -116,6 +141,8 @@ class Workbench:
     def remember(self, request: "ConfirmationRequest", outcome: ToolConfirmationOutcome) -> None:
         """Makes an "always" hold for the rest of the session."""
         del outcome  # there is only one that is remembered so far
+        if not self.offers_always:
+            return
         rule = always_rule(
             PolicyCall(
                 names=all_names(request.tool_name),
@@ -136,7 +163,13 @@ class Workbench:
             [
                 tool.name
                 for tool in self.registry.all_tools
-                if self.engine.excluded(all_names(tool.name), context)
+                if any(
+                    denies(all_names(tool.name), context)
+                    for denies in (
+                        self.engine.excluded,
+                        *(item.excludes for item in self.filters),
+                    )
+                )
             ]
         )
 
@@ -148,7 +181,8 @@ def open_workbench(
     it the tools can be listed, not run.
 
     Raises ConfigError when policies cannot be used, InputError when a directory that was named is
-    none. Rules that only permitted something and had to be dropped are warnings.
+    none, SandboxError when a sandbox was asked for and cannot be had. Rules that only permitted
+    something and had to be dropped are warnings.
     """
     from alhena.tools.output_store import OutputStore
 
@@ -165,8 +199,9 @@ def open_workbench(
         (_directory(options.cwd, item) for item in options.include_directories),
         readable=(outputs.directory, plans),
     )
-    loaded = _policies(options)
-    rules = [*loaded.rules, *excluded_rules(options.settings.tools.exclude)]
+    gathered = _gathered(options)
+    sandbox, told = (None, "") if groups is None else _sandbox(options, workspace, groups)
+    rules = list(gathered.rules)
     rules += (rule for tool in options.tools for rule in _own_tool(tool))
     model = SessionModel(links.answering, links.emit)
     host = ToolHost(
@@ -175,15 +210,32 @@ def open_workbench(
         settings=options.settings,
         outputs=outputs,
         groups=groups,
+        sandbox=sandbox,
         models=ModelTools(
             access=model, ask=model.ask, open_fetcher=partial(open_fetcher, options.environ)
         ),
     )
-    context = PolicyContext(mode=options.mode, interactive=options.interactive)
+    context = PolicyContext(
+        mode=options.mode,
+        interactive=options.interactive,
+        surroundings=DirectorySurroundings(
+            workspace.cwd, workspace.roots, trusted=gathered.trusted
+        ),
+    )
     registry = ToolRegistry(builtin_tools(host))
     bench = Workbench(workspace, registry, PolicyEngine(rules), context, outputs)
+    bench.filters = gathered.filters
+    if gathered.checkers:
+        from alhena.policy.safety.opening import open_checks
+
+        redaction = options.settings.security.environment_variable_redaction
+        bench.checks = open_checks(gathered.checkers, options.environ, redaction, groups)
+    bench.notes = gathered.notes
+    bench.offers_always = not options.settings.security.disable_always_allow
     register_session_tools(bench, links, plans)
-    warnings = [f"policy: {problem}" for problem in loaded.problems]
+    warnings = [f"policy: {problem}" for problem in gathered.problems]
+    if told:
+        warnings.append(f"sandbox: {told}")
     for tool in options.tools:
         _require_own_name(tool.name)
         warning = registry.register(tool)
@@ -193,29 +245,52 @@ def open_workbench(
     return bench
 
 
-def _policies(options: WorkbenchOptions) -> LoadedPolicies:
-    """All rules of files and programs.
+def _gathered(options: WorkbenchOptions) -> GatheredPolicy:
+    """The policy of all sources.
 
     A file that was named must be usable. Of the others, a rule that could only have permitted
     something may be dropped with a warning; what may have restricted something may not.
     """
-    named = [
-        load_path(options.cwd / item, Tier.USER)
-        for item in options.policy
-        if not isinstance(item, PolicyRule)
-    ]
-    given = tuple(item for item in options.policy if isinstance(item, PolicyRule))
-    extra = (options.cwd / path for path in options.settings.policy_paths)
-    found = load_policies(user_policies_path(options.environ), extra)
-    loaded = LoadedPolicies.joined([LoadedPolicies(given), found, *named])
-    strict = {id(problem) for part in named for problem in part.problems}
-    for problem in loaded.problems:
-        if problem.level is ProblemLevel.ERROR and (problem.weakens or id(problem) in strict):
-            raise ConfigError(
-                f"the policy cannot be used: {str(problem).rstrip('.')}.",
-                remedy="Correct it or leave it out.",
-            )
-    return loaded
+    gathered = gather_policy(
+        PolicyRequest(
+            cwd=options.cwd,
+            environ=options.environ,
+            settings=options.settings,
+            tool_names=ToolNames(BUILT_IN, tuple(ALIASES)),
+            paths=tuple(item for item in options.policy if not isinstance(item, PolicyRule)),
+            rules=tuple(item for item in options.policy if isinstance(item, PolicyRule)),
+            allowed_tools=options.allowed_tools,
+            skip_trust=options.skip_trust,
+        )
+    )
+    if gathered.fatal is not None:
+        raise ConfigError(
+            f"the policy cannot be used: {str(gathered.fatal).rstrip('.')}.",
+            remedy="Until then nothing runs." if gathered.fatal.remedy else "Correct it.",
+        )
+    return gathered
+
+
+def _sandbox(
+    options: WorkbenchOptions, workspace: Workspace, groups: "ProcessGroups"
+) -> "tuple[Sandbox | None, str]":
+    """What commands run in, closed behind `groups`, and what a person should know of it."""
+    tools = options.settings.tools
+    if not (options.sandbox or tools.sandbox or options.environ.get("GEMINI_SANDBOX")):
+        return None, ""
+    from alhena.system.sandbox.wish import is_inside, wished
+
+    wish = wished(tools, options.sandbox, options.environ)
+    if wish is None:
+        return None, ""
+    if is_inside(options.environ):
+        return None, "SANDBOX is set: commands run in what this process runs in, and no other."
+    from alhena.system.sandbox.opening import Surroundings, open_sandbox
+
+    roots = tuple(str(root) for root in workspace.roots)
+    sandbox = open_sandbox(wish, Surroundings(roots, options.environ))
+    groups.when_ended(sandbox.close)
+    return sandbox, sandbox.note
 
 
 def _require_own_name(name: str) -> None:

@@ -4,10 +4,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from alhena.wire.content import DATA_FIELDS, MODEL, Content, Part
-
-SIGNATURE_SENTINEL = "skip_thought_signature_validator"
-"""The documented stand-in for a signature that a call never had (conformance S4)."""
+from alhena.wire.content import DATA_FIELDS, MODEL, SIGNATURE_SENTINEL, Content, Part
 
 
 def model_content(parts: Iterable[Part], *, sign_calls: bool) -> Content | None:

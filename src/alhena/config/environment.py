@@ -50,7 +50,7 @@ HIJACKING = frozenset(
     {
         *("NODE_OPTIONS", "NODE_PATH", "PYTHONPATH", "PYTHONSTARTUP", "PYTHONHOME", "RUBYOPT"),
         *("RUBYLIB", "PERL5OPT", "PERL5LIB", "LD_PRELOAD", "LD_AUDIT", "LD_LIBRARY_PATH"),
-        *("BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "PROMPT_COMMAND", "IFS"),
+        *("BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "PROMPT_COMMAND", "IFS", "CDPATH"),
         *("JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "CLASSPATH"),
         *("DOTNET_STARTUP_HOOKS", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_EXTERNAL_DIFF"),
         *("GIT_EXEC_PATH", "GIT_PROXY_COMMAND"),
@@ -76,6 +76,7 @@ _WORD = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+"
 _VALUE_PATTERN = r"""
     -----BEGIN\ (?:[A-Za-z0-9]+\ ){0,3}(?:PRIVATE\ KEY|CERTIFICATE)
   | ://[^\s/:@]*:[^\s/@]+@
+  | (?i:\bhttps?)://[^\s/@?\#]+@
   | (?i:\bauthorization:\s*(?:basic|bearer)\s+\S)
   | \b(?:gh[pousr]_|github_pat_)[A-Za-z0-9_]{36}
   | \bglpat-[A-Za-z0-9_-]{20}
@@ -155,7 +156,10 @@ def has_secret_name(name: str) -> bool:
 
 
 def has_secret_value(value: str) -> bool:
-    """Whether a value holds a private key, a certificate, a password in a URL or a known token."""
+    """Whether a value holds a private key, a certificate, a password in a URL or a known token.
+
+    In a URL of the web a user by itself counts, too: that is how tokens are written there.
+    """
     return len(value) > 5 and _secret_value().search(value) is not None
 
 

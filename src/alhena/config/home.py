@@ -31,6 +31,37 @@ def user_policies_path(environ: Mapping[str, str]) -> Path:
     return config_home(environ) / "policies"
 
 
+def saved_policies_path(environ: Mapping[str, str]) -> Path:
+    """The file of what a person approved for good, among the user's policies."""
+    return user_policies_path(environ) / "auto-saved.toml"
+
+
+def user_checkers_path(environ: Mapping[str, str]) -> Path:
+    """The directory of the user's own safety checkers."""
+    return config_home(environ) / "checkers"
+
+
+def trusted_folders_path(environ: Mapping[str, str]) -> Path:
+    """The user's list of folders that are trusted or not."""
+    given = environ.get("GEMINI_CLI_TRUSTED_FOLDERS_PATH")
+    return Path(given) if given else config_home(environ) / "trustedFolders.json"
+
+
+def trusted_hooks_path(environ: Mapping[str, str]) -> Path:
+    """The user's list of hooks of projects that may run."""
+    return config_home(environ) / "trusted_hooks.json"
+
+
+def workspace_settings_path(project: Path) -> Path:
+    """A workspace's own settings.json."""
+    return project / ".gemini" / "settings.json"
+
+
+def workspace_policies_path(project: Path) -> Path:
+    """The directory of a workspace's own policies."""
+    return project / ".gemini" / "policies"
+
+
 def user_memory_path(environ: Mapping[str, str]) -> Path:
     """The user's GEMINI.md, which every session reads."""
     return config_home(environ) / "GEMINI.md"

@@ -54,22 +54,71 @@ class EnvironmentRedaction(_Section, frozen=True, kw_only=True):
     blocked: tuple[str, ...] = ()
 
 
+class FolderTrustSettings(_Section, frozen=True, kw_only=True):
+    """`security.folderTrust.*`: not `enabled`, every folder is trusted."""
+
+    enabled: bool = True
+
+
 class SecuritySettings(_Section, frozen=True, kw_only=True):
-    """`security.*`."""
+    """`security.*`. With `disable_always_allow` an approval holds for its call and no further."""
 
     environment_variable_redaction: EnvironmentRedaction = EnvironmentRedaction()
+    folder_trust: FolderTrustSettings = FolderTrustSettings()
+    disable_always_allow: bool = False
+
+
+class McpSettings(_Section, frozen=True, kw_only=True):
+    """`mcp.*`: names of servers. `allowed` None means all that are configured."""
+
+    allowed: tuple[str, ...] | None = None
+    excluded: tuple[str, ...] = ()
+
+
+class McpServerSettings(_Section, frozen=True, kw_only=True):
+    """`mcpServers.NAME.*`. The tools of a server with `trust` need no approval."""
+
+    trust: bool = False
+
+
+class SandboxSettings(_Section, frozen=True, kw_only=True):
+    """`tools.sandbox` as an object; `network` and `network_access` are one thing."""
+
+    enabled: bool = True
+    command: str | None = None
+    profile: str | None = None
+    network: bool | None = None
+    network_access: bool | None = None
+    allowed_paths: tuple[str, ...] = ()
 
 
 class ToolSettings(_Section, frozen=True, kw_only=True):
-    """`tools.*`. `exclude` entries are tool names, or `run_shell_command(prefix)`.
+    """`tools.*`. The entries of `core`, `allowed` and `exclude` are tool names, or
+    `run_shell_command(prefix)`: only these built-in tools are there (None: all), these need no
+    approval, these are denied.
 
     Of a result over `truncate_tool_output_threshold` characters the model gets the two ends; 0 or
-    less turns that off.
+    less turns that off. `sandbox`: whether commands run in one, or which
+    (`system/sandbox/wish.py` reads it); `sandbox_allowed_paths` are writable in it, and
+    `sandbox_network_access` false cuts the network.
     """
 
+    core: tuple[str, ...] | None = None
+    allowed: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     truncate_tool_output_threshold: int = 40_000
     shell: ShellSettings = ShellSettings()
+    sandbox: bool | str | SandboxSettings = False
+    sandbox_allowed_paths: tuple[str, ...] = ()
+    sandbox_network_access: bool | None = None
+
+
+class HooksConfig(_Section, frozen=True, kw_only=True):
+    """`hooksConfig.*`. `disabled` are names or commands of hooks."""
+
+    enabled: bool = True
+    disabled: tuple[str, ...] = ()
+    notifications: bool = True
 
 
 class Settings(_Section, frozen=True, kw_only=True):
@@ -80,7 +129,11 @@ class Settings(_Section, frozen=True, kw_only=True):
     output: OutputSettings = OutputSettings()
     tools: ToolSettings = ToolSettings()
     security: SecuritySettings = SecuritySettings()
+    mcp: McpSettings = McpSettings()
+    mcp_servers: dict[str, McpServerSettings] = {}
     policy_paths: tuple[str, ...] = ()
+    hooks: dict[str, Any] = {}
+    hooks_config: HooksConfig = HooksConfig()
 
 
 def load_settings(path: Path) -> Settings:
@@ -89,18 +142,23 @@ def load_settings(path: Path) -> Settings:
     Comments and trailing commas are allowed. Raises ConfigError naming the file, the place and the
     remedy when it cannot be read, is no JSON, or a known key has a value of the wrong type.
     """
+    value = settings_document(path)
+    return Settings() if value is None else settings_of(value, str(path))
+
+
+def settings_document(path: Path) -> Any:
+    """What a settings file holds, in plain values; None when it is not there or empty. Raises
+    ConfigError when it cannot be read or is no JSON."""
     try:
         data = read_limited(path)
     except FileNotFoundError:
-        return Settings()
+        return None
     except OSError as error:
         raise ConfigError(
             f"cannot read the settings file {path}: {error.strerror or error}.",
             remedy="Put a readable file there, or move it away.",
         ) from error
-    if not data.strip():
-        return Settings()
-    return settings_of(_parse(path, data), str(path))
+    return _parse(path, data) if data.strip() else None
 
 
 def settings_of(value: Any, origin: str) -> Settings:

@@ -110,6 +110,12 @@ def proposed(path: Path, fact: str) -> MemoryChange | None:
             remedy="Move it away to begin a new one.",
         )
     file = decode_text(data)
+    if file.damage is not None:
+        raise WriteFailureError(
+            f"{printable(real)} is not valid {file.codec.encoding.upper()} at byte offset "
+            f"{file.damage.offset} ({file.damage.reason}); nothing was written.",
+            remedy="Repair it, or move it away to begin a new one.",
+        )
     put = insertion(file.text, bullet(fact))
     if put is None:
         return None

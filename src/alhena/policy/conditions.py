@@ -1,24 +1,16 @@
 """Do the conditions of a rule hold for the arguments of a call?"""
 
-from collections.abc import Iterable, Mapping
-from enum import IntEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from alhena.policy.model import PolicyRule
+from alhena.policy.model import PolicyCall, PolicyRule
 from alhena.policy.patterns import PatternClock
 from alhena.policy.stable_json import stable_json
 
 if TYPE_CHECKING:
-    from alhena.policy.forms import Form, Forms
-
-
-class Match(IntEnum):
-    """How well a condition holds. MAYBE is for commands that say too little about themselves."""
-
-    NO = 0
-    MAYBE = 1
-    YES = 2
-
+    from alhena.policy.bash.model import Part
+    from alhena.policy.bash.prefix import Match
+    from alhena.policy.bash.reach import Command, Reach
+    from alhena.policy.surroundings import Surroundings
 
 SHELL_FIELDS = ("command", "directory", "dir_path")
 """The arguments of a shell call that an `argsPattern` can allow by: where and what runs, not what
@@ -27,7 +19,12 @@ the model says about it."""
 
 def looks_at_arguments(rule: PolicyRule) -> bool:
     """Does the rule depend on the arguments at all?"""
-    return bool(rule.args_pattern or rule.command_prefixes or rule.command_regex)
+    return bool(rule.args_pattern or rule.paths or looks_at_commands(rule))
+
+
+def looks_at_commands(rule: PolicyRule) -> bool:
+    """Does the rule speak of shell commands, and so of no other tool?"""
+    return bool(rule.command_prefixes or rule.command_regex or rule.command_class)
 
 
 class Conditions:
@@ -37,146 +34,187 @@ class Conditions:
     where it would restrict, and as not matching where it would allow.
     """
 
-    __slots__ = ("_args", "_clock", "_json")
+    __slots__ = ("_call", "_clock", "_json", "_paths", "_surroundings")
 
-    def __init__(self, args: Mapping[str, Any]) -> None:
-        self._args = args
+    def __init__(self, call: PolicyCall, surroundings: "Surroundings | None" = None) -> None:
+        self._call = call
+        self._surroundings = surroundings
         self._clock = PatternClock()
         self._json: str | None = None
+        self._paths = None
 
-    def arguments_match(self, rule: PolicyRule, *, allow: bool) -> bool:
-        """`args_pattern` alone, on the arguments as they are."""
-        if rule.args_pattern is None:
-            return True
-        try:
-            self._json = self._json or stable_json(self._args)
-        except ValueError:
-            return not allow
-        found = self._clock.search(rule.args_pattern, self._json)
-        return (not allow) if found is None else found
+    def hold(self, rule: PolicyRule, *, allow: bool) -> bool:
+        """`argsPattern` and `paths`, on the arguments as they are."""
+        if rule.paths and not self._touches(rule.paths, allow=allow):
+            return False
+        return rule.args_pattern is None or self._arguments_match(rule.args_pattern, allow=allow)
 
-    def allows_words(self, rule: PolicyRule, command: str, words: tuple[str, ...]) -> bool:
-        """Do all conditions of an allow rule hold for a plain command of these words?"""
-        if rule.command_prefixes and not any(
-            _word_prefix(prefix, words) for prefix in rule.command_prefixes
-        ):
-            return False
-        if rule.command_regex and not self._clock.starts(rule.command_regex, command.strip()):
-            return False
-        if rule.args_pattern is None:
-            return True
-        # The pattern has to hold for what runs, too, not only for what is said beside it.
-        fields = {key: self._args[key] for key in SHELL_FIELDS if key in self._args}
-        try:
-            text = stable_json(fields)
-        except ValueError:
-            return False
-        return self.arguments_match(rule, allow=True) and bool(
-            self._clock.search(rule.args_pattern, text)
-        )
+    def named_by(self, rule: PolicyRule, part: "Part") -> tuple[str, ...] | None:
+        """The words of a part that an allow rule names, when all its conditions hold for the part;
+        None when they do not. Of a pattern, what it spells out counts as named: it has to spell
+        out assignments, and the command inside a wrapper."""
+        if rule.command_prefixes:
+            from alhena.policy.bash.prefix import allows, prefix_words
 
-    def restricts(self, rule: PolicyRule, command: str, forms: "Forms") -> Match:
-        """Could a deny or ask rule be meant for a piece of a command, however it is written?"""
+            prefix = next((each for each in rule.command_prefixes if allows(each, part)), None)
+            named = None if prefix is None else prefix_words(prefix)
+            return named if named is not None and self._pattern_allows(rule, part) else None
+        if rule.command_regex and not self._clock.starts(rule.command_regex, part.text):
+            return None
+        if not self._pattern_allows(rule, part):
+            return None
+        if rule.command_regex is None and rule.args_pattern is None:
+            return ()
+        patterns = f"{rule.command_regex or ''} {rule.args_pattern or ''}".replace("\\", "")
+        return _spelled_out(patterns, part)
+
+    def restricts(self, rule: PolicyRule, part: "Part", reach: "Reach") -> "Match":
+        """Could a deny or ask rule be meant for a part of a command, however it is written?"""
+        from alhena.policy.bash.prefix import Match
+
         if not looks_at_arguments(rule):
             return Match.YES
-        best = Match.MAYBE if forms.unsure else Match.NO
-        for number, form in enumerate(forms.forms):
-            found = self._form_match(rule, form, command if number == 0 else None)
-            if found is Match.YES and not form.sure:
+        best = Match.NO if reach.complete else Match.MAYBE
+        for number, command in enumerate(reach.commands):
+            found = self._command_match(rule, command, part if number == 0 else None)
+            if found is Match.YES and not command.sure:
                 found = Match.MAYBE
             best = max(best, found)
             if best is Match.YES:
                 break
-        if best is not Match.YES and not forms.forms:
-            best = max(best, self._text_match(rule, command))
+        if best is not Match.YES and not reach.commands:
+            best = max(best, self._text_match(rule, part.text))
         return best
 
-    def _form_match(self, rule: PolicyRule, form: "Form", command: str | None) -> Match:
-        """All conditions of the rule on one form; `command` is the whole text, for the first."""
+    def _touches(self, patterns: tuple[str, ...], *, allow: bool) -> bool:
+        from alhena.policy.paths import TouchedPaths
+
+        paths = TouchedPaths(self._call.args, self._surroundings)
+        return paths.all_covered(patterns) if allow else paths.any_covered(patterns)
+
+    def _arguments_match(self, pattern: str, *, allow: bool) -> bool:
+        try:
+            self._json = self._json or stable_json(self._call.args)
+        except ValueError:
+            return not allow
+        found = self._clock.search(pattern, self._json)
+        return (not allow) if found is None else found
+
+    def _pattern_allows(self, rule: PolicyRule, part: "Part") -> bool:
+        """The pattern has to hold for what runs, too, not only for what is said beside it, and for
+        each part of the command by itself."""
+        pattern = rule.args_pattern
+        if pattern is None:
+            return True
+        args = self._call.args
+        fields = {key: args[key] for key in SHELL_FIELDS if key in args}
+        try:
+            texts = (stable_json({**fields, "command": part.text}), stable_json(fields))
+        except ValueError:
+            return False
+        return self._arguments_match(pattern, allow=True) and all(
+            self._clock.search(pattern, text) for text in texts
+        )
+
+    def _command_match(self, rule: PolicyRule, command: "Command", part: "Part | None") -> "Match":
+        """All conditions of the rule on one command; `part` is given for the part itself."""
+        from alhena.policy.bash.prefix import Match
+
+        if rule.paths and not self._touches(rule.paths, allow=False):
+            return Match.NO
         found = Match.YES
+        if rule.command_class is not None:
+            found = min(found, _in_class(part))
         if rule.command_prefixes:
-            found = max(
-                self._prefix(prefix, form, command or "") for prefix in rule.command_prefixes
-            )
+            found = min(found, max(self._prefix(p, command, part) for p in rule.command_prefixes))
         if found and rule.command_regex:
-            found = min(found, self._regex(rule.command_regex, form, command))
+            found = min(found, self._regex(rule.command_regex, command, part))
         if found and rule.args_pattern:
-            found = min(found, self._pattern(rule, rule.args_pattern, form, command))
+            found = min(found, self._pattern(rule.args_pattern, command, part))
         return found
 
-    def _prefix(self, prefix: str, form: "Form", command: str) -> Match:
-        from alhena.policy.shell import prefix_words
+    def _prefix(self, prefix: str, command: "Command", part: "Part | None") -> "Match":
+        from alhena.policy.bash.prefix import Match, prefix_words, restricts
 
-        wanted = prefix_words(prefix)
-        if wanted is None:
-            normal = " ".join(prefix.split())
-            texts = (" ".join(command.split()), form.text)
-            return Match.YES if any(text.startswith(normal) for text in texts) else Match.NO
-        return _form_prefix(wanted, form)
+        if prefix_words(prefix) is not None:
+            return restricts(prefix, command)
+        normal = " ".join(prefix.split())
+        whole = str(self._call.args.get("command", "")) if part else ""
+        texts = (" ".join(whole.split()), part.text if part else "", _text(command))
+        return Match.YES if any(text.startswith(normal) for text in texts) else Match.NO
 
-    def _regex(self, pattern: str, form: "Form", command: str | None) -> Match:
-        texts = [form.text] if command is None else [form.text, command.strip(), command]
-        for text in texts:
-            if self._clock.starts(pattern, text) is not False:
-                return Match.YES
-        could = form.dynamic and self._clock.could_start(pattern, form.text) is not False
+    def _regex(self, pattern: str, command: "Command", part: "Part | None") -> "Match":
+        from alhena.policy.bash.prefix import Match
+
+        text = _text(command)
+        texts = [text]
+        if part is not None:
+            whole = str(self._call.args.get("command", ""))
+            texts += [part.text, whole.strip(), whole]
+        if any(self._clock.starts(pattern, each) is not False for each in texts):
+            return Match.YES
+        could = _dynamic(command) and self._clock.could_start(pattern, text) is not False
         return Match.MAYBE if could else Match.NO
 
-    def _pattern(self, rule: PolicyRule, pattern: str, form: "Form", command: str | None) -> Match:
-        if command is not None and self.arguments_match(rule, allow=False):
+    def _pattern(self, pattern: str, command: "Command", part: "Part | None") -> "Match":
+        from alhena.policy.bash.prefix import Match
+
+        if part is not None and self._arguments_match(pattern, allow=False):
             return Match.YES
         try:
-            text = stable_json({**self._args, "command": form.text})
-            begun = stable_json({"command": form.text})[:-2]
+            text = stable_json({**self._call.args, "command": _text(command)})
+            begun = stable_json({"command": _text(command)})[:-2]
         except ValueError:
             return Match.YES
         if self._clock.search(pattern, text) is not False:
             return Match.YES
-        could = form.dynamic and self._clock.could_search(pattern, begun) is not False
+        could = _dynamic(command) and self._clock.could_search(pattern, begun) is not False
         return Match.MAYBE if could else Match.NO
 
-    def _text_match(self, rule: PolicyRule, command: str) -> Match:
+    def _text_match(self, rule: PolicyRule, text: str) -> "Match":
         """For a text without a single word: nothing runs, but a pattern may speak of it."""
-        if rule.command_prefixes:
+        from alhena.policy.bash.prefix import Match
+
+        if rule.command_prefixes or rule.command_class:
             return Match.NO
-        if rule.command_regex and self._clock.starts(rule.command_regex, command) is False:
+        if rule.command_regex and self._clock.starts(rule.command_regex, text) is False:
             return Match.NO
-        return Match.YES if self.arguments_match(rule, allow=False) else Match.NO
+        return Match.YES if self.hold(rule, allow=False) else Match.NO
 
 
-def _word_prefix(prefix: str, words: tuple[str, ...]) -> bool:
-    from alhena.policy.shell import prefix_words
+def _in_class(part: "Part | None") -> "Match":
+    """Is the part one that only reads? What a wrapper runs is not asked about."""
+    from alhena.policy.bash.prefix import Match
+    from alhena.policy.bash.readonly import not_read_only
 
-    wanted = prefix_words(prefix)
-    return wanted is not None and words[: len(wanted)] == wanted
-
-
-def _form_prefix(wanted: tuple[str, ...], form: "Form") -> Match:
-    """Words of a prefix against words of a form; a program's directory does not matter."""
-    from alhena.policy.wrappers import base_name
-
-    if len(form.words) < len(wanted) and not form.dynamic:
-        return Match.NO
-    for index, (want, word) in enumerate(zip(wanted, form.words, strict=False)):
-        if index == 0 and base_name(want) == base_name(word.text) and not word.dynamic:
-            continue
-        if word.dynamic:
-            return Match.MAYBE if want.startswith(word.text) or index == 0 else Match.NO
-        if want != word.text:
-            return Match.MAYBE if index and _has_options(wanted, form) else Match.NO
-    return Match.YES if len(form.words) >= len(wanted) else Match.NO
+    return Match.YES if part is not None and not_read_only(part) is None else Match.NO
 
 
-def _has_options(wanted: tuple[str, ...], form: "Form") -> bool:
-    """Are the words of a prefix there in another order, `rm -f -r` for `rm -rf`?"""
-    words = [word.text for word in form.words[1:]]
-    rest = wanted[1:]
-    operands = {word for word in rest if not word.startswith("-")}
-    if len(operands) == len(rest):
-        return False
-    long = {word for word in rest if word.startswith("--")}
-    return (operands | long) <= set(words) and _letters(rest) <= _letters(words)
+def _text(command: "Command") -> str:
+    """The words up to the first that is not literal, one space between."""
+    texts: list[str] = []
+    for word in command.words:
+        texts.append(word.text)
+        if not word.literal:
+            break
+    return " ".join(texts)
 
 
-def _letters(words: Iterable[str]) -> set[str]:
-    return {c for word in words if word[:1] == "-" and word[:2] != "--" for c in word[1:]}
+def _dynamic(command: "Command") -> bool:
+    return any(not word.literal for word in command.words)
+
+
+def _spelled_out(patterns: str, part: "Part") -> tuple[str, ...] | None:
+    """The words of a part that stand in patterns as they are; None when an assignment, or a word
+    that decides what runs, does not."""
+    from alhena.policy.bash.prefix import unreached
+
+    if any(assignment.source not in patterns for assignment in part.assignments):
+        return None
+    named = [word.text for word in part.words if word.literal and word.text in patterns]
+    leading = 0
+    while leading < min(len(part.words), len(named)) and named[leading] == part.words[leading].text:
+        leading += 1
+    if part.words and unreached(part.words, leading) is not None:
+        return None
+    return tuple(named)

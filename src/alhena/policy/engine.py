@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from alhena.policy.conditions import looks_at_arguments
-from alhena.policy.decide import decide, is_active
+from alhena.policy.conditions import looks_at_arguments, looks_at_commands
+from alhena.policy.decide import decide_among, is_active, rules_for
 from alhena.policy.model import (
     ApprovalMode,
     Decision,
@@ -18,15 +18,20 @@ from alhena.policy.model import (
 )
 from alhena.policy.names import is_shell, names_tool
 
+MAX_KNOWN = 4096
 ALWAYS_PRIORITY = Tier.USER + 0.950
 """Where a person's "always" stands: above the user's rules up to priority 949."""
 
 
 class PolicyEngine:
-    """Holds rules by priority, the first loaded first among equals."""
+    """Holds rules by priority, the first loaded first among equals.
+
+    Which of them speak of a tool is looked up once for each tool, mode and kind of run.
+    """
 
     def __init__(self, rules: Iterable[PolicyRule] = ()) -> None:
         self._rules = sorted(rules, key=_order)
+        self._active: dict[tuple[object, ...], list[PolicyRule]] = {}
 
     @property
     def rules(self) -> tuple[PolicyRule, ...]:
@@ -36,10 +41,17 @@ class PolicyEngine:
     def add_rule(self, rule: PolicyRule) -> None:
         """Adds a rule for the rest of the session, behind those of equal priority."""
         insort(self._rules, rule, key=_order)
+        self._active.clear()
 
     def decide(self, call: PolicyCall, context: PolicyContext) -> Decision:
         """May this call run?"""
-        return decide(call, self._rules, context)
+        key = (call.names, call.server_name, context.mode, context.interactive)
+        active = self._active.get(key)
+        if active is None:
+            if len(self._active) >= MAX_KNOWN:  # names that a model makes up are not kept for ever
+                self._active.clear()
+            active = self._active[key] = rules_for(call, self._rules, context)
+        return decide_among(call, active, context)
 
     def excluded(
         self, names: Sequence[str], context: PolicyContext, server_name: str | None = None
@@ -50,7 +62,7 @@ class PolicyEngine:
         for rule in self._rules:
             if not is_active(rule, context) or not names_tool(rule, call):
                 continue
-            if not shell and (rule.command_prefixes or rule.command_regex):
+            if not shell and looks_at_commands(rule):
                 continue
             denies = rule.decision is PolicyOutcome.DENY or (
                 rule.decision is PolicyOutcome.ASK_USER and not context.interactive
@@ -63,10 +75,10 @@ class PolicyEngine:
 
 
 def always_rule(call: PolicyCall) -> PolicyRule | None:
-    """The rule of an "always": this tool from now on; for the shell, this very command. It does
-    not reach into plan mode.
+    """The rule of an "always": this tool from now on; for the shell, commands that begin like each
+    part of this one. It does not reach into plan mode.
 
-    None when no rule could allow the call again, because its command is not a plain one.
+    None when it would be too broad, or could not allow the call again.
     """
     name = call.names[0]
     rule = PolicyRule(
@@ -79,18 +91,12 @@ def always_rule(call: PolicyCall) -> PolicyRule | None:
     )
     if not is_shell(call):
         return rule
-    import re
-
-    from alhena.policy.patterns import MAX_PATTERN_LENGTH
-    from alhena.policy.shell import plain_words
+    from alhena.policy.bash.reader import analyse
+    from alhena.policy.bash.suggest import always_prefixes
 
     command = call.args.get("command")
-    if not isinstance(command, str) or plain_words(command) is None:
-        return None
-    pattern = rf"{re.escape(command.strip())}\Z"
-    if len(pattern) > MAX_PATTERN_LENGTH:
-        return None
-    return replace(rule, command_regex=pattern)
+    prefixes = always_prefixes(analyse(command)) if isinstance(command, str) else None
+    return replace(rule, command_prefixes=prefixes) if prefixes else None
 
 
 def _order(rule: PolicyRule) -> float:

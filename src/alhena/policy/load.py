@@ -6,15 +6,22 @@ import stat
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 from msgspec.structs import replace
 
+from alhena.policy.examples import check_examples
 from alhena.policy.model import PolicyRule, Tier
-from alhena.policy.parse import RuleError, parse_rule
+from alhena.policy.parse import RulePlace, parse_rule
+from alhena.policy.rule_error import RuleError
+
+if TYPE_CHECKING:
+    from alhena.policy.safety.model import SafetyChecker
 
 MAX_FILE_BYTES = 1024 * 1024
+_CHECKERS = "safety_checker"
+_READABLE = "Put a file there that can be read, or do not name it."
 
 
 class ProblemLevel(StrEnum):
@@ -25,39 +32,72 @@ class ProblemLevel(StrEnum):
 
 
 class PolicyProblem(msgspec.Struct, frozen=True, kw_only=True):
-    """What is wrong where. `rule` and `line` count from 1. `weakens`: what was dropped may have
-    restricted something."""
+    """What is wrong where, and what to do. `rule` is the number of the `table` of the file; it and
+    `line` count from 1. `weakens`: what was dropped may have restricted something."""
 
     file: str
     message: str
+    table: str = "rule"
     rule: int | None = None
     field: str | None = None
     line: int | None = None
     level: ProblemLevel = ProblemLevel.ERROR
     weakens: bool = True
+    remedy: str | None = None
+
+    @property
+    def is_error(self) -> bool:
+        """Does something that was written not hold?"""
+        return self.level is ProblemLevel.ERROR
 
     def __str__(self) -> str:
         place = self.file if self.line is None else f"{self.file}:{self.line}"
-        rule = "" if self.rule is None else f" rule {self.rule},"
+        rule = "" if self.rule is None else f" {self.table} {self.rule},"
         field = "" if self.field is None else f" {self.field}"
-        return f"{place}:{rule}{field} {self.message}"
+        remedy = "" if self.remedy is None else f". {self.remedy}"
+        return f"{place}:{rule}{field} {self.message}{remedy}"
+
+
+class RuleReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one `[[rule]]`, or other `table`: the rule, unless it had to be dropped, how
+    many examples it has, and its problems."""
+
+    file: str
+    table: str = "rule"
+    number: int
+    line: int | None
+    rule: PolicyRule | None
+    examples: int
+    problems: tuple[PolicyProblem, ...]
 
 
 class LoadedPolicies(msgspec.Struct, frozen=True):
-    """Rules in the order they were read, and the problems met on the way."""
+    """Rules and safety checkers in the order they were read, and the problems met on the way.
+    `reports` tell of each rule of a file."""
 
     rules: tuple[PolicyRule, ...] = ()
     problems: tuple[PolicyProblem, ...] = ()
+    reports: tuple[RuleReport, ...] = ()
+    checkers: tuple["SafetyChecker", ...] = ()
+
+    @property
+    def errors(self) -> tuple[PolicyProblem, ...]:
+        """The problems that keep something from holding."""
+        return tuple(item for item in self.problems if item.is_error)
 
     @classmethod
     def joined(cls, parts: Iterable["LoadedPolicies"]) -> "LoadedPolicies":
         """All of `parts`, in order."""
         rules: list[PolicyRule] = []
         problems: list[PolicyProblem] = []
+        reports: list[RuleReport] = []
+        checkers: list[SafetyChecker] = []
         for part in parts:
             rules += part.rules
             problems += part.problems
-        return cls(tuple(rules), tuple(problems))
+            reports += part.reports
+            checkers += part.checkers
+        return cls(tuple(rules), tuple(problems), tuple(reports), tuple(checkers))
 
 
 def load_tables(
@@ -65,33 +105,57 @@ def load_tables(
 ) -> LoadedPolicies:
     """The rules of `[[rule]]` tables; a bad one is dropped and named. `lines` say where each
     begins, as far as known."""
-    rules: list[PolicyRule] = []
-    problems: list[PolicyProblem] = []
     places = list(lines)
-    for number, table in enumerate(tables, start=1):
-        place = PolicyProblem(
-            file=file,
-            rule=number,
-            line=places[number - 1] if number <= len(places) else None,
-            message="is no table",
+    reports = tuple(
+        _report(
+            table,
+            RulePlace(file, number, places[number - 1] if number <= len(places) else None),
+            tier,
         )
-        if not isinstance(table, Mapping):
-            problems.append(place)
-            continue
+        for number, table in enumerate(tables, start=1)
+    )
+    return LoadedPolicies(
+        tuple(report.rule for report in reports if report.rule is not None),
+        tuple(problem for report in reports for problem in report.problems),
+        reports,
+    )
+
+
+def _report(table: Any, place: RulePlace, tier: Tier) -> RuleReport:
+    """What becomes of one table: its examples are tried, too."""
+    said = PolicyProblem(
+        file=place.file,
+        rule=place.number,
+        line=place.line,
+        message="is no table",
+        remedy="Write each rule under a [[rule]] of its own.",
+    )
+    rule: PolicyRule | None = None
+    examples = 0
+    problems: tuple[PolicyProblem, ...] = (said,)
+    if isinstance(table, Mapping):
         fields = cast("Mapping[str, Any]", table)
         try:
-            parsed = parse_rule(fields, tier=tier, source=f"{file}, rule {number}")
+            parsed = parse_rule(fields, tier=tier, place=place)
+            examples = len(parsed.examples)
+            check_examples(parsed.rule, parsed.examples)
+            rule = parsed.rule
+            problems = tuple(
+                replace(said, field=field, message=message, level=ProblemLevel.WARNING, remedy=None)
+                for field, message in parsed.warnings
+            )
         except RuleError as error:
             weakens = fields.get("decision") != "allow"
-            problem = replace(place, field=error.field, message=error.message, weakens=weakens)
-            problems.append(problem)
-            continue
-        rules.append(parsed.rule)
-        problems += [
-            replace(place, field=field, message=message, level=ProblemLevel.WARNING)
-            for field, message in parsed.warnings
-        ]
-    return LoadedPolicies(tuple(rules), tuple(problems))
+            wrong = {"field": error.field, "message": error.message, "remedy": error.remedy}
+            problems = (replace(said, weakens=weakens, **wrong),)
+    return RuleReport(
+        file=place.file,
+        number=place.number,
+        line=place.line,
+        rule=rule,
+        examples=examples,
+        problems=problems,
+    )
 
 
 def load_text(text: str, *, file: str, tier: Tier) -> LoadedPolicies:
@@ -101,14 +165,26 @@ def load_text(text: str, *, file: str, tier: Tier) -> LoadedPolicies:
     try:
         document = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        return _failed(file, f"is not TOML: {error}. None of its rules hold.")
+        remedy = "Correct it there; until then none of its rules hold."
+        return _failed(file, f"is not TOML: {error}", remedy)
     tables = document.pop("rule", [])
     if not isinstance(tables, list):
-        return _failed(file, "rule must be written as [[rule]], with two brackets")
+        message = "has a rule that is not written as [[rule]]"
+        return _failed(file, message, "Put two brackets around the word rule.")
     rules = cast("list[Any]", tables)
+    parts = [load_tables(rules, file=file, tier=tier, lines=_lines(text, "rule", len(rules)))]
+    if _CHECKERS in document:
+        parts.append(_checkers(document.pop(_CHECKERS), text, file, tier))
     unknown = [_unknown_table(file, name) for name in document]
-    loaded = load_tables(rules, file=file, tier=tier, lines=_rule_lines(text, len(rules)))
-    return LoadedPolicies.joined([loaded, LoadedPolicies((), tuple(unknown))])
+    return LoadedPolicies.joined([*parts, LoadedPolicies((), tuple(unknown))])
+
+
+def _checkers(tables: Any, text: str, file: str, tier: Tier) -> LoadedPolicies:
+    from alhena.policy.safety.load import load_checkers
+
+    count = len(cast("list[Any]", tables)) if isinstance(tables, list) else 0
+    lines = _lines(text, _CHECKERS, count)
+    return load_checkers(tables, file=file, tier=tier, lines=lines)
 
 
 def load_file(path: Path, tier: Tier) -> LoadedPolicies:
@@ -117,15 +193,17 @@ def load_file(path: Path, tier: Tier) -> LoadedPolicies:
     try:
         raw = _read(path)
     except OSError as error:
-        return _failed(name, f"cannot be read: {error.strerror or error}")
+        return _failed(name, f"cannot be read: {error.strerror or error}", _READABLE)
     if raw is None:
-        return _failed(name, "is not a regular file")
+        return _failed(name, "is not a regular file", "Put the rules into a file there.")
     if len(raw) > MAX_FILE_BYTES:
-        return _failed(name, f"is larger than {MAX_FILE_BYTES} bytes")
+        return _failed(name, f"is larger than {MAX_FILE_BYTES} bytes", "Split it.")
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        return _failed(name, f"is not UTF-8 (byte {error.start})")
+        line = raw[: error.start].count(b"\n") + 1
+        message = f"is not UTF-8 (byte {error.start}, line {line})"
+        return _failed(name, message, "Save it as UTF-8.")
     return load_text(text, file=name, tier=tier)
 
 
@@ -146,26 +224,28 @@ def load_directory(path: Path, tier: Tier) -> LoadedPolicies:
     except FileNotFoundError:
         return LoadedPolicies()
     except OSError as error:
-        return _failed(str(path), f"cannot be read: {error.strerror or error}")
+        return _failed(str(path), f"cannot be read: {error.strerror or error}", _READABLE)
     return LoadedPolicies.joined(load_file(path / name, tier) for name in names)
 
 
-def _failed(file: str, message: str) -> LoadedPolicies:
-    return LoadedPolicies((), (PolicyProblem(file=file, message=message),))
+def _failed(file: str, message: str, remedy: str) -> LoadedPolicies:
+    return LoadedPolicies((), (PolicyProblem(file=file, message=message, remedy=remedy),))
 
 
 def _unknown_table(file: str, name: str) -> PolicyProblem:
-    hint = "; rules are written as [[rule]]" if name.lower().startswith("rule") else ""
+    near = next((known for known in ("rule", _CHECKERS) if name.lower().startswith(known)), None)
+    remedy = f"Remove it; a policy file holds [[rule]] and [[{_CHECKERS}]] tables."
     return PolicyProblem(
-        file=file, field=name, message=f"is not known here, and nothing of it holds{hint}"
+        file=file,
+        field=name,
+        message="is not known here, and nothing of it holds",
+        remedy=f"Write [[{near}]]." if near else remedy,
     )
 
 
-def _rule_lines(text: str, count: int) -> list[int]:
-    """Where each `[[rule]]` begins, unless a multi-line string makes that uncertain."""
-    lines = [
-        number
-        for number, line in enumerate(text.split("\n"), start=1)
-        if line.partition("#")[0].replace(" ", "").strip() == "[[rule]]"
-    ]
+def _lines(text: str, table: str, count: int) -> list[int]:
+    """Where each of `count` tables begins; nothing when they are not all written as [[table]]."""
+    from alhena.policy.toml_lines import table_lines
+
+    lines = table_lines(text, table)
     return lines if len(lines) == count else []

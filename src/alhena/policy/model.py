@@ -1,9 +1,12 @@
 """Rules, calls and decisions as values."""
 
 from enum import IntEnum, StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+
+if TYPE_CHECKING:
+    from alhena.policy.surroundings import Surroundings
 
 
 class PolicyOutcome(StrEnum):
@@ -39,12 +42,21 @@ class Tier(IntEnum):
     ADMIN = 3
 
 
+class CommandClass(StrEnum):
+    """A kind of shell commands that a rule can name."""
+
+    READ_ONLY = "read-only"
+
+
 class PolicyRule(msgspec.Struct, frozen=True, kw_only=True):
     """One rule. `priority` is final: tier + (0..999)/1000.
 
     `tool_names` empty means every tool (of `mcp_name`, when that is set). `args_pattern` is
-    searched in the stable JSON of the arguments; `command_prefixes` and `command_regex` look at
-    the `command` argument of run_shell_command. `source` names file and rule for people.
+    searched in the stable JSON of the arguments, `paths` are gitignore patterns for the files a
+    call would touch; `command_prefixes`, `command_regex` and `command_class` look at the `command`
+    argument of run_shell_command. `source` says where the rule is written, for people; `file` and
+    `line` (from 1) say it for programs, and `layer` says whose rule it is where the priority does
+    not.
     """
 
     decision: PolicyOutcome
@@ -54,11 +66,23 @@ class PolicyRule(msgspec.Struct, frozen=True, kw_only=True):
     args_pattern: str | None = None
     command_prefixes: tuple[str, ...] = ()
     command_regex: str | None = None
+    command_class: CommandClass | None = None
+    paths: tuple[str, ...] = ()
     modes: tuple[ApprovalMode, ...] = ()
     interactive: bool | None = None
     allow_redirection: bool = False
     deny_message: str | None = None
     source: str = ""
+    file: str | None = None
+    line: int | None = None
+    layer: str | None = None
+
+    @property
+    def tier(self) -> str:
+        """Whose rule this is: default, user, admin, or what `layer` says (workspace, extension)."""
+        if self.layer is not None:
+            return self.layer
+        return Tier(min(max(int(self.priority), Tier.DEFAULT), Tier.ADMIN)).name.lower()
 
 
 class PolicyCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,10 +94,11 @@ class PolicyCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PolicyContext(msgspec.Struct, frozen=True, kw_only=True):
-    """The circumstances of a decision."""
+    """The circumstances of a decision. Without `surroundings` nothing is known of directories."""
 
     mode: ApprovalMode = ApprovalMode.DEFAULT
     interactive: bool = True
+    surroundings: "Surroundings | None" = None
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):

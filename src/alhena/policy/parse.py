@@ -5,83 +5,127 @@ from typing import Any, cast
 
 import msgspec
 
-from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule, Tier
+from alhena.policy.examples import FIELDS as EXAMPLES
+from alhena.policy.examples import Example, parse_examples
+from alhena.policy.model import ApprovalMode, CommandClass, PolicyOutcome, PolicyRule, Tier
 from alhena.policy.names import SHELL_NAMES
+from alhena.policy.rule_error import RuleError
+from alhena.policy.tables import MAX_PRIORITY
 
 SHELL = "run_shell_command"
-MAX_PRIORITY = 999
-_CONDITIONS = ("toolName", "mcpName", "argsPattern", "commandPrefix", "commandRegex", "modes",
-               "interactive")  # fmt: skip
+_CONDITIONS = ("toolName", "mcpName", "argsPattern", "commandPrefix", "commandRegex",
+               "commandClass", "paths", "modes", "interactive")  # fmt: skip
 _FIELDS = frozenset(
     {*_CONDITIONS, "decision", "priority", "allowRedirection", "allow_redirection", "denyMessage",
      "deny_message"}
 )  # fmt: skip
-_NOTES = frozenset({"name", "description", "match", "not_match"})
+_NOTES = frozenset({"name", "description", *EXAMPLES})
 _UNSUPPORTED = frozenset({"subagent", "toolAnnotations"})
-
-
-class RuleError(Exception):
-    """A table that is no rule: the field and what is wrong with it."""
-
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(f"{field}: {message}")
-        self.field = field
-        self.message = message
+_DECISIONS = 'Write decision = "allow", "deny" or "ask_user".'
+_LEAVE_OUT = "Say what it is to be, or leave it out."
+_PRIORITIES = f"Write an integer from 0 to {MAX_PRIORITY}."
 
 
 class ParsedRule(msgspec.Struct, frozen=True):
-    """A rule and what is odd about it, as (field, message) pairs."""
+    """A rule, its examples, and what is odd about it, as (field, message) pairs."""
 
     rule: PolicyRule
+    examples: tuple[Example, ...] = ()
     warnings: tuple[tuple[str, str], ...] = ()
 
 
-def parse_rule(table: Mapping[str, Any], *, tier: Tier, source: str) -> ParsedRule:
+class RulePlace(msgspec.Struct, frozen=True):
+    """Where a rule is written: `number` and `line` count from 1."""
+
+    file: str
+    number: int
+    line: int | None = None
+
+    def __str__(self) -> str:
+        line = "" if self.line is None else f":{self.line}"
+        return f"{self.file}{line}, rule {self.number}"
+
+
+def parse_rule(table: Mapping[str, Any], *, tier: Tier, place: RulePlace) -> ParsedRule:
     """The rule a table describes; its final priority is tier + priority/1000 (POL-03).
 
-    Raises RuleError.
+    Raises RuleError. The examples are read, not tried.
     """
     decision = _decision(table)
     warnings = _unknown_keys(table, decision)
     prefixes = _texts(table, "commandPrefix")
     pattern = _pattern(table, "commandRegex")
+    commands = _command_class(table)
+    shell_only = next(
+        (key for key in ("commandPrefix", "commandRegex", "commandClass") if key in table), None
+    )
     rule = PolicyRule(
         decision=decision,
         priority=tier + _priority(table) / 1000,
-        tool_names=_tool_names(table, shell_only=bool(prefixes or pattern)),
+        tool_names=_tool_names(table, shell_only),
         mcp_name=_text(table, "mcpName"),
         args_pattern=_pattern(table, "argsPattern"),
         command_prefixes=prefixes,
         command_regex=pattern,
+        command_class=commands,
+        paths=_paths(table),
         modes=_modes(table),
         interactive=_flag(table, "interactive"),
         allow_redirection=bool(_flag(table, _spelling(table, "allowRedirection"))),
         deny_message=_text(table, _spelling(table, "denyMessage")),
-        source=source,
+        source=str(place),
+        file=place.file,
+        line=place.line,
     )
     _check_together(rule)
-    return ParsedRule(rule, (*warnings, *_useless_prefixes(rule)))
+    examples = parse_examples(table, rule)
+    return ParsedRule(rule, examples, (*warnings, *_useless_prefixes(rule)))
 
 
 def _decision(table: Mapping[str, Any]) -> PolicyOutcome:
     value = table.get("decision")
     if value is None:
-        raise RuleError("decision", 'is missing; it must be "allow", "deny" or "ask_user"')
+        raise RuleError("decision", "is missing", _DECISIONS)
     try:
         return PolicyOutcome(value)
     except ValueError as error:
-        raise RuleError(
-            "decision", f'must be "allow", "deny" or "ask_user", not {value!r}'
-        ) from error
+        raise RuleError("decision", f"cannot be {value!r}", _DECISIONS) from error
 
 
 def _priority(table: Mapping[str, Any]) -> int:
     value = table.get("priority")
     if value is None:
-        raise RuleError("priority", f"is missing; it must be an integer from 0 to {MAX_PRIORITY}")
+        raise RuleError("priority", "is missing", _PRIORITIES)
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_PRIORITY:
-        raise RuleError("priority", f"must be an integer from 0 to {MAX_PRIORITY}, not {value!r}")
+        raise RuleError("priority", f"cannot be {value!r}", _PRIORITIES)
     return value
+
+
+def _command_class(table: Mapping[str, Any]) -> CommandClass | None:
+    value = _text(table, "commandClass")
+    if value is None:
+        return None
+    try:
+        return CommandClass(value)
+    except ValueError as error:
+        known = ", ".join(f'"{item}"' for item in CommandClass)
+        raise RuleError("commandClass", f"cannot be {value!r}", f"There is {known}.") from error
+
+
+def _paths(table: Mapping[str, Any]) -> tuple[str, ...]:
+    """gitignore patterns; a line that means nothing to git would restrict or allow nothing."""
+    patterns = _texts(table, "paths")
+    for number, pattern in enumerate(patterns):
+        if "\n" in pattern or "\r" in pattern or "\0" in pattern:
+            reason, remedy = "holds a line break or a NUL", "Write one pattern an entry."
+        elif pattern.startswith("#"):
+            reason, remedy = "is a comment", "Write \\# for a name that begins so."
+        elif pattern.startswith("!") and number == 0:
+            reason, remedy = "takes back nothing", "Put it behind the pattern it is to take from."
+        else:
+            continue
+        raise RuleError("paths", f"{pattern!r} {reason}", remedy)
+    return patterns
 
 
 def _text(table: Mapping[str, Any], field: str) -> str | None:
@@ -89,9 +133,9 @@ def _text(table: Mapping[str, Any], field: str) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str):
-        raise RuleError(field, f"must be a string, not {value!r}")
+        raise RuleError(field, f"must be a string, not {value!r}", "Put it into quotes.")
     if not value.strip():
-        raise RuleError(field, "is empty")
+        raise RuleError(field, "is empty", _LEAVE_OUT)
     return value
 
 
@@ -101,19 +145,21 @@ def _texts(table: Mapping[str, Any], field: str) -> tuple[str, ...]:
         return ()
     items = cast("list[Any]", value) if isinstance(value, list) else [value]
     if not items:
-        raise RuleError(field, "is an empty array")
+        raise RuleError(field, "is an empty array", _LEAVE_OUT)
     for item in items:
         if not isinstance(item, str):
-            raise RuleError(field, f"must be a string or an array of strings, not {value!r}")
+            message = f"must be a string or an array of strings, not {value!r}"
+            raise RuleError(field, message, "Put each entry into quotes.")
         if not item.strip():
-            raise RuleError(field, "is empty" if len(items) == 1 else "holds an empty string")
+            message = "is empty" if len(items) == 1 else "holds an empty string"
+            raise RuleError(field, message, _LEAVE_OUT)
     return tuple(items)
 
 
 def _flag(table: Mapping[str, Any], field: str) -> bool | None:
     value = table.get(field)
     if value is not None and not isinstance(value, bool):
-        raise RuleError(field, f"must be true or false, not {value!r}")
+        raise RuleError(field, f"cannot be {value!r}", "Write true or false, without quotes.")
     return value
 
 
@@ -121,25 +167,27 @@ def _spelling(table: Mapping[str, Any], field: str) -> str:
     """The spelling the table uses: `allow_redirection` is `allowRedirection`."""
     snake = "".join(f"_{c.lower()}" if c.isupper() else c for c in field)
     if field in table and snake in table:
-        raise RuleError(field, f"is given twice, as {field} and as {snake}")
+        raise RuleError(field, f"is given twice, as {field} and as {snake}", "Keep one of them.")
     return snake if snake in table else field
 
 
-def _tool_names(table: Mapping[str, Any], *, shell_only: bool) -> tuple[str, ...]:
+def _tool_names(table: Mapping[str, Any], shell_only: str | None) -> tuple[str, ...]:
     names = _texts(table, "toolName")
-    if shell_only:
+    if shell_only is not None:
         strange = [name for name in names if name not in SHELL_NAMES]
         if strange:
             raise RuleError(
                 "toolName",
-                f"commandPrefix and commandRegex look at {SHELL} alone, not at {strange[0]!r}",
+                f"{strange[0]!r} stands beside {shell_only}, which looks at {SHELL} alone",
+                f"Leave toolName out or name {SHELL}; write a second rule for other tools.",
             )
         return names or (SHELL,)
     for name in names:
         if "*" in name[:-1]:
-            raise RuleError("toolName", f"{name!r}: a wildcard stands at the end of a name only")
+            message = f"{name!r} has a wildcard that is not at its end"
+            raise RuleError("toolName", message, "Name the tools, or use NAME*, mcpName or *.")
     if not names and table.get("mcpName") is None:
-        raise RuleError("toolName", 'is missing; "*" means every tool')
+        raise RuleError("toolName", "is missing", 'Name the tools it is for, or "*" for all.')
     return names
 
 
@@ -151,40 +199,55 @@ def _pattern(table: Mapping[str, Any], field: str) -> str | None:
         try:
             compile_pattern(pattern)
         except ValueError as error:
-            raise RuleError(field, str(error)) from error
+            remedy = "Correct it; in '…' backslashes stand for themselves."
+            raise RuleError(field, str(error), remedy) from error
     return pattern
 
 
 def _modes(table: Mapping[str, Any]) -> tuple[ApprovalMode, ...]:
+    known = ", ".join(f'"{mode}"' for mode in ApprovalMode)
     if not isinstance(table.get("modes", []), list):
-        raise RuleError("modes", "must be an array of mode names")
+        raise RuleError("modes", "is no array", f"Write an array of {known}.")
     modes: list[ApprovalMode] = []
     for name in _texts(table, "modes"):
         try:
             modes.append(ApprovalMode.parse(name))
         except ValueError as error:
-            known = ", ".join(ApprovalMode)
-            raise RuleError("modes", f"{name!r} is no mode; there are {known}") from error
-    return tuple(modes)
+            raise RuleError("modes", f"has no mode {name!r}", f"There are {known}.") from error
+    return tuple(dict.fromkeys(modes))
 
 
 def _check_together(rule: PolicyRule) -> None:
-    if rule.command_prefixes and rule.command_regex:
-        raise RuleError("commandRegex", "cannot stand beside commandPrefix; write two rules")
-    if rule.mcp_name is not None and (rule.command_prefixes or rule.command_regex):
-        field = "commandPrefix" if rule.command_prefixes else "commandRegex"
-        raise RuleError(field, f"looks at {SHELL} alone, and mcpName names a server's tools")
+    conditions = {
+        "commandPrefix": rule.command_prefixes,
+        "commandRegex": rule.command_regex,
+        "commandClass": rule.command_class,
+    }
+    given = [key for key, value in conditions.items() if value]
+    if len(given) > 1:
+        raise RuleError(given[1], f"cannot stand beside {given[0]}", "Write two rules.")
+    if given and rule.mcp_name is not None:
+        message = f"looks at {SHELL} alone, and mcpName names a server's tools"
+        raise RuleError(given[0], message, "Leave one of them out.")
+    if rule.command_class is not None and rule.allow_redirection:
+        message = f"cannot stand beside commandClass: {rule.command_class} commands write nothing"
+        raise RuleError("allowRedirection", message, "Leave it out.")
+    shell_alone = bool(rule.tool_names) and SHELL_NAMES.issuperset(rule.tool_names)
+    if rule.paths and shell_alone and not given and rule.decision is PolicyOutcome.ALLOW:
+        message = "cannot allow commands: which files a command touches is not known"
+        raise RuleError("paths", message, "Name the commands with commandPrefix or commandClass.")
 
 
 def _useless_prefixes(rule: PolicyRule) -> tuple[tuple[str, str], ...]:
     if rule.decision is not PolicyOutcome.ALLOW or not rule.command_prefixes:
         return ()
-    from alhena.policy.shell import plain_words
+    from alhena.policy.bash.prefix import useless_prefix
 
+    reasons = {prefix: useless_prefix(prefix) for prefix in rule.command_prefixes}
     return tuple(
-        ("commandPrefix", f"{prefix!r} allows nothing: it begins no single plain command")
-        for prefix in rule.command_prefixes
-        if plain_words(prefix) is None
+        ("commandPrefix", f"{prefix!r} allows nothing: {reason}")
+        for prefix, reason in reasons.items()
+        if reason is not None
     )
 
 
@@ -199,7 +262,8 @@ def _unknown_keys(table: Mapping[str, Any], decision: PolicyOutcome) -> tuple[tu
         hint = f"; did you mean {near}?" if near else ""
         message = "is not supported" if key in _UNSUPPORTED else f"is no field of a rule{hint}"
         if decision is PolicyOutcome.ALLOW and (key in _UNSUPPORTED or near in _CONDITIONS):
-            raise RuleError(key, f"{message} (without it the rule would allow more than it says)")
+            reason = f"{message} (without it the rule would allow more than it says)"
+            raise RuleError(key, reason, "Correct the key, or remove it if the rule is meant so.")
         warnings.append((key, f"{message}; it is ignored"))
     return tuple(warnings)
 

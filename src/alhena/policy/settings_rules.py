@@ -1,38 +1,242 @@
-"""Rules that stand in settings.json instead of a policy file."""
+"""Rules that stand in settings.json, or on the command line, instead of a policy file.
 
-from collections.abc import Iterable
+| source | says | stands |
+|---|---|---|
+| `mcp.excluded` | deny | above all of the user's rules |
+| `tools.exclude` | deny | above all of the user's rules |
+| policy files of the user, `--policy`, saved approvals | | |
+| `tools.allowed`, `--allowed-tools` | allow | below them, above the defaults |
+| `mcpServers.NAME.trust` | allow | below `tools.allowed` |
+| `mcp.allowed` | allow | below `mcpServers.NAME.trust` |
+
+`tools.core` and `mcp.allowed` say, besides, what is there at all: filters (`policy/filter.py`), so
+that no rule brings back what they leave out.
+"""
+
+from collections.abc import Collection, Iterable, Iterator
+
+import msgspec
 
 from alhena.config.errors import ConfigError
-from alhena.policy.model import PolicyOutcome, PolicyRule, Tier
+from alhena.config.settings import Settings
+from alhena.policy.filter import PolicyFilter
+from alhena.policy.load import PolicyProblem, ProblemLevel
+from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule, Tier
 from alhena.policy.names import SHELL_NAMES
 
-EXCLUDE_PRIORITY = Tier.USER + 0.9995
-"""Where `tools.exclude` stands: above every rule of the user's tier, below an administrator's."""
+MCP_EXCLUDED = Tier.USER + 0.9996
+EXCLUDE = Tier.USER + 0.9995
+# What follows gives way to the default rules at 999: somebody has to be there for a question.
+ALLOWED = Tier.DEFAULT + 0.9988
+MCP_TRUST = Tier.DEFAULT + 0.9986
+MCP_ALLOWED = Tier.DEFAULT + 0.9984
+_SHIELD = Tier.USER + 0.5
+_REST = Tier.USER + 0.4
+
+ACTING_MODES = (ApprovalMode.DEFAULT, ApprovalMode.AUTO_EDIT, ApprovalMode.YOLO)
+"""Where an approval counts: none reaches into plan mode."""
+
+ALWAYS_THERE = frozenset({"complete_task"})
+"""Not subject to `tools.core`: without it no subagent could end."""
 
 
-def excluded_rules(entries: Iterable[str]) -> list[PolicyRule]:
-    """The deny rules of `tools.exclude`: tool names, or `run_shell_command(prefix)`.
+class ToolNames(msgspec.Struct, frozen=True):
+    """The names of the built-in tools: as declared, and every other one that is accepted."""
 
-    Raises ConfigError for a prefix on another tool.
+    declared: Collection[str] = ()
+    accepted: Collection[str] = ()
+
+
+class SettingsPolicy(msgspec.Struct, frozen=True):
+    """What settings come to: rules, filters, and what is odd about them."""
+
+    rules: tuple[PolicyRule, ...] = ()
+    filters: tuple[PolicyFilter, ...] = ()
+    problems: tuple[PolicyProblem, ...] = ()
+
+
+def settings_policy(
+    settings: Settings, known: ToolNames, allowed_tools: Iterable[str] = ()
+) -> SettingsPolicy:
+    """The policy of the settings and of `--allowed-tools`.
+
+    Raises ConfigError that names the key and the entry for one that cannot be meant. A name close
+    to a built-in tool's is a warning.
     """
-    rules: list[PolicyRule] = []
-    for entry in entries:
-        name, bracket, rest = entry.partition("(")
-        name = name.strip()
-        prefixes: tuple[str, ...] = (rest.strip().removesuffix(")").strip(),) if bracket else ()
-        if not name or (prefixes and name not in SHELL_NAMES):
-            raise ConfigError(
-                f"settings: tools.exclude has the entry {entry!r}, which names no tool, or gives a "
-                "prefix to one that takes none.",
-                remedy="Write a tool's name, or run_shell_command(PREFIX).",
-            )
-        rules.append(
-            PolicyRule(
-                decision=PolicyOutcome.DENY,
-                priority=EXCLUDE_PRIORITY,
-                tool_names=(name,),
-                command_prefixes=prefixes,
-                source="settings: tools.exclude",
-            )
+    tools, mcp = settings.tools, settings.mcp
+    entries = {
+        "tools.exclude": tools.exclude,
+        "tools.allowed": tools.allowed,
+        "--allowed-tools": tuple(allowed_tools),
+        "tools.core": tools.core or (),
+    }
+    excluded, allowed, flagged, core = (
+        tuple(_entries(key, texts)) for key, texts in entries.items()
+    )
+    trusted = [name for name, server in settings.mcp_servers.items() if server.trust]
+    only = None if mcp.allowed is None else _servers("mcp.allowed", mcp.allowed)
+    rules = (
+        *_server_rules("mcp.excluded", _servers("mcp.excluded", mcp.excluded), MCP_EXCLUDED),
+        *(_rule(entry, PolicyOutcome.DENY, EXCLUDE) for entry in excluded),
+        *(_rule(entry, PolicyOutcome.ALLOW, ALLOWED) for entry in (*allowed, *flagged)),
+        *_server_rules("mcpServers.NAME.trust", trusted, MCP_TRUST),
+        *_server_rules("mcp.allowed", only or (), MCP_ALLOWED),
+    )
+    filters: list[PolicyFilter] = []
+    if tools.core is not None:
+        filters.append(_core(core, known))
+    if only is not None:
+        filters.append(_only_servers(only))
+    every = (*excluded, *allowed, *flagged, *core)
+    problems = (*_slips(every, known), *_useless((*allowed, *flagged, *core)))
+    return SettingsPolicy(rules, tuple(filters), problems)
+
+
+class _Entry(msgspec.Struct, frozen=True):
+    """`name` or `name(prefix)` of a list of tools."""
+
+    key: str
+    name: str
+    prefix: str | None = None
+
+    @property
+    def source(self) -> str:
+        """Where the entry stands, for people."""
+        return self.key if self.key.startswith("--") else f"settings: {self.key}"
+
+
+def _entries(key: str, texts: Iterable[str]) -> Iterator[_Entry]:
+    for text in texts:
+        name, bracket, rest = (part.strip() for part in text.strip().partition("("))
+        if not name:
+            raise _wrong(key, text, "names no tool", "Write a tool's name.")
+        if "*" in name[:-1]:
+            reason = "has a wildcard that is not at its end"
+            raise _wrong(key, text, reason, "Name the tools, or use SERVER__*.")
+        if not bracket:
+            if ")" in name or any(c.isspace() for c in name):
+                raise _wrong(key, text, "is no tool's name", "Write one name an entry.")
+            yield _Entry(key, name)
+            continue
+        if name not in SHELL_NAMES:
+            reason = f"gives {name} a prefix, which only run_shell_command takes"
+            raise _wrong(key, text, reason, f"Write {name}, or run_shell_command(PREFIX).")
+        if not rest.endswith(")") or not rest[:-1].strip():
+            reason = "has no prefix between two brackets"
+            raise _wrong(key, text, reason, "Write run_shell_command(PREFIX), or no brackets.")
+        yield _Entry(key, name, rest[:-1].strip())
+
+
+def _wrong(key: str, entry: str, reason: str, remedy: str) -> ConfigError:
+    source = key if key.startswith("--") else f"settings: {key}"
+    return ConfigError(f"{source}: the entry {entry!r} {reason}.", remedy=remedy)
+
+
+def _servers(key: str, names: Iterable[str]) -> tuple[str, ...]:
+    kept = tuple(names)
+    for name in kept:
+        if not name.strip() or name == "*":
+            raise _wrong(key, name, "names no server", "Write a name of mcpServers.")
+    return kept
+
+
+def _rule(entry: _Entry, decision: PolicyOutcome, priority: float) -> PolicyRule:
+    return PolicyRule(
+        decision=decision,
+        priority=priority,
+        tool_names=(entry.name,),
+        command_prefixes=() if entry.prefix is None else (entry.prefix,),
+        modes=ACTING_MODES if decision is PolicyOutcome.ALLOW else (),
+        source=entry.source,
+        layer="user",
+    )
+
+
+def _server_rules(key: str, servers: Iterable[str], priority: float) -> Iterator[PolicyRule]:
+    deny = priority == MCP_EXCLUDED
+    for server in servers:
+        yield PolicyRule(
+            decision=PolicyOutcome.DENY if deny else PolicyOutcome.ALLOW,
+            priority=priority,
+            mcp_name=server,
+            modes=() if deny else ACTING_MODES,
+            source=f"settings: {key.replace('NAME', server)}",
+            layer="user",
         )
-    return rules
+
+
+def _core(entries: Iterable[_Entry], known: ToolNames) -> PolicyFilter:
+    """Only these of the built-in tools. Tools of servers and programs are not meant."""
+    source = "settings: tools.core"
+    shields = [
+        msgspec.structs.replace(_rule(entry, PolicyOutcome.ALLOW, _SHIELD), modes=())
+        for entry in entries
+    ]
+    commands = ", ".join(rule.command_prefixes[0] for rule in shields if rule.command_prefixes)
+    rest = PolicyRule(
+        decision=PolicyOutcome.DENY,
+        priority=_REST,
+        tool_names=tuple(sorted({*known.declared, *known.accepted} - ALWAYS_THERE)),
+        deny_message="Only some tools are there: this one is left out by the setting tools.core.",
+        source=source,
+        layer="user",
+    )
+    shell = msgspec.structs.replace(
+        rest,
+        priority=_SHIELD - 0.05,
+        tool_names=tuple(sorted(SHELL_NAMES)),
+        deny_message=f"Only these shell commands are there: {commands}.",
+    )
+    servers = PolicyRule(decision=PolicyOutcome.ALLOW, priority=_SHIELD, mcp_name="*")
+    return PolicyFilter(source, (*shields, servers, *((shell,) if commands else ()), rest))
+
+
+def _only_servers(servers: Iterable[str]) -> PolicyFilter:
+    source = "settings: mcp.allowed"
+    shields = [
+        PolicyRule(decision=PolicyOutcome.ALLOW, priority=_SHIELD, mcp_name=server, layer="user")
+        for server in servers
+    ]
+    rest = PolicyRule(
+        decision=PolicyOutcome.DENY,
+        priority=_REST,
+        mcp_name="*",
+        deny_message="This server is not among those of the setting mcp.allowed.",
+        source=source,
+        layer="user",
+    )
+    return PolicyFilter(source, (*shields, rest))
+
+
+def _slips(entries: Iterable[_Entry], known: ToolNames) -> Iterator[PolicyProblem]:
+    """Warnings for names that look like slips of the pen; any name may be a program's tool."""
+    names = {*known.declared, *known.accepted}
+    for entry in entries:
+        if not names or entry.name in names or "*" in entry.name or "__" in entry.name:
+            continue
+        from difflib import get_close_matches
+
+        near = get_close_matches(entry.name, sorted(names), n=1, cutoff=0.8)
+        if near:
+            yield PolicyProblem(
+                file=entry.source,
+                message=f"{entry.name!r} is no built-in tool",
+                remedy=f"Did you mean {near[0]}?",
+                level=ProblemLevel.WARNING,
+            )
+
+
+def _useless(entries: Iterable[_Entry]) -> Iterator[PolicyProblem]:
+    """Warnings for prefixes that let nothing through."""
+    for entry in entries:
+        if entry.prefix is None:
+            continue
+        from alhena.policy.bash.prefix import useless_prefix
+
+        reason = useless_prefix(entry.prefix)
+        if reason is not None:
+            yield PolicyProblem(
+                file=entry.source,
+                message=f"{entry.name}({entry.prefix}) allows nothing: {reason}",
+                level=ProblemLevel.WARNING,
+            )

@@ -1,11 +1,14 @@
 """Where policies come from: packaged, the user's, those named on the command line, an
-administrator's."""
+administrator's; and, to make things stricter only, a workspace's and an extension's."""
 
 import os
 import stat
 from collections.abc import Iterable
 from pathlib import Path
 
+from msgspec.structs import replace
+
+from alhena.policy.filter import PolicyFilter
 from alhena.policy.load import (
     LoadedPolicies,
     PolicyProblem,
@@ -24,8 +27,8 @@ def load_policies(
     admin_dir: Path = ADMIN_DIRECTORY,
     admin_owner: int = 0,
 ) -> LoadedPolicies:
-    """All rules of all tiers. `extra_paths` are files or directories beside the user's own;
-    None for `user_dir` leaves the user's out. `admin_owner` is the user id that has to own an
+    """All rules and checkers of all tiers. `extra_paths` are files or directories beside the user's
+    own; None for `user_dir` leaves the user's out. `admin_owner` is the user id that has to own an
     administrator's files."""
     parts = [load_directory(DEFAULTS_DIRECTORY, Tier.DEFAULT)]
     if user_dir is not None:
@@ -33,6 +36,19 @@ def load_policies(
     parts += [load_path(path, Tier.USER) for path in extra_paths]
     parts.append(_administrators(admin_dir, admin_owner))
     return LoadedPolicies.joined(parts)
+
+
+def load_filter(
+    directory: Path, *, layer: str, name: str
+) -> tuple[PolicyFilter | None, LoadedPolicies]:
+    """The rules of a directory as a filter, None when it holds none; and what else was read there:
+    its checkers, which can only be stricter, too, and what is wrong. `layer` is what its rules are
+    called (workspace, extension), `name` whose they are."""
+    loaded = load_directory(directory, Tier.USER)
+    rules = [replace(rule, layer=layer) for rule in loaded.rules]
+    checkers = [replace(each, rule=replace(each.rule, layer=layer)) for each in loaded.checkers]
+    rest = LoadedPolicies(problems=loaded.problems, checkers=tuple(checkers))
+    return (PolicyFilter(name, rules) if rules else None), rest
 
 
 def load_path(path: Path, tier: Tier) -> LoadedPolicies:
@@ -69,9 +85,14 @@ def _doubt(path: Path, owner: int) -> str | None:
     if found.st_uid != owner:
         return f"is owned by user {found.st_uid}, not by {owner}"
     if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        return "can be written by others than its owner (chmod go-w)"
+        return "can be written by others than its owner"
     return None
 
 
 def _skipped(path: Path, message: str) -> LoadedPolicies:
-    return LoadedPolicies((), (PolicyProblem(file=str(path), message=f"{message}; it is skipped"),))
+    problem = PolicyProblem(
+        file=str(path),
+        message=f"{message}; it is skipped",
+        remedy="An administrator has to own it, with no right to write for others (chmod go-w).",
+    )
+    return LoadedPolicies((), (problem,))

@@ -1,8 +1,10 @@
 """The gate: a call that was built becomes one that may run, or ends here (SCHED-03)."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import assert_never
+
+import msgspec
 
 from alhena.events import ConfirmationRequestEvent
 from alhena.policy.model import Decision, PolicyCall, PolicyOutcome
@@ -30,19 +32,29 @@ from alhena.wire.text import scrub
 
 Decide = Callable[[PolicyCall], Decision]
 
+Check = Callable[[PolicyCall, Decision], Awaitable[Decision]]
+"""Takes a decision of the rules to the one that holds. It may be stricter, never laxer."""
+
+
+class Authority(msgspec.Struct, frozen=True):
+    """Who says whether a call may run: `decide` the rules, `check` the safety checkers, if any."""
+
+    decide: Decide
+    check: Check | None = None
+
 
 class Gate:
     """Asks the policy, then a person when the policy says so."""
 
     def __init__(
         self,
-        decide: Decide,
+        authority: Authority,
         executor: Executor,
         *,
         approver: Approver | None,
         remember: Remember | None,
     ) -> None:
-        self._decide = decide
+        self._authority = authority
         self._executor = executor
         self._approver = approver
         self._remember = remember
@@ -52,16 +64,8 @@ class Gate:
         state, entry = call.state, call.entry
         if not isinstance(state, ValidatingToolCall) or entry is None:
             return
-        boundary = Boundary()
-        decision: Decision | None = None
-        with boundary:
-            decision = self._decide(
-                PolicyCall(names=entry.names, args=call.params, server_name=entry.server)
-            )
-        if decision is None:
-            reason = "" if boundary.failure is None else one_line(boundary.failure)
-            message = f"Tool execution denied: the policy could not be asked ({reason})."
-            call.fail(message, ToolErrorType.POLICY_VIOLATION)
+        decision = await self._decision(call, entry)
+        if decision is None or call.ended:
             return
         call.decision = decision
         match decision.outcome:
@@ -77,10 +81,36 @@ class Gate:
 
     def refusal(self, call: TrackedCall, hidden: RegisteredTool) -> str:
         """Why no call to a hidden tool can run, in words for people."""
-        call.decision = self._decide(
+        call.decision = self._authority.decide(
             PolicyCall(names=hidden.names, args=call.request.args, server_name=hidden.server)
         )
         return denial(call.decision, hidden.tool.display_name)
+
+    async def _decision(self, call: TrackedCall, entry: RegisteredTool) -> Decision | None:
+        """What holds for this call; None when it has ended, because that cannot be said or it was
+        stopped meanwhile."""
+        asked = PolicyCall(names=entry.names, args=call.params, server_name=entry.server)
+        boundary = Boundary()
+        decision: Decision | None = None
+        with boundary:
+            decision = self._authority.decide(asked)
+        check = self._authority.check
+        if decision is None or boundary.failure is not None:
+            _deny_unknown(call, "the policy", boundary)
+            return None
+        if check is None or decision.outcome is PolicyOutcome.DENY:
+            return decision
+        task = asyncio.create_task(_checked(check, asked, decision))
+        if await self._executor.leash.hold(call, task):
+            return None
+        if task.cancelled():
+            _deny_unknown(call, "the safety checkers", None)
+            return None
+        found = task.result()
+        if isinstance(found, Boundary):
+            _deny_unknown(call, "the safety checkers", found)
+            return None
+        return found
 
     async def _ask(
         self, call: TrackedCall, state: ValidatingToolCall, entry: RegisteredTool, why: Decision
@@ -161,6 +191,22 @@ class Gate:
         if task.cancelled():
             return _unasked("the approval callback cancelled itself")
         return task.result()
+
+
+async def _checked(check: Check, asked: PolicyCall, decision: Decision) -> Decision | Boundary:
+    """The decision behind the checkers, or the boundary at which their failure stopped."""
+    boundary = Boundary()
+    with boundary:
+        return await check(asked, decision)
+    return boundary
+
+
+def _deny_unknown(call: TrackedCall, who: str, boundary: Boundary | None) -> None:
+    """Ends a call of which nobody can say whether it may run."""
+    failure = None if boundary is None else boundary.failure
+    reason = "no answer" if failure is None else one_line(failure)
+    message = f"Tool execution denied: {who} could not be asked ({reason})."
+    call.fail(message, ToolErrorType.POLICY_VIOLATION)
 
 
 async def _confirmation(

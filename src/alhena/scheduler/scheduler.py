@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from alhena.scheduler.confirm import SUPPORTED, Approver, Remember
 from alhena.scheduler.errors import ConfirmationError
 from alhena.scheduler.executor import Executor
-from alhena.scheduler.gate import Decide, Gate
+from alhena.scheduler.gate import Authority, Gate
 from alhena.scheduler.leash import INTERRUPTED
 from alhena.scheduler.states import CompletedToolCall, Status, ToolCall, ValidatingToolCall
 from alhena.scheduler.track import Emit, TrackedCall
@@ -31,7 +31,7 @@ CANCELLED_BY_USER = "Operation cancelled by user"
 class Scheduler:
     """One batch at a time; a batch that comes while one runs waits its turn (SCHED-02).
 
-    `decide` says what the policy says; `approver`, when given, is asked about calls that need a
+    `authority` says what the policy says; `approver`, when given, is asked about calls that need a
     person, otherwise such calls wait for `confirm`. `remember` is told of lasting answers; without
     it proceed_always means once. A tool must not schedule on the scheduler that runs it.
     """
@@ -39,7 +39,7 @@ class Scheduler:
     def __init__(
         self,
         registry: ToolRegistry,
-        decide: Decide,
+        authority: Authority,
         emit: Emit,
         executor: Executor,
         *,
@@ -49,7 +49,7 @@ class Scheduler:
         self._registry = registry
         self._emit = emit
         self._executor = executor
-        self._gate = Gate(decide, executor, approver=approver, remember=remember)
+        self._gate = Gate(authority, executor, approver=approver, remember=remember)
         self._turn = asyncio.Lock()
         self._batch: list[TrackedCall] = []
         self._cancellations = 0

@@ -20,7 +20,9 @@ _DEAD = frozenset({"Z", "X", "x"})
 
 
 class Child:
-    """A process in its own session, with /dev/null as stdin and one pipe for its output."""
+    """A process in its own session, with one pipe for its output. `stdin` is all it can read from
+    its standard input: a file of its own, so that nobody has to wait until it is read. Its stderr
+    goes the same way, nowhere, or, where `start` is given a sink for it, by a pipe of its own."""
 
     def __init__(
         self,
@@ -29,18 +31,19 @@ class Child:
         env: dict[str, str],
         *,
         merge_stderr: bool = True,
+        stdin: bytes = b"",
     ) -> None:
         loop = asyncio.get_running_loop()
+        self._stdin = stdin
         self._argv = argv
         self._cwd = cwd
         self._env = env
         self._merge_stderr = merge_stderr
         self._loop = loop
         self._process: Popen[bytes] | None = None
-        self._pipe: int | None = None
+        self._pipes: dict[int, Callable[[bytes], None]] = {}
         self._released = False
         self.pid = 0
-        self.sink: Callable[[bytes], None] = lambda _data: None
         self.exited: asyncio.Future[None] = loop.create_future()
         self.eof: asyncio.Future[None] = loop.create_future()
         self.over_limit: asyncio.Future[None] = loop.create_future()
@@ -49,24 +52,34 @@ class Child:
         self.received = 0
         self.output_limit = 0
 
-    def start(self, sink: Callable[[bytes], None]) -> None:
-        """Starts it; `sink` receives its output. Raises ProcessStartError.
+    def start(
+        self, sink: Callable[[bytes], None], errors: Callable[[bytes], None] | None = None
+    ) -> None:
+        """Starts it; `sink` receives its output, and `errors`, if given, its stderr. Raises
+        ProcessStartError.
 
         Nothing is awaited, so no cancellation can come between the process and its owner.
         """
-        self.sink = sink
-        reading, writing = _pipe()
+        reading: list[int] = []
+        writing: list[int] = []
         try:
+            for _ in (sink,) if errors is None else (sink, errors):
+                ends = _pipe()
+                reading.append(ends[0])
+                writing.append(ends[1])
             self._process = self._popen(writing)
         except BaseException:
-            os.close(reading)
+            for pipe in reading:
+                os.close(pipe)
             raise
         finally:
-            os.close(writing)
+            for pipe in writing:
+                os.close(pipe)
         self.pid = self._process.pid
-        self._pipe = reading
-        os.set_blocking(reading, False)
-        self._loop.add_reader(reading, self._read)
+        for pipe, taker in zip(reading, (sink, errors or sink), strict=False):
+            self._pipes[pipe] = taker
+            os.set_blocking(pipe, False)
+            self._loop.add_reader(pipe, self._read, pipe)
         watch_exit(self._loop, self._process, self._on_exit)
 
     def now(self) -> float:
@@ -74,10 +87,15 @@ class Child:
         return self._loop.time()
 
     def read_available(self) -> None:
-        """Takes what the pipe holds now, up to its capacity."""
-        for _ in range(16):
-            if self._pipe is None or not self._read():
-                return
+        """Takes what the pipes hold now, up to their capacity."""
+        for pipe in tuple(self._pipes):
+            for _ in range(16):
+                if not self._read(pipe):
+                    break
+
+    def drop_output(self) -> None:
+        """What it writes from now on is read, and that is all."""
+        self._pipes = dict.fromkeys(self._pipes, _drop)
 
     def members(self) -> tuple[int, ...]:
         """The living processes of its session, itself included, in ascending order."""
@@ -114,55 +132,62 @@ class Child:
         return self._process.poll() if self._process and self.exited.done() else None
 
     def release(self) -> None:
-        """Closes the pipe; the process is reaped now or when it ends."""
+        """Closes the pipes; the process is reaped now or when it ends."""
         self._released = True
-        self._close_pipe()
+        for pipe in tuple(self._pipes):
+            self._close_pipe(pipe)
         self.reap()
 
-    def _popen(self, output: int) -> Popen[bytes]:
+    def _popen(self, outputs: list[int]) -> Popen[bytes]:
         import subprocess
 
+        from alhena.system.shielding import shield_memory
+
+        shield_memory()
+        separate = outputs[1] if len(outputs) > 1 else subprocess.DEVNULL
+        stdin = _input(self._stdin) if self._stdin else None
         try:
             return subprocess.Popen(
                 self._argv,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output if self._merge_stderr else subprocess.DEVNULL,
+                stdin=subprocess.DEVNULL if stdin is None else stdin,
+                stdout=outputs[0],
+                stderr=subprocess.STDOUT if self._merge_stderr else separate,
                 cwd=self._cwd,
                 env=self._env,
                 start_new_session=True,
             )
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             raise _start_error(error, self._argv[0], self._cwd) from error
+        finally:
+            if stdin is not None:
+                os.close(stdin)
 
-    def _read(self) -> bool:
-        if self._pipe is None:
+    def _read(self, pipe: int) -> bool:
+        if pipe not in self._pipes:
             return False
         try:
-            data = os.read(self._pipe, _CHUNK)
+            data = os.read(pipe, _CHUNK)
         except (BlockingIOError, InterruptedError):
             return False
         except OSError:
             data = b""
         if not data:
-            self._close_pipe()
+            self._close_pipe(pipe)
             return False
         self.last_output = self._loop.time()
         self.received += len(data)
         if self.output_limit and self.received > self.output_limit and not self.over_limit.done():
             self.over_limit.set_result(None)
-        self.sink(data)
+        self._pipes[pipe](data)
         return True
 
-    def _close_pipe(self) -> None:
-        if self._pipe is None:
-            return
+    def _close_pipe(self, pipe: int) -> None:
+        del self._pipes[pipe]
         if not self._loop.is_closed():
-            self._loop.remove_reader(self._pipe)
-            if not self.eof.done():
+            self._loop.remove_reader(pipe)
+            if not self._pipes and not self.eof.done():
                 self.eof.set_result(None)
-        os.close(self._pipe)
-        self._pipe = None
+        os.close(pipe)
 
     def _on_exit(self) -> None:
         self.exit_time = self._loop.time()
@@ -173,6 +198,10 @@ class Child:
 
     def _reaped(self) -> bool:
         return self._process is not None and self._process.returncode is not None
+
+
+def _drop(_data: bytes) -> None:
+    """The sink of what nobody reads any more."""
 
 
 def _pipe() -> tuple[int, int]:
@@ -187,6 +216,33 @@ def _pipe() -> tuple[int, int]:
         with contextlib.suppress(OSError):
             fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
     return reading, writing
+
+
+def _input(data: bytes) -> int:
+    try:
+        return _file_of(data)
+    except OSError as error:
+        raise ProcessStartError(f"No file for the command's input: {error.strerror}.") from error
+
+
+def _file_of(data: bytes) -> int:
+    """A file without a name that holds `data`, at its beginning; its descriptor."""
+    if sys.platform.startswith("linux"):
+        descriptor = os.memfd_create("stdin")
+    else:
+        import tempfile
+
+        with tempfile.TemporaryFile() as file:
+            descriptor = os.dup(file.fileno())
+    try:
+        left = memoryview(data)
+        while left:
+            left = left[os.write(descriptor, left) :]
+        os.lseek(descriptor, 0, os.SEEK_SET)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def _start_error(error: Exception, program: str | bytes, cwd: str) -> ProcessStartError:

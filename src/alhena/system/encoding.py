@@ -4,6 +4,9 @@ Order: a byte order mark decides; UTF-16 without one shows by where its zero byt
 strict UTF-8. What is none of these is read in the legacy encoding that its characters speak for
 (see `legacy_text`), or as UTF-8 with stray bytes kept as surrogates ("surrogateescape") when most
 of it is real multi-byte characters, else as Windows-1252 or Latin-1.
+
+UTF-16 and UTF-32 with bytes that are no characters are read with U+FFFD for them. Such a file is
+known to be damaged: its text does not come back, so it is not edited.
 """
 
 import codecs
@@ -47,17 +50,25 @@ class Codec(msgspec.Struct, frozen=True):
     bom: bytes = b""
 
 
+class Damage(msgspec.Struct, frozen=True):
+    """The first byte, counted from 0, that is no text in a file's encoding, and why it is none."""
+
+    offset: int
+    reason: str
+
+
 class TextFile(msgspec.Struct, frozen=True):
     """A decoded file. `raw` has the line ends of the file, `text` has LF for all of them.
 
     A carriage return counts as a line end before a line feed, and alone only in a file without
-    line feeds.
+    line feeds. With `damage` the texts have U+FFFD for bytes that are lost in them.
     """
 
     raw: str
     text: str
     codec: Codec
     line_ending: LineEnding
+    damage: Damage | None = None
 
     @property
     def newline(self) -> str:
@@ -100,9 +111,10 @@ class TextFile(msgspec.Struct, frozen=True):
 def detect(data: bytes, *, whole: bool = True) -> Codec:
     """How `data` is text. With `whole` false it is the start of a longer file."""
     for bom, encoding in _BOMS:
-        if data.startswith(bom) and _decodes(data[len(bom) :], encoding, whole=whole):
-            return Codec(encoding, bom=bom)
-    wide = _wide_without_bom(data, whole=whole)
+        if data.startswith(bom):
+            loose = encoding == "utf-8" and not _decodes(data, encoding, whole=whole)
+            return Codec(encoding, "surrogateescape" if loose else "strict", bom)
+    wide = _wide_without_bom(data)
     if wide:
         return Codec(wide)
     if _decodes(data, "utf-8", whole=whole):
@@ -124,7 +136,12 @@ def detect(data: bytes, *, whole: bool = True) -> Codec:
 def decode_text(data: bytes) -> TextFile:
     """The whole file as text; never fails."""
     codec = detect(data)
-    raw = data[len(codec.bom) :].decode(codec.encoding, codec.errors)
+    damage = None
+    try:
+        raw = data[len(codec.bom) :].decode(codec.encoding, codec.errors)
+    except UnicodeDecodeError as error:
+        damage = Damage(len(codec.bom) + error.start, error.reason)
+        raw = data[len(codec.bom) :].decode(codec.encoding, "replace")
     ending = _line_ending(raw)
     match ending:
         case LineEnding.LF:
@@ -135,7 +152,7 @@ def decode_text(data: bytes) -> TextFile:
             text = raw.replace("\r\n", "\n")
         case _:
             assert_never(ending)
-    return TextFile(raw, text, codec, ending)
+    return TextFile(raw, text, codec, ending, damage)
 
 
 def safe_text(text: str) -> str:
@@ -161,7 +178,7 @@ def is_binary(sample: bytes) -> bool:
     """Whether the start of a file is anything but text in one of the known encodings."""
     if not sample or sample.startswith(tuple(bom for bom, _ in _BOMS)):
         return False
-    if _wide_without_bom(sample, whole=False):
+    if _wide_without_bom(sample):
         return False
     controls = len(sample) - len(sample.translate(None, _CONTROLS))
     if b"\0" in sample or controls * 10 > len(sample) * 3:
@@ -204,19 +221,21 @@ def _comes_back(data: bytes, encoding: str, *, whole: bool) -> bool:
     return written == data if whole else data.startswith(written)
 
 
-def _wide_without_bom(data: bytes, *, whole: bool) -> str | None:
-    """UTF-16 by its zero bytes: ASCII in it has them in every second place, and there only."""
-    if b"\0" not in data[:SAMPLE_SIZE] or (whole and len(data) % 2):
+def _wide_without_bom(data: bytes) -> str | None:
+    """UTF-16 by its zero bytes: ASCII in it has them in every second place, and there only.
+
+    The start of the data decides, as it does whether a file is text at all.
+    """
+    sample = data[:SAMPLE_SIZE]
+    if b"\0" not in sample:
         return None
-    even, odd = data[0:SAMPLE_SIZE:2], data[1:SAMPLE_SIZE:2]
+    even, odd = sample[0::2], sample[1::2]
     for encoding, high, low in (("utf-16-le", odd, even), ("utf-16-be", even, odd)):
         zeros, others = high.count(0), low.count(0)
         if zeros <= others:  # a few characters, such as U+4E00, have one in the other place
             continue
         latin = zeros * 2 > len(high) and not others and low.translate(None, _CONTROLS) == low
-        if (latin or _is_script(data[:SAMPLE_SIZE], encoding)) and _decodes(
-            data, encoding, whole=whole
-        ):
+        if (latin or _is_script(sample, encoding)) and _decodes(sample, encoding, whole=False):
             return encoding
     return None
 

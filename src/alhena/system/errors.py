@@ -14,6 +14,7 @@ AlhenaError
 │       ├── ChangedFileError         changed since it was read
 │       └── UnencodableTextError     a character the file's encoding does not have
 ├── ProcessStartError                a program could not be started
+│   └── SandboxError                 exit 44: the sandbox that was asked for cannot be had
 └── SearchError                      a search could not be carried out
     ├── PatternError                 the regular expression is wrong
     └── SearchTimeoutError           it took too long
@@ -111,6 +112,13 @@ class ProcessStartError(AlhenaError):
     """A program could not be started: it is not there, or the system has no room for it."""
 
     kind = "shell_execute_error"
+
+
+class SandboxError(ProcessStartError):
+    """The sandbox that was asked for cannot be had, so nothing was started."""
+
+    exit_code = 44
+    kind = "sandbox"
 
 
 class SearchError(AlhenaError):

@@ -178,10 +178,15 @@ def require_unchanged(path: Path, expected: Snapshot | None, limit: int) -> None
     except FileTooLargeError:
         digest = b""
     if digest != (expected.digest if expected else None):
-        raise ChangedFileError(
-            f"File has changed since it was read: {printable(path)}; nothing was written.",
-            remedy="Read it again and repeat the edit on what it holds now.",
-        )
+        raise changed_since_read(path)
+
+
+def changed_since_read(path: Path) -> ChangedFileError:
+    """The error for a file that is not what it was when it was read."""
+    return ChangedFileError(
+        f"File has changed since it was read: {printable(path)}; nothing was written.",
+        remedy="Read it again and repeat the edit on what it holds now.",
+    )
 
 
 def read_small_text(path: Path, warnings: list[str], limit: int = _CHUNK) -> str:

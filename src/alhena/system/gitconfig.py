@@ -1,6 +1,7 @@
 """The two things ignore rules need from git's own files: where its directory is, one setting."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from alhena.system.errors import from_os_error
@@ -30,17 +31,20 @@ def git_directory(top: Path, warnings: list[str]) -> Path | None:
     return directory / common if common else directory
 
 
-def excludes_file(git_dir: Path | None, warnings: list[str]) -> Path | None:
+def excludes_file(
+    git_dir: Path | None, warnings: list[str], environ: Mapping[str, str]
+) -> Path | None:
     """The user's global ignore file: core.excludesFile, else `git/ignore` in the XDG directory.
 
-    Reads the system, user and repository configuration with unconditional includes.
+    Reads the system, user and repository configuration with unconditional includes; `environ` says
+    where the first two are.
     """
-    home = Path(os.environ.get("HOME") or os.sep)
-    xdg = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config") / "git"
+    home = Path(environ.get("HOME") or os.sep)
+    xdg = Path(environ.get("XDG_CONFIG_HOME") or home / ".config") / "git"
     sources: list[Path] = []
-    if os.environ.get("GIT_CONFIG_NOSYSTEM", "").lower() not in ("1", "true", "yes", "on"):
-        sources.append(Path(os.environ.get("GIT_CONFIG_SYSTEM") or "/etc/gitconfig"))
-    named = os.environ.get("GIT_CONFIG_GLOBAL")
+    if environ.get("GIT_CONFIG_NOSYSTEM", "").lower() not in ("1", "true", "yes", "on"):
+        sources.append(Path(environ.get("GIT_CONFIG_SYSTEM") or "/etc/gitconfig"))
+    named = environ.get("GIT_CONFIG_GLOBAL")
     sources += [Path(named)] if named is not None else [xdg / "config", home / ".gitconfig"]
     if git_dir is not None:
         sources.append(git_dir / "config")

@@ -8,7 +8,7 @@ counts where there is no repository, too. `.geminiignore` is read at the root on
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from alhena.system.errors import from_os_error
@@ -163,13 +163,20 @@ def _decided(layers: list[tuple[str, IgnoreFile]], name: str, is_dir: bool) -> b
 class IgnoreRules:
     """The ignore rules of a workspace root, read from disk as they are needed and kept.
 
-    `warnings` collects a line for every ignore file that is there and cannot be read. Make a new
-    object to see changed files.
+    `environ` (this process's when None) says where the user's git settings are. `warnings` collects
+    a line for every ignore file that is there and cannot be read. Make a new object to see changed
+    files.
     """
 
     def __init__(
-        self, root: str | os.PathLike[str], *, git: bool = True, gemini: bool = True
+        self,
+        root: str | os.PathLike[str],
+        *,
+        git: bool = True,
+        gemini: bool = True,
+        environ: Mapping[str, str] | None = None,
     ) -> None:
+        self._environ: Mapping[str, str] = os.environ if environ is None else environ
         self.root = Path(root)
         self.git = git
         self.gemini = gemini
@@ -228,7 +235,7 @@ class IgnoreRules:
         found: list[tuple[str, IgnoreFile]] = []
         if git_dir and (exclude := self._read(git_dir / "info" / "exclude", follow=True)):
             found.append(("", exclude))
-        chosen = excludes_file(git_dir, self.warnings)
+        chosen = excludes_file(git_dir, self.warnings, self._environ)
         if chosen and (everywhere := self._read(top / chosen, follow=True)):
             found.append(("", everywhere))
         return found

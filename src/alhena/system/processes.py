@@ -30,16 +30,21 @@ DRAIN = 0.5
 MAX_ENDED = 50
 """How many background commands that have ended are still told of."""
 
+_FIRST_STEP = 0.002
 _STEP = 0.02  # the system tells nobody that the last member of a session has ended
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
-    """What to start. Without `merge_stderr` the child's stderr is discarded."""
+    """What to start. Without `merge_stderr` the child's stderr is discarded, or goes to a sink of
+    its own. `stdin` is what it can read from its standard input. Of one that `leaves_nothing`, what
+    it leaves running is ended."""
 
     argv: tuple[str | bytes, ...]
     cwd: str
     env: dict[str, str]
     merge_stderr: bool = True
+    stdin: bytes = b""
+    leaves_nothing: bool = False
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,6 +89,7 @@ class ProcessGroups:
         self._kept: dict[int, Child] = {}
         self._background: dict[int, BackgroundCommand] = {}
         self._watchdog = Watchdog()
+        self._afterwards: list[Callable[[], None]] = []
 
     @property
     def pgids(self) -> tuple[int, ...]:
@@ -110,7 +116,7 @@ class ProcessGroups:
 
     def keep(self, child: Child) -> None:
         """Takes over the ended child's group."""
-        child.sink = _drop
+        child.drop_output()
         self._kept[child.pid] = child
 
     def keep_background(self, background: BackgroundCommand) -> None:
@@ -142,6 +148,12 @@ class ProcessGroups:
             child.signal(signal.SIGKILL)
             self._forget(child)
         self._watchdog.close()
+        while self._afterwards:
+            self._afterwards.pop()()
+
+    def when_ended(self, action: Callable[[], None]) -> None:
+        """`action` is called once, when everything has been ended by `close` or `kill`."""
+        self._afterwards.append(action)
 
     def _when_ended(self, child: Child) -> None:
         if self._kept.get(child.pid) is not child:
@@ -166,14 +178,15 @@ async def run_process(
     limits: Limits | None = None,
     groups: ProcessGroups | None = None,
     started: Callable[[int], None] = lambda _pid: None,
+    errors: Callable[[bytes], None] | None = None,
 ) -> Ending:
-    """Runs `command` to its end, with an empty stdin and stdout and stderr joined in order.
+    """Runs `command` to its end, with stdout and stderr joined in order, or stderr to `errors`.
 
     When it ends by itself, members of its session that live on are handed to `groups`, or are
     killed where there is none. On a limit and on cancellation everything is killed: SIGTERM, a
     grace of 0.2 s, SIGKILL; CancelledError is raised when that is done. Raises ProcessStartError.
     """
-    child = _start(command, sink)
+    child = _start(command, sink, errors)
     settled = False
     try:
         if groups is not None:
@@ -190,7 +203,7 @@ async def run_process(
             child.end_unseen()
             _release(child, groups)
             settled = True
-        elif stopped is None and groups is not None:
+        elif stopped is None and groups is not None and not command.leaves_nothing:
             groups.keep(child)
             settled = True
         return _ending(child, stopped, background)
@@ -232,9 +245,19 @@ async def run_in_background(
             await _discard(child, groups)
 
 
-def _start(command: Command, sink: Callable[[bytes], None]) -> Child:
-    child = Child(command.argv, command.cwd, command.env, merge_stderr=command.merge_stderr)
-    child.start(sink)
+def _start(
+    command: Command,
+    sink: Callable[[bytes], None],
+    errors: Callable[[bytes], None] | None = None,
+) -> Child:
+    child = Child(
+        command.argv,
+        command.cwd,
+        command.env,
+        merge_stderr=command.merge_stderr,
+        stdin=command.stdin,
+    )
+    child.start(sink, errors)
     return child
 
 
@@ -274,8 +297,10 @@ async def _drain(child: Child) -> None:
 async def _background(child: Child) -> tuple[int, ...]:
     """Who lives on, not counting those that are about to end with the pipe they just closed."""
     members = child.members()
-    if members:
-        await asyncio.sleep(QUIET)
+    wait, waited = _FIRST_STEP, 0.0
+    while members and waited < QUIET:
+        await asyncio.sleep(wait)
+        waited, wait = waited + wait, 2 * wait
         members = child.members()
     return members
 
@@ -327,17 +352,6 @@ def _ending(child: Child, stopped: Stop | None, background: tuple[int, ...]) -> 
         signal=-code if code is not None and code < 0 else None,
         stopped=stopped,
         background=background,
-    )
-
-
-def _drop(_data: bytes) -> None:
-    """The sink of what nobody reads any more."""
-
-
-def signal_name(number: int) -> str:
-    """SIGKILL for 9; the number itself where the system has no name for it."""
-    return (
-        signal.Signals(number).name if number in signal.valid_signals() and number else str(number)
     )
 
 

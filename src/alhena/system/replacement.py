@@ -6,6 +6,14 @@ import stat
 import threading
 from pathlib import Path
 
+from alhena.system.durable import (
+    CREATE,
+    remove_name,
+    stop_if,
+    synchronise,
+    synchronise_directory,
+    write_all,
+)
 from alhena.system.errors import (
     ChangedFileError,
     DirectoryTargetError,
@@ -22,10 +30,7 @@ from alhena.system.files import (
     require_unchanged,
 )
 
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_CHUNK = 1 << 20
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS)
-_NO_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EROFS, errno.EACCES)
 
 
 def replace_file(
@@ -35,20 +40,25 @@ def replace_file(
     expected: Snapshot | None,
     limit: int,
     cancellation: threading.Event | None = None,
-) -> None:
+) -> int:
     """Makes `data` the content of the file at a real path, in one step that a crash cannot split.
 
     `expected` is what was read before (None: there was no file). If the file is something else
     by now it is left alone (ChangedFileError), as it is when writing fails or `cancellation` is
     set before the last step. Mode, owner and extended attributes stay where the system permits;
-    missing parent directories are made, and taken away again on failure. A file with further
-    hard links is replaced under this name only. Raises FileError.
+    missing parent directories are made, and taken away again on failure. Raises FileError.
+
+    A file with further hard links keeps them: it is written in place, so that all its names show
+    the new content. That is no one step, so the old content is put aside first, beside the file
+    (`.alhena-*.old`). It is put back when writing fails; a crash in between leaves it to be found.
+    Returns how many further names there are.
     """
     made: list[Path] = []
     try:
         directory = _open_parent(path.parent, made)
         try:
-            _replace_in(directory, path, data, expected, limit, cancellation or threading.Event())
+            stop = cancellation or threading.Event()
+            return _replace_in(directory, path, data, expected, limit, stop)
         finally:
             os.close(directory)
     except BaseException as error:
@@ -102,7 +112,7 @@ def _replace_in(
     expected: Snapshot | None,
     limit: int,
     cancellation: threading.Event,
-) -> None:
+) -> int:
     old = _status(directory, path)
     if (old is None) != (expected is None):
         require_unchanged(path, expected, limit)
@@ -113,24 +123,29 @@ def _replace_in(
             f"Permission denied writing to file: {printable(path)} (EACCES).",
             remedy="It is read-only; its owner has to change the permissions.",
         )
+    if old is not None and expected is not None and old.st_nlink > 1:
+        from alhena.system.linked import overwrite
+
+        return overwrite(directory, path, data, expected, limit, cancellation)
     temporary = f".alhena-{os.urandom(8).hex()}.tmp"
     # A new file gets the mode that the umask and the directory's default ACL make of 0666.
-    descriptor = os.open(temporary, _CREATE, 0o600 if old else 0o666, dir_fd=directory)
+    descriptor = os.open(temporary, CREATE, 0o600 if old else 0o666, dir_fd=directory)
     try:
         try:
-            _write_all(descriptor, data, cancellation)
+            write_all(descriptor, data, cancellation)
             if old is not None:
                 _keep_attributes(descriptor, directory, path, old)
-            _synchronise(descriptor)
+            synchronise(descriptor)
         finally:
             os.close(descriptor)
         require_unchanged(path, expected, limit)
-        _stop_if(cancellation)
+        stop_if(cancellation)
         _put(directory, temporary, path, new=old is None)
     except BaseException:
-        _remove_temporary(directory, temporary)
+        remove_name(directory, temporary)
         raise
-    _synchronise_directory(directory)
+    synchronise_directory(directory)
+    return 0
 
 
 def _status(directory: int, path: Path) -> os.stat_result | None:
@@ -142,18 +157,6 @@ def _status(directory: int, path: Path) -> os.stat_result | None:
         raise DirectoryTargetError(f"Path is a directory, not a file: {printable(path)}.")
     require_regular(found, path)
     return found
-
-
-def _stop_if(cancellation: threading.Event) -> None:
-    if cancellation.is_set():
-        raise WriteFailureError("Cancelled before the file was written; the old content stands.")
-
-
-def _write_all(descriptor: int, data: bytes, cancellation: threading.Event) -> None:
-    rest = memoryview(data)
-    while rest:
-        _stop_if(cancellation)
-        rest = rest[os.write(descriptor, rest[:_CHUNK]) :]
 
 
 def _keep_attributes(descriptor: int, directory: int, path: Path, old: os.stat_result) -> None:
@@ -210,32 +213,3 @@ def _put(directory: int, temporary: str, path: Path, *, new: bool) -> None:
             os.unlink(temporary, dir_fd=directory)
             return
     os.rename(temporary, path.name, src_dir_fd=directory, dst_dir_fd=directory)
-
-
-def _remove_temporary(directory: int, temporary: str) -> None:
-    try:
-        os.unlink(temporary, dir_fd=directory)
-    except FileNotFoundError:  # it has taken its place already
-        return
-
-
-def _synchronise(descriptor: int) -> None:
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        if error.errno not in _NO_SYNC:
-            raise
-
-
-def _synchronise_directory(directory: int) -> None:
-    """Best effort: the file is in its place, and a directory one may not read cannot be synced."""
-    try:
-        readable = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=directory)
-    except OSError:
-        return
-    try:
-        os.fsync(readable)
-    except OSError:
-        return
-    finally:
-        os.close(readable)

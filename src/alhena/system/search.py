@@ -11,7 +11,7 @@ import os
 import re
 import stat
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -43,6 +43,8 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     out. `include` is a glob: without a slash for file names, with one for paths below `path`. A
     path that git itself would ignore is searched when it is named. With `no_ignore` the whole
     search goes as if it were: only .geminiignore counts. `max_per_file` is 0 for no limit.
+    `environ` (this process's when None) says where the user's git settings are, and is what search
+    programs get, without secrets.
     """
 
     pattern: str
@@ -54,6 +56,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     max_per_file: int = 0
     case_sensitive: bool = False
     no_ignore: bool = False
+    environ: Mapping[str, str] | None = None
 
 
 class Match(msgspec.Struct, frozen=True):
@@ -301,14 +304,15 @@ class FileChoice:
 
     def __init__(self, query: Query) -> None:
         inside = query.path.relative_to(query.root).parts
-        rules = IgnoreRules(query.root)
-        git_only = IgnoreRules(query.root, gemini=False)
+        environ = query.environ
+        rules = IgnoreRules(query.root, environ=environ)
+        git_only = IgnoreRules(query.root, gemini=False, environ=environ)
         self.named = (
             query.no_ignore
             or bool(EXCLUDED_DIRECTORIES.intersection(inside))
             or git_only.ignored(query.path, os.path.isdir(query.path))
         )
-        self.rules = IgnoreRules(query.root, git=False) if self.named else rules
+        self.rules = IgnoreRules(query.root, git=False, environ=environ) if self.named else rules
         self.excluded: frozenset[str] = EXCLUDED_DIRECTORIES
         if self.named:
             self.excluded = _VERSION_CONTROL if query.no_ignore else frozenset[str]()

@@ -1,14 +1,11 @@
 """The lines around matches, read as the search read them."""
 
-import codecs
 import os
 from collections.abc import Iterator
 from io import TextIOWrapper
 
 from alhena.system.search import shown_line
-from alhena.system.search_lines import LONGEST_LINE, open_for_search
-
-_UTF16 = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+from alhena.system.search_lines import LONGEST_LINE, codec_of, first_bytes, open_for_search
 
 
 def lines_around(path: str, numbers: list[int], before: int, after: int) -> dict[int, str]:
@@ -31,10 +28,13 @@ def lines_around(path: str, numbers: list[int], before: int, after: int) -> dict
 def _lines(path: str) -> Iterator[tuple[int, str]]:
     descriptor = open_for_search(path)
     with os.fdopen(descriptor, "rb") as file:
-        start = file.read(2)
-        file.seek(0)
-        encoding = _UTF16.get(start, "utf-8-sig")
-        text = TextIOWrapper(file, encoding=encoding, errors="replace", newline="\n")
+        size = os.fstat(descriptor).st_size
+        start = first_bytes(descriptor, size)
+        codec = codec_of(start, whole=len(start) == size)
+        if codec is None:
+            return
+        file.seek(len(codec.bom))
+        text = TextIOWrapper(file, encoding=codec.encoding, errors="replace", newline="\n")
         number = 1
         while line := text.readline(LONGEST_LINE):
             yield number, line.removesuffix("\n").removesuffix("\r")

@@ -9,6 +9,7 @@ import os
 import shutil
 import threading
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
 
 from alhena.system.search import (
@@ -21,7 +22,7 @@ from alhena.system.search import (
     search_files,
 )
 from alhena.system.search_lines import Deadline
-from alhena.system.search_listing import Listing
+from alhena.system.search_listing import Listing, listing_environment
 from alhena.system.search_literals import ESCAPED, RAW, literal_source
 from alhena.system.walk import EXCLUDED_DIRECTORIES
 
@@ -65,11 +66,13 @@ class RipgrepSearch(_FinderSearch):
         source = f"(?-u){literal_source(literals, ESCAPED)}"
         argv = (self._program, "--no-config", "--files-with-matches", "--null", "--text",
                 "--hidden", "--ignore-case", "--no-messages", "--color=never", "--no-ignore-dot",
-                "--no-require-git", "--encoding=none", "--debug", *options, "-e", source, "--", ".")  # fmt: skip
+                "--no-require-git", "--encoding=none", "--debug", *options, "-e", source,
+                "--", ".")  # fmt: skip
         names = _Names(str(query.path), ahead)
         # Before version 14 a .rgignore counts even with --no-ignore-dot; what one has left out is
         # said with the place of the rule.
-        with Listing(argv, names.directory, mark=_RGIGNORE) as listing:
+        environment = listing_environment(query.environ)
+        with Listing(argv, names.directory, environment, mark=_RGIGNORE) as listing:
             ahead.prepare()
             output = listing.output(deadline, names.feed)
         return None if output is None or listing.marked else names.paths
@@ -84,8 +87,9 @@ class GitGrepSearch(_FinderSearch):
         self, query: Query, literals: tuple[str, ...], deadline: Deadline, ahead: Ahead
     ) -> list[str] | None:
         # A repository's configuration may name programs: none of them is to run.
-        git = (self._program, "--no-pager", "-c", "core.fsmonitor=false", "-c",
-               "core.untrackedCache=false", "-c", "core.quotePath=false")  # fmt: skip
+        git = (self._program, "--no-pager", "-c", "core.fsmonitor=", "-c",
+               "core.hooksPath=/dev/null", "-c", "core.untrackedCache=false", "-c",
+               "core.quotePath=false")  # fmt: skip
         # Without the index git looks at what is there, tracked or not, as the others do.
         source = literal_source(literals, RAW).encode("latin-1")
         grep = (*git, "grep", "--no-index", "--exclude-standard", "--files-with-matches", "--null",
@@ -94,10 +98,11 @@ class GitGrepSearch(_FinderSearch):
         others = (*git, "ls-files", "-z", "--others", "--exclude-standard")
         tracked = (*git, "ls-files", "-z", "--stage")
         names = _Names(str(query.path), ahead)
+        environment = listing_environment(query.environ)
         with (
-            Listing(grep, names.directory) as finding,
-            Listing(others, names.directory) as listing_others,
-            Listing(tracked, names.directory) as listing_tracked,
+            Listing(grep, names.directory, environment) as finding,
+            Listing(others, names.directory, environment) as listing_others,
+            Listing(tracked, names.directory, environment) as listing_tracked,
         ):
             ahead.prepare()
             if _has_inner_repositories(
@@ -136,11 +141,17 @@ class _Names:
         self._ahead.take(paths)
 
 
-def choose_backend(path: Path, *, time_limit: float = TIME_LIMIT) -> SearchBackend:
-    """The fastest way to search below `path`: ripgrep, in a work tree git, else Python."""
-    if program := shutil.which("rg"):
+def choose_backend(
+    path: Path, *, environ: Mapping[str, str] | None = None, time_limit: float = TIME_LIMIT
+) -> SearchBackend:
+    """The fastest way to search below `path`: ripgrep, in a work tree git, else Python.
+
+    The programs are looked for on the PATH of `environ`, this process's when None.
+    """
+    where = None if environ is None else environ.get("PATH", os.defpath)
+    if program := shutil.which("rg", path=where):
         return RipgrepSearch(program, time_limit=time_limit)
-    if in_work_tree(path) and (program := shutil.which("git")):
+    if in_work_tree(path) and (program := shutil.which("git", path=where)):
         return GitGrepSearch(program, time_limit=time_limit)
     return PythonSearch(time_limit=time_limit)
 

@@ -142,14 +142,16 @@ class LineMatcher:
             whole = len(start) == status.st_size
             if whole and self._lacks(start):
                 return []
-            return list(islice(self._lines(path, descriptor, start), most))
+            codec = codec_of(start, whole=whole)
+            if codec is None:
+                return []
+            return list(islice(self._lines(path, descriptor, start, codec), most))
         finally:
             os.close(descriptor)
 
-    def _lines(self, path: str, descriptor: int, start: bytes) -> Iterator[tuple[int, str]]:
-        codec = codec_of(start)
-        if codec is None:
-            return
+    def _lines(
+        self, path: str, descriptor: int, start: bytes, codec: Codec
+    ) -> Iterator[tuple[int, str]]:
         start = start.removeprefix(codec.bom)
         if codec.encoding.startswith(_WIDE):
             yield from self._wide(path, descriptor, start, codec.encoding)
@@ -254,8 +256,8 @@ def first_bytes(descriptor: int, size: int) -> bytes:
     return os.read(descriptor, size + 1 if size <= WHOLE else _BLOCK)
 
 
-def codec_of(start: bytes) -> Codec | None:
-    """How a file is text that begins so; None for a binary one. Nothing is said about its end."""
+def codec_of(start: bytes, *, whole: bool) -> Codec | None:
+    """How a file that begins so is text; None for a binary one. With `whole` there is no more."""
     sample = start[:SAMPLE_SIZE]
     if is_binary(sample):
         return None

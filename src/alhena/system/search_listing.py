@@ -9,11 +9,15 @@ import os
 import selectors
 import signal
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from types import TracebackType
 from typing import Self
 
+from alhena.system.environment import child_environment
+from alhena.system.errors import ProcessStartError
 from alhena.system.search_lines import Deadline
+from alhena.system.shielding import shield_memory
 
 _MATCHES, _NO_MATCH = 0, 1
 _CHUNK = 1 << 16
@@ -24,21 +28,27 @@ _STEP = 0.05
 class Listing:
     """A program that is running; leaving the context ends it with all it started.
 
-    A program that cannot be started has no output. `mark`, when it is given, is looked for in what
-    the program says on stderr; `marked` says whether it was there.
+    `environment` is all it sees. A program that cannot be started has no output. `mark`, when it is
+    given, is looked for in what the program says on stderr; `marked` says whether it was there.
     """
 
     def __init__(
-        self, argv: tuple[str | bytes, ...], directory: str, *, mark: bytes | None = None
+        self,
+        argv: tuple[str | bytes, ...],
+        directory: str,
+        environment: dict[str, str],
+        *,
+        mark: bytes | None = None,
     ) -> None:
         self._mark = mark
         self.marked = False
         self._process: subprocess.Popen[bytes] | None = None
-        with contextlib.suppress(OSError, ValueError):
+        with contextlib.suppress(OSError, ValueError, ProcessStartError):
+            shield_memory()
             self._process = subprocess.Popen(
                 argv,
                 cwd=directory,
-                env=_environment(),
+                env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL if mark is None else subprocess.PIPE,
@@ -107,16 +117,22 @@ class Listing:
         return said[-len(self._mark) :]
 
 
-def _environment() -> dict[str, str]:
-    kept = {
+def listing_environment(environ: Mapping[str, str] | None) -> dict[str, str]:
+    """What a search program sees of `environ`, this process's when None: no secrets.
+
+    What tells git of another repository is left out, what tells it of settings is not.
+    """
+    return dict(_cleaned(frozenset((os.environ if environ is None else environ).items())))
+
+
+@lru_cache(maxsize=4)  # every search asks, and no session changes its environment often
+def _cleaned(parent: frozenset[tuple[str, str]]) -> dict[str, str]:
+    visible = {
         name: value
-        for name, value in os.environ.items()
+        for name, value in parent
         if not name.startswith("GIT_") or name.startswith("GIT_CONFIG_")
     }
-    return {
-        **kept,
-        "GIT_OPTIONAL_LOCKS": "0",
-        "GIT_ALLOW_PROTOCOL": "none",
-        "GIT_TERMINAL_PROMPT": "0",
-        "LC_ALL": "C",
-    }
+    fixed = {"GIT_OPTIONAL_LOCKS": "0", "GIT_ALLOW_PROTOCOL": "none", "LC_ALL": "C"}
+    if place := visible.get("XDG_CONFIG_HOME"):  # it says where ignore rules are
+        fixed["XDG_CONFIG_HOME"] = place
+    return child_environment(visible, extra=fixed).variables

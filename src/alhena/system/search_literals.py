@@ -18,11 +18,18 @@ _SHORTEST = 2
 _TELLING = 4
 """Characters of a piece of a text that are looked for instead of the whole."""
 
-FOLDED = "iks"
-"""Letters that characters beyond ASCII match when case does not count."""
-
-# Those characters in UTF-16 as (low byte, high byte): U+0130 and U+0131, U+212A, U+017F.
-_FOLDED_WIDE = {"i": ("[01]", "\x01"), "k": ("[*]", "!"), "s": ("\x7f", "\x01")}
+# The characters beyond ASCII that match an ASCII letter when case does not count, and the bytes
+# they have where ASCII is one byte a character: UTF-8, Windows-1254, CP949, EUC-JP, GB 18030.
+_FOLDED: dict[str, tuple[str, tuple[bytes, ...]]] = {
+    "i": (
+        "\u0130\u0131",
+        (b"\xc4\xb0", b"\xc4\xb1", b"\xdd", b"\xfd", b"\xa9\xa5", b"\x8f\xaa\xc4", b"\x8f\xa9\xc5",
+         b"\x81\x30\x90\x32", b"\x81\x30\x90\x33"),
+    ),
+    "k": ("\u212a", (b"\xe2\x84\xaa", b"\x81\x36\xbf\x32")),
+    "s": ("\u017f", (b"\xc5\xbf", b"\x81\x30\x97\x37")),
+}  # fmt: skip
+FOLDED = "".join(_FOLDED)
 
 _Alternatives = frozenset[str]
 
@@ -48,26 +55,25 @@ def required_literals(pattern: str) -> tuple[str, ...]:
 
 
 class ByteSyntax(msgspec.Struct, frozen=True):
-    """How a dialect writes a NUL byte, and any byte from 0x80."""
+    """How a dialect writes a NUL byte, and as a format any other that is not ASCII text."""
 
     nul: str
-    high: str
+    byte: str
 
 
-ESCAPED = ByteSyntax("\\x00", "[\\x80-\\xff]")
+ESCAPED = ByteSyntax("\\x00", "\\x{:02x}")
 """For dialects that know hexadecimal escapes."""
 
-RAW = ByteSyntax("[^\x01-\xff]", "[\x80-\xff]")
+RAW = ByteSyntax("[^\x01-\xff]", "{:c}")
 """For dialects that do not: characters stand for bytes, none of which is NUL."""
 
 
 def literal_source(literals: tuple[str, ...], syntax: ByteSyntax = ESCAPED) -> str:
     """A regular expression for the bytes of any of these texts, in any encoding that is read.
 
-    Those are UTF-16 and UTF-32 in both byte orders, and all in which ASCII is one byte a character
-    and others have four at most. To be used on bytes, without regard to the case of ASCII letters;
-    "." is to mean any byte of a line. What the text has may be found where it is not, by a piece of
-    it.
+    Those are UTF-16 and UTF-32 in both byte orders, and all that `encoding.detect` knows in which
+    ASCII is one byte a character. To be used on bytes, without regard to the case of ASCII letters.
+    A piece of a text may stand for it.
     """
     return "|".join(
         form
@@ -94,26 +100,33 @@ def _telling(literal: str) -> str:
 
 def _narrow(literal: str, syntax: ByteSyntax) -> str:
     return "".join(
-        f"({char}|{syntax.high}.{{0,3}})" if char in FOLDED else _quoted(char) for char in literal
+        _any([char.encode(), *_FOLDED[char][1]], syntax) if char in _FOLDED else _quoted(char)
+        for char in literal
     )
 
 
 def _wide(literal: str, syntax: ByteSyntax) -> list[str]:
-    """UTF-16 and UTF-32, each with the low byte first and with the high byte first."""
-    forms: list[str] = []
-    for zeros in ("", syntax.nul * 2):
-        little: list[str] = []
-        big: list[str] = []
-        for char in literal:
-            low, high = _FOLDED_WIDE.get(char, ("", ""))
-            plain = _quoted(char)
-            both = (f"{plain}{syntax.nul}{zeros}", f"{zeros}{syntax.nul}{plain}")
-            if low:
-                both = (f"({both[0]}|{low}{high}{zeros})", f"({both[1]}|{zeros}{high}{low})")
-            little.append(both[0])
-            big.append(both[1])
-        forms += ["".join(little), "".join(big)]
-    return forms
+    """UTF-16 and UTF-32, each in both byte orders."""
+    return [
+        "".join(
+            _any([one.encode(encoding) for one in (char, *_FOLDED.get(char, ("",))[0])], syntax)
+            for char in literal
+        )
+        for encoding in ("utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be")
+    ]
+
+
+def _any(forms: list[bytes], syntax: ByteSyntax) -> str:
+    """One of some sequences of bytes."""
+    written = ["".join(_byte(byte, syntax) for byte in form) for form in forms]
+    return f"({'|'.join(written)})" if len(written) > 1 else written[0]
+
+
+def _byte(byte: int, syntax: ByteSyntax) -> str:
+    if not byte:
+        return syntax.nul
+    char = chr(byte)
+    return _quoted(char) if " " <= char <= "~" else syntax.byte.format(byte)
 
 
 def _quoted(char: str) -> str:

@@ -59,7 +59,7 @@ def window_of_bytes(data: bytes, offset: int, limit: int) -> TextWindow:
         long_lines=cut,
         final_newline=file.final_newline,
         encoding=file.codec.encoding,
-        replaced=file.codec.errors == "surrogateescape",
+        replaced=file.codec.errors == "surrogateescape" or file.damage is not None,
     )
 
 

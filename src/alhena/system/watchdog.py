@@ -105,6 +105,9 @@ class Watchdog:
 def _start(pipe: int) -> Popen[bytes]:
     import subprocess
 
+    from alhena.system.shielding import shield_memory
+
+    shield_memory()
     try:
         return subprocess.Popen(
             ("/bin/sh", "-c", _SCRIPT),

@@ -44,16 +44,3 @@ class TodoList(msgspec.Struct, frozen=True, kw_only=True, tag="todo_list"):
 
 
 ToolDisplay = str | FileDiff | TerminalOutput | TodoList
-
-
-def display_text(display: ToolDisplay) -> str:
-    """The display as plain text."""
-    match display:
-        case str():
-            return display
-        case FileDiff():
-            return display.file_diff
-        case TerminalOutput():
-            return display.text
-        case TodoList():
-            return "\n".join(f"[{todo.status}] {todo.description}" for todo in display.todos)

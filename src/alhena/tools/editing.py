@@ -222,7 +222,7 @@ class EditInvocation(BaseInvocation):
         from alhena.tools.diffing import changed_window, diff_of, diff_stat
         from alhena.tools.snippet import CONTEXT, snippet_of
 
-        replace_file(
+        others = replace_file(
             proposal.real,
             proposal.data,
             expected=proposal.before,
@@ -243,6 +243,9 @@ class EditInvocation(BaseInvocation):
             diff_stat=stat,
         )
         message = proposal.message
+        if others:
+            names = "name" if others == 1 else "names"
+            message += f" The file has {others} more {names} (hard links), with the same content."
         if proposal.original is not None and proposal.content != proposal.original:
             message = f"{message} Here is the updated code:\n{snippet_of(window)}"
         return ToolResult(llm_content=message, display=display, data=proposal.details)

@@ -120,7 +120,13 @@ def _read(path: Path) -> str | ToolFailure:
         return _unchanged(f"What the editor left cannot be read: {error}")
     if is_binary(data[:SAMPLE_SIZE]):
         return _unchanged("What the editor left is not text")
-    return decode_text(data).shown
+    file = decode_text(data)
+    if file.damage is not None:
+        return _unchanged(
+            f"What the editor left is not valid {file.codec.encoding.upper()} at byte offset "
+            f"{file.damage.offset}"
+        )
+    return file.shown
 
 
 def _shown(argv: Sequence[str]) -> str:

@@ -14,8 +14,8 @@ from alhena.tools.indentation import (
     Indentation,
     Pair,
     aligned,
-    bare_start,
     indent_of,
+    left_out_for,
     same_structure,
 )
 from alhena.tools.splicing import Edit, Span
@@ -139,14 +139,12 @@ def _carried(here: list[str], old: list[str], new: list[str], text: str) -> list
     ]
     if not aligned(pairs):
         return None
-    loose_start = bare_start(pairs)
-    first = pairs[0][1]
-    if loose_start:
-        pairs = pairs[1:]
-        if not pairs:
-            if any(line.strip() and not line.startswith(first) for line in new[1:]):
-                return None
-            pairs = [("", "")]
+    further = [indent_of(line) for line in new[1:] if line.strip()]
+    loose = pairs.pop(0)[1] if left_out_for(pairs, further) else None
+    if loose and not pairs:
+        if not all(indent.startswith(loose) for indent in further):
+            return None
+        pairs = [("", "")]
     map_ = Indentation(pairs, [*old, *new], text)
     mapped: list[Pair] = []
     out: list[str] = []
@@ -156,21 +154,20 @@ def _carried(here: list[str], old: list[str], new: list[str], text: str) -> list
             continue
         for offset, line in enumerate(new[j1:j2]):
             ours = indent_of(line)
+            twin = i1 + offset if i2 - i1 == j2 - j1 else None
             if not line.strip():
                 theirs = ours
-            elif i2 - i1 == j2 - j1 and _as_deep(old[i1 + offset], ours):
-                theirs = indent_of(here[i1 + offset])
-            elif loose_start and j1 + offset == 0 and not ours:
-                theirs = first
+            elif twin is not None and _as_deep(old[twin], ours):
+                theirs = indent_of(here[twin])
+            elif loose and j1 + offset == 0 and not ours:
+                theirs = loose
             else:
                 theirs = map_.counterpart(ours)
                 mapped.append((ours, theirs or ""))
             if theirs is None:
                 return None
             words = line[len(ours) :]
-            if i2 - i1 == j2 - j1:
-                words = _merged(old[i1 + offset], here[i1 + offset], words)
-            out.append(theirs + words)
+            out.append(theirs + (words if twin is None else _merged(old[twin], here[twin], words)))
     return out if same_structure([*pairs, *mapped]) else None
 
 

@@ -54,6 +54,14 @@ def bare_start(pairs: list[Pair]) -> bool:
     return ours == "" != theirs and all(a == b != "" for a, b in rest)
 
 
+def left_out_for(pairs: list[Pair], indents: list[str]) -> bool:
+    """Whether `bare_start` is how new text with these further indentations is meant.
+
+    A line that is not indented either stands as deep as the first, if the structure allows it.
+    """
+    return bare_start(pairs) and (len(pairs) == 1 or "" not in indents or not same_structure(pairs))
+
+
 def aligned(pairs: list[Pair]) -> bool:
     """Whether lines, from the first on, have the structure that they have in the file."""
     return same_structure(pairs) or bare_start(pairs)

@@ -122,7 +122,8 @@ def _overlapping(text: str, spans: list[Span], old: str, new: str) -> bool:
 
 
 def _loose(file: TextFile, old: str, new: str, expected: int | None) -> Match | None:
-    from alhena.tools.flexible import graft_lines, graft_tokens, line_places, token_places
+    from alhena.tools.flexible import graft_lines, line_places
+    from alhena.tools.tokenwise import graft_tokens, token_places
 
     ladder: tuple[tuple[Rung, Callable[[str, str], list[Span]], Graft], ...] = (
         (Rung.WHITESPACE, line_places, graft_lines),

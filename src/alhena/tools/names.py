@@ -37,6 +37,15 @@ ALIASES: dict[str, str] = {
 }
 """Accepted name -> declared name."""
 
+BUILT_IN = frozenset(
+    {
+        *ALIASES.values(),
+        *("complete_task", "list_background_processes", "list_mcp_resources"),
+        *("read_background_output", "read_mcp_resource", "read_tool_output"),
+    }
+)
+"""The declared names of all tools that come with this program, in every session or not."""
+
 MAX_NAME_LENGTH = 63
 
 

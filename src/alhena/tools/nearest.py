@@ -1,8 +1,9 @@
 """What to say of old text that is not in a file: the line closest to it, and how that differs."""
 
 import re
+from bisect import bisect_left
 
-from alhena.tools.indentation import indent_of
+from alhena.tools.indentation import Pair, aligned, indent_of, same_structure
 
 _PLACES = 200
 _UNINDEXED = 2_000
@@ -81,6 +82,10 @@ def _similar(text: str, lines: list[str], wanted: list[str], anchor: int) -> int
 
 
 def _difference(lines: list[str], wanted: list[str], start: int) -> str:
+    offset = _misplaced(lines, wanted, start)
+    if offset is not None:
+        reason = "relative to the lines before it, the indentation differs"
+        return _told(lines, wanted, start, offset, reason)
     for offset, given in enumerate(wanted):
         number = start + offset
         if number < 0:
@@ -92,13 +97,40 @@ def _difference(lines: list[str], wanted: list[str], start: int) -> str:
             )
         if _fits(lines[number], given, first=offset == 0, last=offset == len(wanted) - 1):
             continue
-        return (
-            f"The closest place is line {number + 1}: the file has {_quoted(lines[number])}, "
-            f"old_string has {_quoted(given)} ({_reason(lines[number], given)})."
-        )
+        return _told(lines, wanted, start, offset, _reason(lines[number], given))
     if start < 0:
         return "The closest place is line 1, but old_string has more lines before it than the file."
     return ""
+
+
+def _told(lines: list[str], wanted: list[str], start: int, offset: int, reason: str) -> str:
+    return (
+        f"The closest place is line {start + offset + 1}: the file has "
+        f"{_quoted(lines[start + offset])}, old_string has {_quoted(wanted[offset])} ({reason})."
+    )
+
+
+def _misplaced(lines: list[str], wanted: list[str], start: int) -> int | None:
+    """The first line that stands deeper or less deep relative to those before it than it should.
+
+    None when there is no such line, or when more than blanks differ.
+    """
+    here = lines[max(start, 0) : start + len(wanted)]
+    if start < 0 or len(here) < len(wanted):
+        return None
+    rows: list[int] = []
+    pairs: list[Pair] = []
+    for offset, (line, given) in enumerate(zip(here, wanted, strict=True)):
+        theirs, ours = "".join(line.split()), "".join(given.split())
+        if theirs == ours != "":
+            rows.append(offset)
+            pairs.append((indent_of(given), indent_of(line)))
+        elif not _fits(theirs, ours, first=offset == 0, last=offset == len(wanted) - 1):
+            return None
+    if not pairs or aligned(pairs):
+        return None
+    count = bisect_left(range(len(pairs)), True, key=lambda n: not same_structure(pairs[: n + 1]))
+    return rows[count]
 
 
 def _fits(line: str, given: str, *, first: bool, last: bool) -> bool:

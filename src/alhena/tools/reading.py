@@ -102,9 +102,10 @@ def _whole(descriptor: int, start: bytes, size: int, mime: str) -> bytes:
 
 
 def encoding_note(window: TextWindow) -> str:
-    """What to know about a text that is no valid UTF-8; "" for one that is."""
+    """What to know about a text that is no valid Unicode; "" for one that is."""
     if window.replaced:
-        return "NOTE: The file is not valid UTF-8; bytes that are no text are shown as \ufffd."
+        name = window.encoding.upper().removesuffix("-LE").removesuffix("-BE")
+        return f"NOTE: The file is not valid {name}; bytes that are no text are shown as \ufffd."
     if not window.encoding.startswith("utf-"):
         return f"NOTE: The file is not valid UTF-8; it is shown as {window.encoding}."
     return ""

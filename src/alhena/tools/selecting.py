@@ -9,7 +9,7 @@ import os
 import re
 import stat
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -43,7 +43,8 @@ _SPECIAL = {
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """What to select. `git` and `gemini` say which ignore files count.
+    """What to select. `git` and `gemini` say which ignore files count, `environ` (this process's
+    when None) where the user's git settings are.
 
     `exclude` holds globs: without a slash for names of files and directories, with one for paths
     relative to a workspace root.
@@ -55,6 +56,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     default_excludes: bool = True
     git: bool = True
     gemini: bool = True
+    environ: Mapping[str, str] | None = None
 
 
 class Chosen(msgspec.Struct, frozen=True):
@@ -72,9 +74,11 @@ class Skipped(msgspec.Struct, frozen=True):
 
 
 class Selection:
-    """The files to read, each once; what was skipped; how many files were ignored; warnings."""
+    """The files to read, each once; plain names of nothing; what was skipped; how many files were
+    ignored; warnings."""
 
     def __init__(self) -> None:
+        self.missing: dict[str, None] = {}
         self.files: dict[str, Chosen] = {}
         self.skipped: dict[str, Skipped] = {}
         self.ignored: set[str] = set()
@@ -169,7 +173,7 @@ class Selector:
         if found:
             return
         if not _WILD.search(item):
-            self.selection.skip(item, "there is no such file")
+            self.selection.missing[item] = None
             return
         for path, pattern in globs(self._workspace, item):
             self._below(path, pattern, item)
@@ -258,9 +262,11 @@ class Selector:
 
     def _rules_of(self, root: Path, *, git: bool, gemini: bool = True) -> IgnoreRules:
         gemini = gemini and self._wanted.gemini
-        return self._rules.setdefault(
-            (root, git, gemini), IgnoreRules(root, git=git, gemini=gemini)
-        )
+        key = (root, git, gemini)
+        if key not in self._rules:
+            environ = self._wanted.environ
+            self._rules[key] = IgnoreRules(root, git=git, gemini=gemini, environ=environ)
+        return self._rules[key]
 
 
 def places(workspace: Workspace, item: str) -> Iterator[Path]:
@@ -327,6 +333,9 @@ def _special(mode: int) -> str:
 
 def _special_at(path: str) -> str:
     try:
-        return _special(os.stat(path).st_mode)
+        mode = os.stat(path).st_mode
     except OSError:
         return "a link that leads nowhere"
+    if stat.S_ISDIR(mode):
+        return "a symbolic link to a directory; name it in `paths` to get what is below it"
+    return _special(mode)

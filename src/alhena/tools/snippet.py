@@ -12,18 +12,12 @@ _LINE = 300
 GAP = "..."
 
 
-def updated_code(old: str, new: str) -> str:
-    """The changed regions of `new` with five lines around each, gaps as "..."; bounded in size.
+def snippet_of(window: "Window") -> str:
+    """The changed regions of the new text with five lines around each, gaps as "..."; bounded.
 
     At most 80 lines of at most 300 characters; of a region over 30 lines the middle is left out.
+    The window has at least five lines of context.
     """
-    from alhena.tools.diffing import changed_window
-
-    return snippet_of(changed_window(old, new, CONTEXT))
-
-
-def snippet_of(window: "Window") -> str:
-    """The same for what a window shows, which has at least five lines of context."""
     lines = [line.rstrip("\n") for line in window.after]
     out: list[str] = []
     end = 0

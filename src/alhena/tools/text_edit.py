@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any, assert_never
 
-from alhena.system.encoding import Codec, LineEnding, TextFile, encode_text, safe_text
+from alhena.system.encoding import Codec, Damage, LineEnding, TextFile, encode_text, safe_text
 from alhena.system.errors import printable
 from alhena.system.workspace import Workspace
 from alhena.tools.base import path_problem
@@ -63,6 +63,8 @@ class TextEdit(EditInvocation):
                 "Use write_file or run_shell_command.",
                 ToolErrorType.READ_CONTENT_FAILURE,
             )
+        if current.text.damage is not None:
+            return self._damaged(current.text.codec, current.text.damage)
         return self.edited(real, current, current.text)
 
     def edited(self, real: Path, current: CurrentFile, file: TextFile) -> Proposal | ToolFailure:
@@ -138,6 +140,14 @@ class TextEdit(EditInvocation):
     def failure(self, what: str, remedy: str, type: ToolErrorType) -> ToolFailure:
         """A failure that names the file."""
         return ToolFailure(f"{what}: {printable(self.path)}. {remedy}", type)
+
+    def _damaged(self, codec: Codec, damage: Damage) -> ToolFailure:
+        return self.failure(
+            f"Cannot edit, nothing was written: at byte offset {damage.offset} the file is not "
+            f"valid {codec.encoding.upper()} ({damage.reason})",
+            "Repair those bytes by run_shell_command, or write the whole file with write_file.",
+            ToolErrorType.READ_CONTENT_FAILURE,
+        )
 
     def _created(self, real: Path, current: CurrentFile | None) -> Proposal | ToolFailure:
         if current is not None:

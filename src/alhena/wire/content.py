@@ -140,6 +140,9 @@ class Content(Wire, frozen=True, kw_only=True):
     role: str | None = None
 
 
+SIGNATURE_SENTINEL = "skip_thought_signature_validator"
+"""The documented stand-in for a signature that a call never had (conformance S4)."""
+
 USER = "user"
 MODEL = "model"
 

@@ -12,7 +12,7 @@ from alhena.policy.model import ApprovalMode
 EPILOG = """\
 commands:
   alhena tools list|call      the tools, and one call through the gate
-  alhena policy explain       what the policy says of a call, and why
+  alhena policy explain|test  what the policy says of a call, and why; the examples of rules
   alhena wire check FILE      whether a request keeps the rules of the API
 
 Run `alhena COMMAND --help` for the arguments of a command.
@@ -28,6 +28,9 @@ class RunArguments(msgspec.Struct, frozen=True, kw_only=True):
     approval_mode: ApprovalMode | None = None
     include_directories: tuple[str, ...] = ()
     policy_paths: tuple[str, ...] = ()
+    allowed_tools: tuple[str, ...] = ()
+    skip_trust: bool = False
+    sandbox: bool | None = None
     fake_responses: str | None = None
     fake_strict: bool = True
     record_responses: str | None = None
@@ -69,6 +72,18 @@ def run_parser() -> Parser:
     add("-y", "--yolo", action="store_true", help="the same as --approval-mode yolo")
     add("--include-directories", action="append", metavar="DIR", help="more workspace roots")
     add("--policy", action="append", metavar="FILE", help="more policies (a file or directory)")
+    add(
+        "--allowed-tools",
+        action="append",
+        metavar="TOOLS",
+        help="tools that need no approval: read_file,'run_shell_command(git status)'",
+    )
+    add("--skip-trust", action="store_true", help="trust this folder for this run")
+    add(
+        *("-s", "--sandbox"),
+        action=argparse.BooleanOptionalAction,
+        help="run commands in a sandbox, or not, whatever the settings say",
+    )
     add("--fake-responses", metavar="FILE", help="answer from recorded responses, in order")
     add("--fake-responses-non-strict", metavar="FILE", help="the same, matched by method")
     add("--record-responses", metavar="FILE", help="append every response to FILE")
@@ -79,7 +94,7 @@ def run_parser() -> Parser:
 
 def parse_run(argv: list[str]) -> RunArguments:
     """The arguments of a run; raises UsageError."""
-    found = run_parser().parse_args(argv)
+    found = run_parser().parse_intermixed_args(argv)
     if found.prompt is not None and found.words:
         raise UsageError("a prompt was given twice.", remedy="Use either -p or the positional one.")
     if found.yolo and found.approval_mode not in (None, "yolo"):
@@ -98,6 +113,9 @@ def parse_run(argv: list[str]) -> RunArguments:
         approval_mode=ApprovalMode.parse(mode) if mode else None,
         include_directories=split_list(found.include_directories),
         policy_paths=split_list(found.policy),
+        allowed_tools=split_tools(found.allowed_tools),
+        skip_trust=found.skip_trust,
+        sandbox=found.sandbox,
         fake_responses=found.fake_responses or found.fake_responses_non_strict,
         fake_strict=not found.fake_responses_non_strict,
         record_responses=found.record_responses,
@@ -110,3 +128,19 @@ def split_list(values: list[str] | None) -> tuple[str, ...]:
     return tuple(
         item.strip() for value in values or () for item in value.split(",") if item.strip()
     )
+
+
+def split_tools(values: list[str] | None) -> tuple[str, ...]:
+    """As `split_list`, but a comma between brackets is part of a command."""
+    found: list[str] = []
+    for value in values or ():
+        entry, depth = "", 0
+        for char in value:
+            depth += (char == "(") - (char == ")" and depth > 0)
+            if char == "," and depth == 0:
+                found.append(entry)
+                entry = ""
+            else:
+                entry += char
+        found.append(entry)
+    return tuple(item.strip() for item in found if item.strip())

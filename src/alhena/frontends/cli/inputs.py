@@ -1,9 +1,12 @@
-"""Files named on the command line whose content is the input of a command."""
+"""What a command is given on its command line: files whose content it reads, and JSON."""
 
 import os
+import re
 import stat
 import sys
-from typing import BinaryIO
+from typing import BinaryIO, NoReturn
+
+import msgspec
 
 from alhena.errors import InputError
 
@@ -50,3 +53,53 @@ def read_input(name: str, limit: int = MAX_BYTES) -> bytes:
 
 def _unreadable(name: str, reason: str) -> InputError:
     return InputError(f"cannot read {name}: {reason}.", remedy="Name another file, or - for stdin.")
+
+
+def parse_json(text: str) -> object:
+    """The value that a JSON text stands for.
+
+    Raises InputError; its message is what is wrong with the text, and where, characters counted
+    from 1.
+    """
+    try:
+        return msgspec.json.decode(text.encode("utf-8"))
+    except UnicodeEncodeError as error:
+        code = ord(text[error.start])
+        # A byte of the command line that is no UTF-8 comes as a lone surrogate (PEP 383).
+        what = f"byte 0x{code - 0xDC00:02x}" if 0xDC80 <= code <= 0xDCFF else f"U+{code:04X}"
+        raise InputError(f"character {error.start + 1} is {what}, which is no UTF-8") from error
+    except RecursionError as error:
+        raise InputError("it is nested too deeply") from error
+    except msgspec.DecodeError as error:
+        raise InputError(_problem(text) or str(error)) from error
+
+
+def _problem(text: str) -> str:
+    """What is wrong with a JSON text; "" when nothing that is known to be."""
+    import json
+
+    half = _lone_surrogate(text)
+    if half is not None:
+        return f"{half.group()} at character {half.start() + 1} is half of a surrogate pair"
+    try:
+        json.loads(text, parse_constant=_refused, parse_int=str)
+    except json.JSONDecodeError as error:
+        return f"{error.msg} (line {error.lineno}, column {error.colno})"
+    except RecursionError:
+        return "it is nested too deeply"
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def _refused(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no JSON value")
+
+
+def _lone_surrogate(text: str) -> re.Match[str] | None:
+    """The first escape of half a surrogate pair that has no other half."""
+    pairs = r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    for found in re.finditer(pairs + r"|\\u[dD][89a-fA-F][0-9a-fA-F]{2}|\\.", text):
+        if len(found.group()) == len("\\ud800"):
+            return found
+    return None

@@ -9,7 +9,7 @@ from alhena.frontends.streams import OutputError, write_stderr, write_stdout
 
 COMMANDS = {
     "tools": ("list", "call"),
-    "policy": ("explain",),
+    "policy": ("explain", "test"),
     "wire": ("check",),
 }
 """The commands and what they can be told; `alhena.frontends.cli.NAME.run` carries one out. A first

@@ -1,5 +1,6 @@
 """`alhena tools list` and `alhena tools call`: the tools, and one call through the gate."""
 
+import argparse
 import os
 import sys
 from functools import cache
@@ -13,7 +14,8 @@ from alhena.agent.session_id import new_session_id
 from alhena.agent.workbench import Workbench, WorkbenchOptions, open_workbench
 from alhena.config.home import user_settings_path
 from alhena.config.settings import load_settings
-from alhena.frontends.cli.arguments import Parser, split_list
+from alhena.errors import InputError
+from alhena.frontends.cli.arguments import Parser, split_list, split_tools
 from alhena.frontends.headless.output import plain
 from alhena.frontends.streams import is_terminal, write_json, write_stderr, write_stdout
 from alhena.models.generator import ContentGenerator
@@ -26,6 +28,7 @@ from alhena.wire.calls import ToolCallRequestInfo
 
 if TYPE_CHECKING:
     from alhena.scheduler.states import CompletedToolCall
+    from alhena.system.processes import ProcessGroups
 
 TOOL_FAILED = 54
 CALL_ID = "call-1"
@@ -44,9 +47,15 @@ def run(argv: list[str]) -> int:
         each.add_argument("--json", action="store_true", help="print JSON")
         each.add_argument("--approval-mode", choices=["default", "auto_edit", "yolo", "plan"])
         each.add_argument("--policy", action="append", default=[], metavar="FILE")
+        each.add_argument("--allowed-tools", action="append", default=[], metavar="TOOLS")
+        each.add_argument("--skip-trust", action="store_true")
+        each.add_argument("-s", "--sandbox", action=argparse.BooleanOptionalAction)
         each.add_argument("--include-directories", action="append", default=[], metavar="DIR")
         each.add_argument("-d", "--debug", action="store_true", help="show tracebacks")
-    found = parser.parse_args(argv)
+    if argv[:1] == ["call"]:  # its options may stand between the name and the parameters
+        found = calling.parse_intermixed_args(argv[1:], argparse.Namespace(command="call"))
+    else:
+        found = parser.parse_args(argv)
     settings = load_settings(user_settings_path(os.environ))
     mode = found.approval_mode or settings.general.default_approval_mode
     options = WorkbenchOptions(
@@ -56,6 +65,9 @@ def run(argv: list[str]) -> int:
         mode=ApprovalMode.parse(mode),
         include_directories=split_list(found.include_directories),
         policy=split_list(found.policy),
+        allowed_tools=split_tools(found.allowed_tools),
+        skip_trust=found.skip_trust,
+        sandbox=found.sandbox,
     )
     links = SessionLinks(session_id=new_session_id(), answering=_answering(options))
     if found.command == "call":
@@ -68,9 +80,7 @@ def run(argv: list[str]) -> int:
             shown = plain(done["llmContent"]) if is_terminal(sys.stdout) else done["llmContent"]
             write_stdout(f"{shown}\n")
         return TOOL_FAILED if done["error"] else 0
-    bench = open_workbench(options, links)
-    _warn(bench)
-    return _list(bench, as_json=found.json)
+    return _list(_open(options, links), as_json=found.json)
 
 
 def _answering(options: WorkbenchOptions) -> Source:
@@ -89,9 +99,17 @@ def _answering(options: WorkbenchOptions) -> Source:
     return answering
 
 
-def _warn(bench: Workbench) -> None:
+def _open(
+    options: WorkbenchOptions, links: SessionLinks, groups: "ProcessGroups | None" = None
+) -> Workbench:
+    """The workbench with all tools that a session can have; its warnings go to stderr."""
+    from alhena.tools.builtin.ask_user import AskUser
+
+    bench = open_workbench(options, links, groups)
+    bench.registry.register(AskUser(None))
     for warning in bench.warnings:
         write_stderr(f"alhena: warning: {plain(warning)}\n")
+    return bench
 
 
 def _list(bench: Workbench, *, as_json: bool) -> int:
@@ -120,14 +138,13 @@ def _call(options: WorkbenchOptions, links: SessionLinks, name: str, text: str) 
     """Runs one call; what comes of it is always the same kind of object."""
     import asyncio
 
+    from alhena.frontends.cli.inputs import parse_json
     from alhena.system.processes import ProcessGroups
 
     try:
-        args = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeError) as error:
-        return _refused(name, f"the parameters are not JSON: {error}")
-    except RecursionError:
-        return _refused(name, "the parameters are nested too deeply")
+        args = parse_json(text)
+    except InputError as error:
+        return _refused(name, f"the parameters are not JSON: {error.message}")
     if not isinstance(args, dict):
         return _refused(name, "the parameters are no JSON object")
     request = ToolCallRequestInfo(
@@ -136,8 +153,7 @@ def _call(options: WorkbenchOptions, links: SessionLinks, name: str, text: str) 
 
     async def once() -> "CompletedToolCall":
         groups = ProcessGroups()
-        bench = open_workbench(options, links, groups)
-        _warn(bench)
+        bench = _open(options, links, groups)
         try:
             return (await bench.scheduler(lambda _event: None).schedule(request))[0]
         finally:

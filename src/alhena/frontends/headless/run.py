@@ -12,7 +12,7 @@ from alhena.config.settings import Settings, load_settings
 from alhena.errors import AlhenaError, InterruptedRunError
 from alhena.events import WarningEvent
 from alhena.frontends.cli.arguments import RunArguments
-from alhena.frontends.headless.output import Output, OutputFormat, output_for
+from alhena.frontends.headless.output import Output, OutputFormat, output_for, plain
 from alhena.frontends.headless.progress import Progress
 from alhena.frontends.headless.stdin import join_prompt, piped_text
 from alhena.frontends.streams import OutputError, is_terminal, write_stderr, write_stdout
@@ -35,7 +35,8 @@ def run_headless(arguments: RunArguments) -> int:
         if warning:
             output.feed(WarningEvent(message=warning))
             progress.feed(WarningEvent(message=warning))
-        asyncio.run(_run(_agent(arguments, settings), prompt, output, progress))
+        agent = _agent(arguments, settings)
+        asyncio.run(_run(agent, prompt, (output, progress), debug=arguments.debug))
     except OutputError:
         raise
     except AlhenaError as error:
@@ -62,19 +63,26 @@ def _agent(arguments: RunArguments, settings: Settings) -> Agent:
             record_responses=arguments.record_responses,
             is_terminal=is_terminal(sys.stdin) and is_terminal(sys.stdout),
             settings=settings,
+            allowed_tools=arguments.allowed_tools,
+            skip_trust=arguments.skip_trust,
+            sandbox=arguments.sandbox,
         ),
     )
 
 
-async def _run(agent: Agent, prompt: str, output: Output, progress: Progress) -> None:
+async def _run(
+    agent: Agent, prompt: str, listeners: tuple[Output, Progress], *, debug: bool
+) -> None:
     async with agent:
+        for note in agent.notes if debug else ():
+            write_stderr(f"alhena: note: {plain(note)}\n")
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(number) is not signal.SIG_IGN:  # nohup means it
                 loop.add_signal_handler(number, _interrupt, agent)
         async for event in agent.run(prompt):
-            output.feed(event)
-            progress.feed(event)
+            for listener in listeners:
+                listener.feed(event)
 
 
 def _interrupt(agent: Agent) -> None:

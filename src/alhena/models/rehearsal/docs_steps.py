@@ -17,6 +17,7 @@ _TOOL = "get_internal_docs"
 _MOST_PAGES = 20
 _MOST_SECTIONS = 3
 _SHOWN_LINES = 25
+_LINES_BEFORE = 5
 _IN_HEADING = 2.0
 _LITTLE_WORDS = (
     " a about all an and are as at be by can do does for from get has have how i if in is it its "
@@ -56,7 +57,7 @@ def consult_docs(question: str, tools: Toolbox) -> Steps:
     best = nearest(question, found)
     if best:
         lines.append("What the documentation says nearest to the question:")
-        lines.extend(map(_shown, best))
+        lines.extend(_shown(section, _wanted(question)) for section in best)
     else:
         lines.append("No section of the documentation shares a word with the question. Its pages:")
         lines.extend(
@@ -88,8 +89,8 @@ def sections(page: str, text: str) -> Iterator[Section]:
 
 def nearest(question: str, found: list[Section]) -> list[Section]:
     """The sections that share most with the question, best first; a word counts the more, the
-    fewer sections have it."""
-    wanted = {word for word in _words(question) if f" {word} " not in _LITTLE_WORDS}
+    fewer sections have it. Those of less than half the best one's worth are left out."""
+    wanted = _wanted(question)
     titles = [set(_words(f"{each.page} {each.heading}")) for each in found]
     bodies = [set(_words(each.body)) for each in found]
     spread = Counter(
@@ -101,12 +102,19 @@ def nearest(question: str, found: list[Section]) -> list[Section]:
         titled = wanted & titles[index]
         return _sum(weight, titled) * _IN_HEADING + _sum(weight, wanted & bodies[index] - titled)
 
-    ranked = sorted(range(len(found)), key=lambda index: (-score(index), index))
-    return [found[index] for index in ranked[:_MOST_SECTIONS] if score(index) > 0]
+    scores = [score(index) for index in range(len(found))]
+    ranked = sorted(range(len(found)), key=lambda index: -scores[index])[:_MOST_SECTIONS]
+    enough = max(scores, default=0.0) / 2
+    return [found[index] for index in ranked if scores[index] > 0 and scores[index] >= enough]
 
 
 def _sum(weight: dict[str, float], words: Iterable[str]) -> float:
     return math.fsum(weight[word] for word in words)
+
+
+def _wanted(question: str) -> set[str]:
+    """The words of a question that say what it is about."""
+    return {word for word in _words(question) if f" {word} " not in _LITTLE_WORDS}
 
 
 def _words(text: str) -> list[str]:
@@ -117,10 +125,15 @@ def _words(text: str) -> list[str]:
     ]
 
 
-def _shown(section: Section) -> str:
+def _shown(section: Section, wanted: set[str]) -> str:
+    """The section; of a long one the lines around the first that have most of the words."""
     place = f"{section.page}, “{section.heading}”" if section.heading else section.page
     lines = section.body.splitlines()
-    more = len(lines) - _SHOWN_LINES
-    body = "\n".join(lines[:_SHOWN_LINES])
-    rest = f"\n\n({report.count(more, 'more line')} of this section not shown.)" if more > 0 else ""
-    return f"From {place}:\n\n{body}{rest}"
+    start = 0
+    if len(lines) > _SHOWN_LINES:
+        shared = [len(wanted.intersection(_words(line))) for line in lines]
+        start = max(0, shared.index(max(shared)) - _LINES_BEFORE)
+    shown = lines[start : start + _SHOWN_LINES]
+    hidden = len(lines) - len(shown)
+    rest = f"\n\n({report.count(hidden, 'line')} of this section not shown.)" if hidden else ""
+    return f"From {place}:\n\n" + "\n".join(shown) + rest

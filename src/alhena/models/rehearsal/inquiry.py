@@ -2,7 +2,9 @@
 
 import re
 
+from alhena.models.rehearsal.handover import HAND_OVER
 from alhena.models.rehearsal.intents import (
+    CallTool,
     ConsultDocs,
     ExplainProject,
     FindFiles,
@@ -39,8 +41,11 @@ def of_inquiry(intents: tuple[Intent, ...], prompt: str, tools: Toolbox) -> tupl
         return (ConsultDocs(prompt),)
     found: list[Intent] = []
     for intent in intents:
-        found.extend(_inquiries(intent.text) if isinstance(intent, NotUnderstood) else (intent,))
-    return tuple(dict.fromkeys(found))
+        if isinstance(intent, CallTool) and intent.name == HAND_OVER:
+            continue  # that is what the work ends with anyway
+        wanted = _inquiries(intent.text) if isinstance(intent, NotUnderstood) else (intent,)
+        found.extend(each for each in wanted if each not in found)
+    return tuple(found) or _inquiries(prompt)
 
 
 def _inquiries(words: str) -> tuple[Intent, ...]:

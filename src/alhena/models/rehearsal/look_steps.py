@@ -169,8 +169,15 @@ _KNOWN = frozenset(
         "write_todos",
         "get_internal_docs",
         "delegate_to_agent",
+        "list_background_processes",
+        "read_background_output",
+        "read_tool_output",
+        "ask_user",
+        "enter_plan_mode",
+        "exit_plan_mode",
     }
 )
+"""Tools that every session may have: of the others, examples are given."""
 
 
 def _read(path: str) -> Call:

@@ -26,6 +26,10 @@ Ask = Callable[[tuple[Question, ...]], Awaitable[Answers | None]]
 
 MAX_QUESTIONS = 4
 MIN_OPTIONS, MAX_OPTIONS = 2, 4
+NOBODY_THERE = (
+    "Nobody is there to ask. Decide what is reasonable and say what was assumed, or end with the "
+    "question as the answer."
+)
 DISMISSED = "User dismissed ask_user dialog without answering."
 
 _OPTION: dict[str, Any] = {
@@ -74,14 +78,15 @@ _SCHEMA: dict[str, Any] = {
 
 
 class AskUser(DeclarativeTool):
-    """Only to be registered where somebody can be asked."""
+    """Puts questions by `ask`. Without it every call fails: that is for showing the tool where
+    nobody can be asked, not for declaring it to a model."""
 
     name = "ask_user"
     display_name = "Ask User"
     kind = Kind.COMMUNICATE
     parameter_schema = _SCHEMA
 
-    def __init__(self, ask: Ask) -> None:
+    def __init__(self, ask: Ask | None) -> None:
         self._ask = ask
 
     def check(self, params: dict[str, Any]) -> ToolFailure | None:
@@ -113,7 +118,7 @@ def _scrubbed(value: Any) -> Any:
 class AskUserInvocation(BaseInvocation):
     """One round of questions."""
 
-    def __init__(self, ask: Ask, params: dict[str, Any]) -> None:
+    def __init__(self, ask: Ask | None, params: dict[str, Any]) -> None:
         super().__init__(params)
         self._ask = ask
         self._questions = tuple(
@@ -133,6 +138,8 @@ class AskUserInvocation(BaseInvocation):
     async def execute(self, context: ExecutionContext) -> ToolResult:
         """Waits for the answers."""
         del context
+        if self._ask is None:
+            return ToolResult.failed(NOBODY_THERE)
         answers = await self._ask(self._questions)
         if answers is None:
             return ToolResult(llm_content=DISMISSED, display=DISMISSED)

@@ -30,6 +30,7 @@ from alhena.tools.model_access import ModelAccess
 
 if TYPE_CHECKING:
     from alhena.system.processes import ProcessGroups
+    from alhena.system.sandbox.sandbox import Sandbox
     from alhena.system.web.fetch import GuardedFetcher
     from alhena.tools.output_store import OutputStore
 
@@ -47,32 +48,35 @@ class ModelTools(msgspec.Struct, frozen=True, kw_only=True):
 
 class ToolHost(msgspec.Struct, frozen=True, kw_only=True):
     """What the built-in tools work with. What commands leave running goes to `groups` (None where
-    nothing will be run), results that are too long for a model to `outputs`."""
+    nothing will be run), results that are too long for a model to `outputs`. Commands run in
+    `sandbox` where there is one."""
 
     workspace: Workspace
     environ: Mapping[str, str]
     settings: Settings
     outputs: "OutputStore"
     groups: "ProcessGroups | None"
+    sandbox: "Sandbox | None" = None
     models: ModelTools
 
 
 def builtin_tools(host: ToolHost) -> tuple[Tool, ...]:
     """The tools in the order they are declared."""
     workspace, models, settings = host.workspace, host.models, host.settings
+    own = host.environ if host.sandbox is None else host.sandbox.trusted(host.environ)
     redaction = settings.security.environment_variable_redaction
     shell = RunShellCommand(
         workspace,
         groups=host.groups,
-        environment=ShellEnvironment(host.environ, redaction),
+        environment=ShellEnvironment(host.environ, redaction, host.sandbox),
         limits=ShellLimits(inactivity=settings.tools.shell.inactivity_timeout),
         outputs=host.outputs,
     )
     return (
         ListDirectory(workspace),
         ReadFile(workspace),
-        ReadManyFiles(workspace),
-        SearchFileContent(workspace),
+        ReadManyFiles(workspace, environ=own),
+        SearchFileContent(workspace, environ=own),
         Glob(workspace),
         Replace(workspace),
         SmartEdit(workspace, models.ask),

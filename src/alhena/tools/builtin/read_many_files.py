@@ -1,6 +1,7 @@
 """read_many_files: the contents of all files that paths, directories and globs mean (TOOLS-15)."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, assert_never
 
@@ -85,7 +86,8 @@ _SCHEMA: dict[str, Any] = {
 
 
 class ReadManyFiles(DeclarativeTool):
-    """Reads sets of files of the workspace. The limits are those of one call's result."""
+    """Reads sets of files of the workspace. The limits are those of one call's result; `environ`
+    is the session's, this process's when None."""
 
     name = "read_many_files"
     display_name = "ReadManyFiles"
@@ -97,10 +99,12 @@ class ReadManyFiles(DeclarativeTool):
         self,
         workspace: Workspace,
         *,
+        environ: Mapping[str, str] | None = None,
         most_characters: int = MOST_CHARACTERS,
         most_media: int = MOST_MEDIA,
     ) -> None:
         self._workspace = workspace
+        self._environ = environ
         self._limits = (most_characters, most_media)
 
     def check(self, params: dict[str, Any]) -> ToolFailure | None:
@@ -127,7 +131,7 @@ class ReadManyFiles(DeclarativeTool):
 
     def invocation(self, params: dict[str, Any]) -> ToolInvocation:
         """One read of many files."""
-        return ReadManyFilesInvocation(self._workspace, params, *self._limits)
+        return ReadManyFilesInvocation(self._workspace, params, self._environ, self._limits)
 
 
 def _invalid(message: str) -> ToolFailure:
@@ -148,12 +152,17 @@ class ReadManyFilesInvocation(BaseInvocation):
     """One read of many files."""
 
     def __init__(
-        self, workspace: Workspace, params: dict[str, Any], characters: int, media: int
+        self,
+        workspace: Workspace,
+        params: dict[str, Any],
+        environ: Mapping[str, str] | None,
+        room: tuple[int, int],
     ) -> None:
         super().__init__(params)
         self._workspace = workspace
+        self._environ = environ
         self._paths: tuple[str, ...] = (*params["paths"], *(params.get("include") or ()))
-        self._room = (characters, media)
+        self._room = room
 
     def describe(self) -> str:
         """What is read."""
@@ -183,6 +192,7 @@ class ReadManyFilesInvocation(BaseInvocation):
             default_excludes=self.params.get("useDefaultExcludes", True),
             git=filters.get("respect_git_ignore", True),
             gemini=filters.get("respect_gemini_ignore", True),
+            environ=self._environ,
         )
         selector = Selector(self._workspace, wanted, context.cancellation)
         selection = selector.run()
@@ -272,19 +282,27 @@ def _block(path: str, window: "TextWindow") -> str:
 
 
 def _result(gathered: _Gathered, selection: "Selection") -> ToolResult:
+    missing = [printable(name) for name in selection.missing]
     told = _told(gathered, selection)
     data = {
         "processed": len(gathered.processed),
-        "skipped": len(selection.skipped),
+        "skipped": len(selection.skipped) + len(missing),
         "ignored": len(selection.ignored),
         "over_limit": len(gathered.over),
     }
     display = _summary(gathered, selection)
     if not gathered.processed:
-        text = f"{NOTHING}\n\n{told}" if told else NOTHING
+        if missing:
+            also = f" Also: {'; '.join(line.rstrip('.') for line in told)}." if told else ""
+            message = f"{NOTHING} There is no such file: {', '.join(missing)}.{also}"
+            failure = ToolFailure(message, ToolErrorType.FILE_NOT_FOUND)
+            return ToolResult(llm_content=message, display=display, error=failure, data=data)
+        text = "\n".join([NOTHING, "", *(f"- {line}" for line in told)]) if told else NOTHING
         return ToolResult(llm_content=text, display=display, data=data)
+    told = [*(f"{name}: there is no such file" for name in missing), *told]
     if told:
-        gathered.blocks.append(f"--- Not included ---\n\n{told}\n")
+        lines = "\n".join(f"- {line}" for line in told)
+        gathered.blocks.append(f"--- Not included ---\n\n{lines}\n")
     gathered.blocks.append(END)
     joined = _joined(gathered.blocks)
     content = joined[0] if len(joined) == 1 else tuple(joined)
@@ -304,31 +322,31 @@ def _joined(blocks: list[str | Part]) -> list[str | Part]:
     return [*joined, "".join(texts)]
 
 
-def _told(gathered: _Gathered, selection: "Selection") -> str:
-    """What the model has to know of files that it does not get; "" when it gets all."""
+def _told(gathered: _Gathered, selection: "Selection") -> list[str]:
+    """What the model has to know of files that are there and that it does not get, by line."""
     lines = [
-        f"- {printable(item.path)}: {item.reason}"
+        f"{printable(item.path)}: {item.reason}"
         for item in list(selection.skipped.values())[:_LISTED]
     ]
     if len(selection.skipped) > _LISTED:
-        lines.append(f"- {len(selection.skipped) - _LISTED} more files were skipped.")
+        lines.append(f"{len(selection.skipped) - _LISTED} more files were skipped.")
     if gathered.over:
         named = ", ".join(printable(path) for path in gathered.over[:_LISTED])
         more = len(gathered.over) - _LISTED
         lines.append(
-            f"- {len(gathered.over)} files did not fit into one result: {named}"
+            f"{len(gathered.over)} files did not fit into one result: {named}"
             f"{f', and {more} more' if more > 0 else ''}. Read them with a further call."
         )
     if selection.ignored:
-        lines.append(f"- {len(selection.ignored)} files are left out by ignore files.")
-    lines += [f"- {warning}" for warning in list(selection.warnings)[:_LISTED]]
-    return "\n".join(lines)
+        lines.append(f"{len(selection.ignored)} files are left out by ignore files.")
+    return lines + list(selection.warnings)[:_LISTED]
 
 
 def _summary(gathered: _Gathered, selection: "Selection") -> str:
     """Markdown for people: the first files that were read, the first that were not, and why."""
     processed = gathered.processed
-    skipped = [f"`{printable(s.path)}` ({s.reason})" for s in selection.skipped.values()]
+    skipped = [f"`{printable(name)}` (there is no such file)" for name in selection.missing]
+    skipped += [f"`{printable(s.path)}` ({s.reason})" for s in selection.skipped.values()]
     skipped += [f"`{printable(path)}` (it did not fit)" for path in gathered.over]
     lines = ["### ReadManyFiles Result", ""]
     if processed:

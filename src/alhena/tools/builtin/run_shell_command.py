@@ -25,7 +25,8 @@ from alhena.tools.root_commands import root_commands
 if TYPE_CHECKING:
     from alhena.config.environment import SanitisedEnvironment
     from alhena.system.background import BackgroundCommand
-    from alhena.system.processes import Command, Ending, Limits, ProcessGroups
+    from alhena.system.processes import Command, Ending, ProcessGroups
+    from alhena.system.sandbox.sandbox import Sandbox
     from alhena.system.terminal_text import CapturedText, LiveOutput
     from alhena.tools.captured_output import CapturedOutput
     from alhena.tools.output_store import OutputStore
@@ -75,10 +76,12 @@ class ShellLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ShellEnvironment(msgspec.Struct, frozen=True):
-    """What commands inherit from, and what of it they may not see."""
+    """What commands inherit from, what of it they may not see, and what they run in, if that is
+    not all the machine."""
 
     parent: Mapping[str, str]
     redaction: EnvironmentRedaction = EnvironmentRedaction()
+    sandbox: "Sandbox | None" = None
 
 
 class RunShellCommand(DeclarativeTool):
@@ -108,6 +111,12 @@ class RunShellCommand(DeclarativeTool):
         self.limits = limits or ShellLimits()
         self.outputs = outputs
         self._made: tuple[dict[str, str], SanitisedEnvironment] | None = None
+
+    @property
+    def description(self) -> str:
+        """The `.md` file, and what the sandbox permits where there is one."""
+        sandbox = self.environment.sandbox
+        return super().description + ("" if sandbox is None else f"\n\n{sandbox.description}")
 
     def child_environment(self) -> "SanitisedEnvironment":
         """What a command sees now. Made anew only when the environment has changed."""
@@ -147,6 +156,7 @@ class ShellInvocation(BaseInvocation):
         self._tool = tool
         self._command: str = params["command"]
         self._directory: str | None = params.get("directory") or None
+        self._sandbox = tool.environment.sandbox
 
     def describe(self) -> str:
         """One line for people: what this call will do."""
@@ -197,9 +207,13 @@ class ShellInvocation(BaseInvocation):
         if outside is not None:
             return outside
         path = self._tool.workspace.resolve(self._directory)
+        if not os.path.lexists(path):
+            return ToolFailure(
+                f"Directory does not exist: {printable(path)}.", ToolErrorType.FILE_NOT_FOUND
+            )
         if not path.is_dir():
             return ToolFailure(
-                f"Directory is not a directory, or not there: {printable(path)}.",
+                f"Directory is not a directory: {printable(path)}.",
                 ToolErrorType.PATH_IS_NOT_A_DIRECTORY,
             )
         return path
@@ -214,13 +228,19 @@ class ShellInvocation(BaseInvocation):
             raise ProcessStartError(
                 "bash was not found on the PATH.", remedy="Install bash, or correct PATH."
             )
-        argv = (bash, "-c", self._command)
-        return Command(argv=argv, cwd=str(directory), env=made.variables), made.removed
+        command = Command(argv=(bash, "-c", self._command), cwd=str(directory), env=made.variables)
+        if self._sandbox is not None:
+            from alhena.system.sandbox.ending import ends_own
+
+            if not ends_own(self._command, self._tool.groups):
+                command = self._sandbox.confine(command)
+        return command, made.removed
 
     async def _in_foreground(
         self, command: "Command", report: "ShellReport", context: ExecutionContext
     ) -> ToolResult:
         from alhena.system.processes import Limits, run_process
+        from alhena.tools.shell_report import stop_reason
 
         live = _live(context)
         output = self._output(report, context, on_text=live.add)
@@ -241,7 +261,8 @@ class ShellInvocation(BaseInvocation):
                 live.flush()  # cancelled: what was written by then is all there will be of it
                 output.discard()
             live.stop()
-        return _result(report, ending, limits, output, captured)
+        error = stop_reason(ending, limits) or self._refusal(ending, captured)
+        return _result(report, ending, error, output, captured)
 
     async def _in_background(
         self,
@@ -251,6 +272,7 @@ class ShellInvocation(BaseInvocation):
         context: ExecutionContext,
     ) -> ToolResult:
         from alhena.system.processes import Ending, Limits, Stop, run_in_background
+        from alhena.tools.shell_report import stop_reason
 
         limits = Limits(inactivity=0, output=self._tool.limits.output)
         output = self._output(report, context, size=BACKGROUND_CHARACTERS)
@@ -279,7 +301,15 @@ class ShellInvocation(BaseInvocation):
             stopped=Stop.OUTPUT if running.over_limit else None,
             background=(),
         )
-        return _result(report, ending, limits, output, output.capture.captured())
+        captured = output.capture.captured()
+        error = stop_reason(ending, limits) or self._refusal(ending, captured)
+        return _result(report, ending, error, output, captured)
+
+    def _refusal(self, ending: "Ending", captured: "CapturedText") -> str:
+        """That the sandbox seems to be why a command failed, in a sentence; else ""."""
+        if self._sandbox is None or ending.exit_code == 0:
+            return ""
+        return self._sandbox.refusal(captured.text)
 
     def _output(
         self,
@@ -305,14 +335,11 @@ class ShellInvocation(BaseInvocation):
 def _result(
     report: "ShellReport",
     ending: "Ending",
-    limits: "Limits",
+    error: str,
     output: "CapturedOutput",
     captured: "CapturedText",
 ) -> ToolResult:
     """What an ended command comes to."""
-    from alhena.tools.shell_report import stop_reason
-
-    error = stop_reason(ending, limits)
     data: dict[str, Any] = {
         "exit_code": ending.exit_code,
         "signal": ending.signal,

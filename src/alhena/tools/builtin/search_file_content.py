@@ -3,7 +3,7 @@
 import os
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,7 +50,10 @@ _SCHEMA: dict[str, Any] = {
 
 
 class SearchFileContent(DeclarativeTool):
-    """Searches with the fastest backend there is; `backend` chooses it for a directory."""
+    """Searches with the fastest backend there is; `backend` chooses it for a directory.
+
+    `environ` is the session's, this process's when None.
+    """
 
     name = "search_file_content"
     display_name = "SearchText"
@@ -58,9 +61,14 @@ class SearchFileContent(DeclarativeTool):
     parameter_schema = _SCHEMA
 
     def __init__(
-        self, workspace: Workspace, *, backend: "Callable[[Path], SearchBackend] | None" = None
+        self,
+        workspace: Workspace,
+        *,
+        environ: Mapping[str, str] | None = None,
+        backend: "Callable[[Path], SearchBackend] | None" = None,
     ) -> None:
         self._workspace = workspace
+        self._environ = environ
         self._backend = backend
 
     def check(self, params: dict[str, Any]) -> ToolFailure | None:
@@ -74,7 +82,7 @@ class SearchFileContent(DeclarativeTool):
 
     def invocation(self, params: dict[str, Any]) -> "SearchInvocation":
         """The call."""
-        return SearchInvocation(params, self._workspace, self._backend)
+        return SearchInvocation(params, self._workspace, self._environ, self._backend)
 
 
 class SearchInvocation(BaseInvocation):
@@ -84,10 +92,12 @@ class SearchInvocation(BaseInvocation):
         self,
         params: dict[str, Any],
         workspace: Workspace,
+        environ: Mapping[str, str] | None,
         backend: "Callable[[Path], SearchBackend] | None",
     ) -> None:
         super().__init__(params)
         self._workspace = workspace
+        self._environ = environ
         self._backend = backend
         self._path: str | None = params.get("path") or None
         self._include: str | None = params.get("include") or None
@@ -216,8 +226,14 @@ class SearchInvocation(BaseInvocation):
             max_per_file=1 if params.get("names_only") else params.get("max_matches_per_file") or 0,
             case_sensitive=params.get("case_sensitive") or False,
             no_ignore=params.get("no_ignore") or False,
+            environ=self._environ,
         )
-        return await (self._backend or choose_backend)(path).search(query, context.cancellation)
+        backend = (
+            choose_backend(path, environ=self._environ)
+            if self._backend is None
+            else self._backend(path)
+        )
+        return await backend.search(query, context.cancellation)
 
     def _result(
         self, found: "_Text", notes: list[str], *, limited: bool, backends: list[str]

@@ -9,6 +9,7 @@ from alhena.wire.conformance.rules import Findings
 from alhena.wire.content import (
     DATA_FIELDS,
     MODEL,
+    SIGNATURE_SENTINEL,
     USER,
     Content,
     FunctionCall,
@@ -16,7 +17,7 @@ from alhena.wire.content import (
     Part,
 )
 
-SIGNATURE_STAND_INS = ("skip_thought_signature_validator", "context_engineering_is_the_way_to_go")
+SIGNATURE_STAND_INS = (SIGNATURE_SENTINEL, "context_engineering_is_the_way_to_go")
 """Values the API documents for calls that never had a signature (S4)."""
 
 _ROLES = frozenset({USER, MODEL})

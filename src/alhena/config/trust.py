@@ -1,0 +1,95 @@
+"""Is a folder trusted? Nothing in a workspace that is not is interpreted."""
+
+import os
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from pathlib import Path
+
+import msgspec
+
+from alhena.config.errors import ConfigError
+from alhena.config.files import read_limited
+from alhena.config.home import trusted_folders_path
+from alhena.config.jsonc import strip_comments
+
+
+class TrustLevel(StrEnum):
+    """What trustedFolders.json can say of a path."""
+
+    TRUST_FOLDER = "TRUST_FOLDER"
+    TRUST_PARENT = "TRUST_PARENT"
+    DO_NOT_TRUST = "DO_NOT_TRUST"
+
+
+class FolderTrust(msgspec.Struct, frozen=True):
+    """Whether a folder is trusted, and why, in words. `known` is false when nobody has said."""
+
+    trusted: bool
+    reason: str
+    known: bool = True
+
+
+def folder_trust(
+    folder: Path, environ: Mapping[str, str], *, enabled: bool = True, skip: bool = False
+) -> FolderTrust:
+    """Whether `folder` is trusted. `enabled` is `security.folderTrust.enabled`, `skip` is
+    `--skip-trust`.
+
+    The variables come first, then `skip` and the setting, then the list of trustedFolders.json,
+    of which the longest path that holds the folder decides. A folder nobody has spoken of is not
+    trusted. Raises ConfigError when that list cannot be used.
+    """
+    if environ.get("GEMINI_RESTRICTED_MODE") == "true":
+        return FolderTrust(False, "GEMINI_RESTRICTED_MODE is true")
+    variable = environ.get("GEMINI_CLI_TRUST_WORKSPACE")
+    if variable == "false":
+        return FolderTrust(False, "GEMINI_CLI_TRUST_WORKSPACE is false")
+    if variable == "true":
+        return FolderTrust(True, "GEMINI_CLI_TRUST_WORKSPACE is true")
+    if skip:
+        return FolderTrust(True, "--skip-trust was given")
+    if not enabled:
+        return FolderTrust(True, "security.folderTrust.enabled is false")
+    return _listed(folder, trusted_folders_path(environ))
+
+
+def _listed(folder: Path, file: Path) -> FolderTrust:
+    place = Path(os.path.realpath(folder))
+    found: tuple[int, bool, str] | None = None
+    for path, level in _entries(file):
+        named = Path(os.path.realpath(path))
+        top = named.parent if level is TrustLevel.TRUST_PARENT else named
+        if place.is_relative_to(top):
+            # At the same depth, distrust counts.
+            trusts = level is not TrustLevel.DO_NOT_TRUST
+            found = min(filter(None, (found, (-len(top.parts), trusts, path))))
+    if found is None:
+        return FolderTrust(False, f"nobody has said that {folder} is trusted", known=False)
+    _, trusted, path = found
+    return FolderTrust(trusted, f"{file} {'trusts' if trusted else 'does not trust'} {path}")
+
+
+def _entries(file: Path) -> Iterator[tuple[str, TrustLevel]]:
+    try:
+        data = read_limited(file)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise ConfigError(
+            f"cannot read the trusted folders in {file}: {error.strerror or error}.",
+            remedy="Put a readable file there, or move it away.",
+        ) from error
+    if not data.strip():
+        return
+    try:
+        text = strip_comments(data.decode("utf-8-sig"))
+        levels = msgspec.json.decode(text.encode("utf-8"), type=dict[str, TrustLevel])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise ConfigError(
+            f"{file}: the trusted folders cannot be used: {str(error).replace('`', '')}.",
+            remedy="It is a JSON object of absolute paths, each with TRUST_FOLDER, TRUST_PARENT or "
+            "DO_NOT_TRUST; correct it.",
+        ) from error
+    for path, level in levels.items():
+        if os.path.isabs(path):  # another program could mean any place by a relative one
+            yield path, level

@@ -1,0 +1,254 @@
+"""`alhena policy explain`: what the policy says of a call, and why."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+
+from alhena.config.errors import ConfigError
+from alhena.config.home import user_settings_path
+from alhena.config.settings import load_settings
+from alhena.errors import InputError, UsageError
+from alhena.frontends.cli.inputs import open_input, parse_json
+from alhena.frontends.cli.policy_words import (
+    Checkers,
+    decision_json,
+    decision_sentences,
+    visible,
+)
+from alhena.frontends.streams import write_stderr, write_stdout
+from alhena.policy.engine import PolicyEngine
+from alhena.policy.filter import PolicyFilter, tighten
+from alhena.policy.gather import GatheredPolicy, PolicyRequest, gather_policy
+from alhena.policy.load import LoadedPolicies, load_tables
+from alhena.policy.model import (
+    ApprovalMode,
+    Decision,
+    PolicyCall,
+    PolicyContext,
+    PolicyOutcome,
+    PolicyRule,
+    Tier,
+)
+from alhena.policy.settings_rules import ToolNames
+from alhena.policy.sources import load_path, load_policies
+from alhena.policy.surroundings import DirectorySurroundings
+from alhena.system.workspace import current_directory
+from alhena.tools.names import ALIASES, BUILT_IN, all_names, declared_name
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+MAX_LINE_BYTES = 16 * 1024 * 1024
+
+
+class _Line(msgspec.Struct, forbid_unknown_fields=True):
+    """One line of a batch."""
+
+    tool: str
+    id: Any = None
+    args: dict[str, Any] = {}
+    rules: list[dict[str, Any]] | None = None
+    mode: str | None = None
+    interactive: bool | None = None
+
+
+class _Policy(msgspec.Struct, frozen=True):
+    """Rules, and the filters over them."""
+
+    engine: PolicyEngine
+    filters: tuple[PolicyFilter, ...] = ()
+
+    def decide(self, call: PolicyCall, context: PolicyContext) -> Decision:
+        """What a run would be told."""
+        return tighten(self.engine.decide(call, context), call, self.filters, context)
+
+
+def explain(argv: list[str]) -> int:
+    """Carries out `alhena policy explain ARGV`.
+
+    Raises UsageError (2) for wrong arguments and ConfigError (52) for settings, or a `--policy`,
+    that cannot be used. A batch with a bad line ends with 2, after all its lines are answered.
+    """
+    from alhena.frontends.cli.arguments import split_tools
+
+    options = _options(argv)
+    cwd = current_directory()
+    gathered = gather_policy(
+        PolicyRequest(
+            cwd=cwd,
+            environ=os.environ,
+            settings=load_settings(user_settings_path(os.environ)),
+            tool_names=ToolNames(BUILT_IN, tuple(ALIASES)),
+            paths=tuple(options.policy or ()),
+            allowed_tools=split_tools(options.allowed_tools),
+            skip_trust=options.skip_trust,
+        )
+    )
+    _require_named(gathered)
+    for problem in gathered.problems:
+        write_stderr(f"alhena: policy {problem.level}: {visible(str(problem))}\n")
+    for note in gathered.notes if options.debug else ():
+        write_stderr(f"alhena: note: {visible(note)}\n")
+    context = PolicyContext(
+        mode=_mode(options.mode),
+        interactive=not options.non_interactive,
+        surroundings=DirectorySurroundings(cwd, trusted=gathered.trusted),
+    )
+    policy = _Policy(PolicyEngine(gathered.rules), gathered.filters)
+    if options.batch is not None:
+        return _batch(options, policy, context)
+    call = _call(options.tool, _arguments(options.args))
+    decision = policy.decide(call, context)
+    checkers: Checkers = ()
+    if gathered.checkers and decision.outcome is not PolicyOutcome.DENY:
+        from alhena.policy.safety.selection import CheckerSelection
+
+        checkers = CheckerSelection(gathered.checkers).active(call, context)
+    words = decision_json if options.json else decision_sentences
+    write_stdout(words(decision, checkers))
+    return 0
+
+
+def _options(argv: list[str]) -> "Namespace":
+    from alhena.frontends.cli.arguments import Parser
+
+    parser = Parser(prog="alhena policy explain", add_help=False, allow_abbrev=False)
+    add = parser.add_argument
+    add("--tool")
+    add("--args")
+    add("--batch")
+    add("--policy", action="append")
+    add("--allowed-tools", action="append")
+    add("--skip-trust", action="store_true")
+    add("--mode", "--approval-mode", dest="mode", default="default")
+    who = parser.add_mutually_exclusive_group()
+    who.add_argument("--interactive", action="store_true")
+    who.add_argument("--non-interactive", action="store_true")
+    add("--json", action="store_true")
+    add("-d", "--debug", action="store_true")
+    options = parser.parse_args(argv)
+    if (options.tool is None) == (options.batch is None):
+        raise UsageError(
+            "`alhena policy explain` takes either --tool or --batch.",
+            remedy="See alhena policy --help.",
+        )
+    if options.batch is not None and options.args is not None:
+        raise UsageError("--args goes with --tool.", remedy="In a batch, each line has its args.")
+    return options
+
+
+def _require_named(gathered: GatheredPolicy) -> None:
+    """What was named has to be usable; of the user's own files, what is wrong is said."""
+    errors = gathered.named_errors
+    if errors:
+        more = f"There are {len(errors) - 1} more such problems."
+        raise ConfigError(
+            f"policy {str(errors[0]).rstrip('.')}.",
+            remedy=more if len(errors) > 1 else "Or leave the file out.",
+        )
+
+
+def _mode(name: str) -> ApprovalMode:
+    try:
+        return ApprovalMode.parse(name)
+    except ValueError as error:
+        raise UsageError(
+            f"there is no mode {name!r}.", remedy="Use default, auto_edit, yolo or plan."
+        ) from error
+
+
+def _arguments(text: str | None) -> dict[str, Any]:
+    remedy = """Write --args '{"key": "value"}'."""
+    try:
+        found = parse_json(text or "{}")
+    except InputError as error:
+        raise UsageError(f"--args is no JSON object: {error.message}.", remedy=remedy) from error
+    if not isinstance(found, dict):
+        raise UsageError("--args is no JSON object: it is another value.", remedy=remedy)
+    return cast("dict[str, Any]", found)
+
+
+def _call(tool: str, arguments: dict[str, Any]) -> PolicyCall:
+    declared = declared_name(tool)
+    names = dict.fromkeys((tool, *all_names(declared)))
+    return PolicyCall(names=tuple(names), args=arguments, server_name=None)
+
+
+def _batch(options: "Namespace", own: _Policy, context: PolicyContext) -> int:
+    named = (load_path(Path(name), Tier.USER) for name in options.policy or ())
+    fixed = LoadedPolicies.joined((load_policies(None), *named)).rules
+    # The first question about a command loads the shell analysis; no line is charged for it.
+    own.decide(_call("run_shell_command", {"command": "true"}), context)
+    bad = 0
+    for number, line in enumerate(_lines(options.batch), start=1):
+        if not line.strip():
+            continue
+        answer = _answer(line, number, (own, fixed), context)
+        bad += "error" in answer
+        write_stdout(msgspec.json.encode(answer).decode("utf-8") + "\n")
+    return UsageError.exit_code if bad else 0
+
+
+def _lines(name: str) -> Iterator[bytes]:
+    file = open_input(name)
+    try:
+        while line := file.readline(MAX_LINE_BYTES):
+            yield line
+    except OSError as error:
+        raise InputError(
+            f"cannot read {name}: {error.strerror or error}.",
+            remedy="Name a file of JSON lines, or - for standard input.",
+        ) from error
+    finally:
+        if name != "-":
+            file.close()
+
+
+def _answer(
+    line: bytes,
+    number: int,
+    policies: tuple[_Policy, tuple[PolicyRule, ...]],
+    context: PolicyContext,
+) -> dict[str, Any]:
+    """The answer to one line: by the policy of a run or, with rules of its own, by these and those
+    that are not the user's."""
+    import time
+
+    own, fixed = policies
+    identifier: Any = None
+    try:
+        raw = msgspec.json.decode(line)
+        if isinstance(raw, dict):
+            identifier = cast("dict[str, Any]", raw).get("id")
+        item = msgspec.convert(raw, _Line)
+        mode = context.mode if item.mode is None else _mode(item.mode)
+        if item.rules is not None:
+            own = _Policy(PolicyEngine((*_given(item.rules, number), *fixed)))
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        return {"id": identifier, "error": f"line {number}: {error}"}
+    except (UsageError, ConfigError) as error:
+        return {"id": identifier, "error": f"line {number}: {error.message}"}
+    interactive = context.interactive if item.interactive is None else item.interactive
+    circumstances = msgspec.structs.replace(context, mode=mode, interactive=interactive)
+    started = time.perf_counter()
+    decision = own.decide(_call(item.tool, item.args), circumstances)
+    spent = (time.perf_counter() - started) * 1000
+    return {
+        "id": identifier,
+        "decision": decision.outcome,
+        "reason": decision.reason,
+        "ms": round(spent, 3),
+    }
+
+
+def _given(tables: list[dict[str, Any]], number: int) -> tuple[PolicyRule, ...]:
+    """The rules of a batch line; a bad one would change the question, so it is an error."""
+    loaded = load_tables(tables, file=f"line {number}", tier=Tier.USER)
+    if loaded.errors:
+        problem = loaded.errors[0]
+        remedy = "" if problem.remedy is None else f". {problem.remedy}"
+        raise ConfigError(f"rule {problem.rule}, {problem.field} {problem.message}{remedy}")
+    return loaded.rules

@@ -1,0 +1,219 @@
+"""The hooks of a session from all their sources, with which of them run, and why others do not."""
+
+import os
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from alhena.config.errors import ConfigError
+from alhena.config.home import trusted_hooks_path, user_settings_path, workspace_settings_path
+from alhena.config.settings import Settings, settings_document
+from alhena.config.trust import folder_trust
+from alhena.hooks.load import HookDocument, HookProblem, Level, LoadedHooks, load_hooks
+from alhena.hooks.model import HookDefinition, HookGroup, HookSource
+from alhena.hooks.system import Hooks
+
+if TYPE_CHECKING:
+    from alhena.events import Event
+    from alhena.hooks.run import HookSurroundings
+
+
+class HookState(StrEnum):
+    """Whether a hook runs."""
+
+    ENABLED = "enabled"
+    DISABLED = "disabled"
+    UNTRUSTED = "untrusted"
+
+
+class HookEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """A configured hook with its group, and its state; `why` says why it does not run."""
+
+    group: HookGroup
+    hook: HookDefinition
+    state: HookState
+    why: str = ""
+
+
+class HooksRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose hooks are wanted: a workspace at `cwd`, with these settings and variables. `program`
+    is a document of the embedding program's own; `extensions` are those of extensions."""
+
+    cwd: Path
+    environ: Mapping[str, str]
+    settings: Settings
+    program: Mapping[str, Any] | None = None
+    extensions: tuple[HookDocument, ...] = ()
+    skip_trust: bool = False
+
+
+class GatheredHooks(msgspec.Struct, frozen=True, kw_only=True):
+    """What was found. `notes` are for people who look closer."""
+
+    entries: tuple[HookEntry, ...] = ()
+    problems: tuple[HookProblem, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def fatal(self) -> HookProblem | None:
+        """The problem for which no run may go on: less is watched over than was meant."""
+        return next((each for each in self.problems if each.weakens), None)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a person should know of: what is wrong, and hooks that wait to be trusted."""
+        wrong = [f"hooks: {each}" for each in self.problems if each.level is not Level.NOTE]
+        waiting = sum(each.state is HookState.UNTRUSTED for each in self.entries)
+        if waiting:
+            wrong.append(
+                f"hooks: {waiting} of this project {'is' if waiting == 1 else 'are'} not trusted "
+                "and will not run; see `alhena hooks trust`."
+            )
+        return tuple(wrong)
+
+    def groups(self) -> tuple[HookGroup, ...]:
+        """What runs."""
+        found: list[HookGroup] = []
+        for group in dict.fromkeys(id(entry.group) for entry in self.entries):
+            members = [entry for entry in self.entries if id(entry.group) == group]
+            enabled = tuple(each.hook for each in members if each.state is HookState.ENABLED)
+            if enabled:
+                found.append(msgspec.structs.replace(members[0].group, hooks=enabled))
+        return tuple(found)
+
+
+def may_have_hooks(request: HooksRequest) -> bool:
+    """Whether it is worth looking: a quick answer for the start of a run."""
+    return bool(
+        request.settings.hooks
+        or request.program
+        or request.extensions
+        or os.path.exists(workspace_settings_path(request.cwd))
+    )
+
+
+def gather_hooks(request: HooksRequest) -> GatheredHooks:
+    """Reads all sources. What is wrong in files is among the problems.
+
+    Of a workspace nothing is read before its folder is trusted, and none of its hooks runs before
+    it was accepted as it is. Raises ConfigError for a list of trusted folders, or of trusted
+    hooks, that cannot be used.
+    """
+    notes: list[str] = []
+    problems: list[HookProblem] = []
+    project = _project_document(request, notes, problems)
+    user = HookDocument(
+        value={
+            "hooks": request.settings.hooks,
+            "hooksConfig": msgspec.to_builtins(request.settings.hooks_config),
+        },
+        file=str(user_settings_path(request.environ)),
+        source=HookSource.USER,
+    )
+    program = HookDocument(
+        value=request.program or {}, file="the program", source=HookSource.RUNTIME
+    )
+    loaded = [
+        (document, load_hooks(document))
+        for document in (program, project, user, *request.extensions)
+        if document is not None
+    ]
+    accepted: frozenset[str] = frozenset()
+    if project is not None:
+        accepted = trusted(request)
+    own = next(found for document, found in loaded if document is user)
+    entries = [
+        entry
+        for document, found in loaded
+        for entry in _entries(document, _fingerprinted(document, found, request), own, accepted)
+    ]
+    for _, found in loaded:
+        problems += found.problems
+    return GatheredHooks(entries=tuple(entries), problems=tuple(problems), notes=tuple(notes))
+
+
+def open_hooks(
+    gathered: GatheredHooks,
+    surroundings: "HookSurroundings",
+    emit: "Callable[[Event], None]",
+    is_tool: Callable[[str], bool],
+) -> Hooks:
+    """The hooks of a session. Raises ConfigError when some could not be read that may have been
+    meant to block."""
+    if gathered.fatal is not None:
+        raise ConfigError(
+            f"the hooks cannot be used: {str(gathered.fatal).rstrip('.')}.",
+            remedy="Until then nothing runs.",
+        )
+    return Hooks(gathered.groups(), surroundings, emit, is_tool)
+
+
+def trusted(request: HooksRequest) -> frozenset[str]:
+    """The fingerprints that the user has accepted of this project."""
+    from alhena.hooks.trust import trusted_fingerprints
+
+    return trusted_fingerprints(trusted_hooks_path(request.environ), str(request.cwd))
+
+
+def _project_document(
+    request: HooksRequest, notes: list[str], problems: list[HookProblem]
+) -> HookDocument | None:
+    path = workspace_settings_path(request.cwd)
+    # In the home directory these are the user's own, and count already.
+    same = os.path.realpath(path) == os.path.realpath(user_settings_path(request.environ))
+    if same or not os.path.lexists(path):
+        return None
+    trust = folder_trust(
+        request.cwd,
+        request.environ,
+        enabled=request.settings.security.folder_trust.enabled,
+        skip=request.skip_trust,
+    )
+    if not trust.trusted:
+        notes.append(f"{path} is not read: the folder is not trusted ({trust.reason}).")
+        return None
+    try:
+        value = settings_document(path)
+    except ConfigError as error:
+        problems.append(
+            HookProblem(file=str(path), path="", message=error.message, remedy=error.remedy or "")
+        )
+        return None
+    return HookDocument(value=value or {}, file=str(path), source=HookSource.PROJECT)
+
+
+def _fingerprinted(
+    document: HookDocument, found: LoadedHooks, request: HooksRequest
+) -> LoadedHooks:
+    if document.source is not HookSource.PROJECT or not found.groups:
+        return found
+    from alhena.hooks.trust import with_fingerprints
+
+    groups = with_fingerprints(found.groups, str(request.cwd))
+    return msgspec.structs.replace(found, groups=groups)
+
+
+def _entries(
+    document: HookDocument, found: LoadedHooks, own: LoadedHooks, accepted: frozenset[str]
+) -> list[HookEntry]:
+    """The hooks of a document with their states. What `own`, the user's settings, turn off counts
+    for all but a system's; what a document turns off counts for itself."""
+    deciding = [found] if document.source is HookSource.SYSTEM else [found, own]
+    off = any(not each.enabled for each in deciding)
+    disabled = frozenset[str]().union(*(each.disabled for each in deciding))
+    entries: list[HookEntry] = []
+    for group in found.groups:
+        for hook in group.hooks:
+            state, why = HookState.ENABLED, ""
+            if off:
+                state, why = HookState.DISABLED, "hooksConfig.enabled is false"
+            elif disabled & {hook.label, hook.command}:
+                state, why = HookState.DISABLED, "hooksConfig.disabled names it"
+            elif document.source is HookSource.PROJECT and hook.fingerprint not in accepted:
+                state = HookState.UNTRUSTED
+                why = "it is new or has changed; see alhena hooks trust"
+            entries.append(HookEntry(group=group, hook=hook, state=state, why=why))
+    return entries

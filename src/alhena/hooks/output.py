@@ -1,0 +1,208 @@
+"""What a hook has said, from what it wrote and how it ended. Pure.
+
+The forms are the reference's. Where it lets something pass that nobody can have meant, this is
+stricter: JSON that is no object, or holds a value of the wrong kind, is a failure; an exit code of
+2 or more blocks whatever the JSON says, unless that blocks or stops itself.
+"""
+
+from typing import Any, Literal, assert_never
+
+import msgspec
+
+from alhena.hooks.model import OUTPUT_LIMIT, SILENT, HookEvent, HookRun, HookVerdict, TailCall
+
+MESSAGE_LIMIT = 10_000
+"""Characters of a reason or a message for people."""
+
+CONTEXT_LIMIT = 200_000
+"""Characters of a context for the model."""
+
+NO_REASON = "No reason provided"
+
+
+class HookAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What one run of a hook means. `failure` says why it cannot be understood, or that it went
+    wrong; `verdict` is what it said all the same."""
+
+    verdict: HookVerdict
+    failure: str = ""
+
+
+class _ToolConfig(msgspec.Struct, frozen=True, rename="camel"):
+    mode: Literal["AUTO", "ANY", "NONE"] | None = None
+    allowed_function_names: list[str] | None = None
+
+
+class _TailCall(msgspec.Struct, frozen=True):
+    name: str
+    args: dict[str, Any] = {}
+
+
+class _Specific(msgspec.Struct, frozen=True):
+    """`hookSpecificOutput`. The permission fields are those of Claude's hooks."""
+
+    additional_context: str | None = msgspec.field(default=None, name="additionalContext")
+    tool_input: dict[str, Any] | None = None
+    llm_request: dict[str, Any] | None = None
+    llm_response: dict[str, Any] | None = None
+    tool_config: _ToolConfig | None = msgspec.field(default=None, name="toolConfig")
+    clear_context: bool | None = msgspec.field(default=None, name="clearContext")
+    tail_call: _TailCall | None = msgspec.field(default=None, name="tailToolCallRequest")
+    permission: Literal["allow", "deny", "ask"] | None = msgspec.field(
+        default=None, name="permissionDecision"
+    )
+    permission_reason: str | None = msgspec.field(default=None, name="permissionDecisionReason")
+
+
+class _Output(msgspec.Struct, frozen=True, rename="camel"):
+    go_on: bool | None = msgspec.field(default=None, name="continue")
+    stop_reason: str | None = None
+    suppress_output: bool | None = None
+    system_message: str | None = None
+    decision: Literal["allow", "approve", "ask", "block", "deny"] | None = None
+    reason: str | None = None
+    hook_specific_output: _Specific | None = None
+
+
+class _Read(msgspec.Struct, frozen=True):
+    """What was written: an output, or else a plain `text`; `wrong` says why it is neither."""
+
+    output: _Output | None = None
+    text: str = ""
+    wrong: str = ""
+
+
+def interpret(event: HookEvent, run: HookRun) -> HookAnswer:
+    """What a run of a hook of `event` means."""
+    read = _read(run)
+    said = SILENT if read.output is None else _verdict(event, read.output)
+    decided = said.stop is not None or said.block is not None
+    if run.problem:
+        return HookAnswer(verdict=said if decided else SILENT, failure=run.problem)
+    if run.exit_code == 0:
+        if read.text:
+            said = HookVerdict(system_messages=(clipped(read.text, MESSAGE_LIMIT),))
+        return HookAnswer(verdict=said, failure=read.wrong)
+    if run.exit_code == 1:
+        settled = read.output is not None and (decided or read.output.decision is not None)
+        failure = "" if settled else _with_text("it ended with exit code 1", read)
+        return HookAnswer(verdict=said, failure=failure)
+    if decided:
+        return HookAnswer(verdict=said)
+    return HookAnswer(
+        verdict=msgspec.structs.replace(said, block=_blocking_reason(run, read), ask=False)
+    )
+
+
+def clipped(text: str, limit: int) -> str:
+    """`text`, or its beginning with a word on how much is missing."""
+    if len(text) <= limit:
+        return text
+    return f"{text[:limit]} [… {len(text) - limit} more characters]"
+
+
+def _blocking_reason(run: HookRun, read: _Read) -> str:
+    given = "" if read.output is None else read.output.reason or ""
+    text = given or read.text or _text(run.stderr)
+    return clipped(text, MESSAGE_LIMIT) or f"the hook ended with exit code {run.exit_code}"
+
+
+def _with_text(problem: str, read: _Read) -> str:
+    detail = read.wrong or clipped(read.text, MESSAGE_LIMIT)
+    return f"{problem}: {detail}" if detail else problem
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace").strip()
+
+
+def _read(run: HookRun) -> _Read:
+    if run.stdout_bytes > OUTPUT_LIMIT:
+        return _Read(wrong=f"it wrote {run.stdout_bytes} bytes, of which {OUTPUT_LIMIT} are read")
+    try:
+        text = run.stdout.decode("utf-8-sig").strip() or _text(run.stderr)
+    except UnicodeDecodeError as error:
+        return _Read(wrong=f"its output is not UTF-8 (byte {error.start})")
+    try:
+        value: object = msgspec.json.decode(text)
+        if isinstance(value, str):
+            value = msgspec.json.decode(value)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        if text.startswith("{"):
+            return _Read(wrong=f"its output is no valid JSON: {error}")
+        return _Read(text=text)
+    if not isinstance(value, dict):
+        return _Read(wrong=f"it wrote {_KINDS[type(value)]}, not a JSON object")
+    try:
+        return _Read(output=msgspec.convert(value, _Output))
+    except msgspec.ValidationError as error:
+        return _Read(wrong=f"its output cannot be used: {str(error).replace('`', '')}")
+
+
+_KINDS: dict[type, str] = {
+    list: "a JSON array",
+    int: "a number",
+    float: "a number",
+    bool: "true or false",
+    str: "a JSON string",
+    type(None): "null",
+}
+
+
+def _verdict(event: HookEvent, output: _Output) -> HookVerdict:
+    """What an output says to an event; fields that mean nothing there are left out."""
+    specific = output.hook_specific_output or _Specific()
+    context = specific.additional_context
+    reason = output.stop_reason or output.reason or ""
+    decision = output.decision
+    if decision is None and event is HookEvent.BEFORE_TOOL:
+        decision = specific.permission
+        reason = reason or specific.permission_reason or ""
+    reason = clipped(reason, MESSAGE_LIMIT) or NO_REASON
+    stops = output.go_on is False
+    blocks = not stops and decision in ("block", "deny")
+    asks = not stops and decision == "ask" and event is HookEvent.BEFORE_TOOL
+    message = clipped(output.system_message or "", MESSAGE_LIMIT)
+    return HookVerdict(
+        stop=reason if stops else None,
+        block=reason if blocks else None,
+        ask=asks,
+        reason=reason if asks else "",
+        system_messages=(message,) if message else (),
+        additional_context=escaped(clipped(context, CONTEXT_LIMIT)) if context else None,
+        suppress_output=output.suppress_output or False,
+        **_for_event(event, specific),
+    )
+
+
+def _for_event(event: HookEvent, specific: _Specific) -> dict[str, Any]:
+    match event:
+        case HookEvent.BEFORE_TOOL:
+            return {"tool_input": specific.tool_input}
+        case HookEvent.AFTER_TOOL:
+            tail = specific.tail_call
+            return {"tail_call": None if tail is None else TailCall(tail.name, tail.args)}
+        case HookEvent.AFTER_AGENT:
+            return {"clear_context": specific.clear_context or False}
+        case HookEvent.BEFORE_MODEL:
+            return {"llm_request": specific.llm_request, "llm_response": specific.llm_response}
+        case HookEvent.AFTER_MODEL:
+            return {"llm_response": specific.llm_response}
+        case HookEvent.BEFORE_TOOL_SELECTION:
+            config = specific.tool_config
+            return {"tool_config": None if config is None else msgspec.to_builtins(config)}
+        case (
+            HookEvent.BEFORE_AGENT
+            | HookEvent.NOTIFICATION
+            | HookEvent.SESSION_START
+            | HookEvent.SESSION_END
+            | HookEvent.PRE_COMPRESS
+        ):
+            return {}
+        case _:
+            assert_never(event)
+
+
+def escaped(text: str) -> str:
+    """`text` without the brackets of a tag, so that it cannot end the one it is put in."""
+    return text.replace("<", "&lt;").replace(">", "&gt;")

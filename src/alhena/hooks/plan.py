@@ -1,0 +1,110 @@
+"""Which hooks hear of an event, in what order, and whether one after the other."""
+
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from alhena.hooks.model import HookDefinition, HookEvent, HookGroup, HookSource, OnFailure
+
+if TYPE_CHECKING:
+    from regex import Pattern
+
+MATCH_SECONDS = 0.05
+"""What one matcher may take; one that takes longer counts as a match."""
+
+MAX_MATCHER_LENGTH = 2048
+
+_TOOL_EVENTS = (HookEvent.BEFORE_TOOL, HookEvent.AFTER_TOOL)
+_TRIGGER_EVENTS = (HookEvent.SESSION_START, HookEvent.SESSION_END, HookEvent.PRE_COMPRESS)
+_ORDER = tuple(HookSource)
+
+
+class HookPlan(msgspec.Struct, frozen=True):
+    """The hooks to run, in order; at once, or each after the one before."""
+
+    hooks: tuple[HookDefinition, ...]
+    sequential: bool
+
+
+def plan(
+    event: HookEvent,
+    names: tuple[str, ...],
+    groups: Iterable[HookGroup],
+    is_tool: Callable[[str], bool] = lambda _name: False,
+) -> HookPlan:
+    """The hooks that hear of this `event`. One sequential group makes all of them sequential.
+
+    `names`: of the tool, or the trigger. `is_tool` says whether a word is the name of some tool.
+    A hook that stands in several places runs once, with the longest of its time limits, and blocks
+    on failure if it does so in one of them.
+    """
+    matching = [
+        group
+        for group in sorted(groups, key=_rank)
+        if group.event is event and matches(event, group.matcher, names, is_tool)
+    ]
+    found: dict[tuple[str, tuple[tuple[str, str], ...]], HookDefinition] = {}
+    for hook in (hook for group in matching for hook in group.hooks):
+        key = (hook.key, tuple(sorted(hook.env.items())))
+        found[key] = hook if key not in found else _joined(found[key], hook)
+    return HookPlan(tuple(found.values()), any(group.sequential for group in matching))
+
+
+def matches(
+    event: HookEvent,
+    matcher: str,
+    names: tuple[str, ...],
+    is_tool: Callable[[str], bool] = lambda _name: False,
+) -> bool:
+    """Whether a matcher means one of `names`.
+
+    Of a tool: the name of some tool means that one, anything else is a regular expression that is
+    looked for anywhere in a name; what is none has to be the name. Of a trigger: the trigger.
+    """
+    if matcher in ("", "*"):
+        return True
+    if event in _TRIGGER_EVENTS:
+        return matcher in names
+    if event not in _TOOL_EVENTS or matcher in names:
+        return True
+    if is_tool(matcher):
+        return False
+    pattern = compiled(matcher)
+    return pattern is not None and any(_found(pattern, name) for name in names)
+
+
+def compiled(matcher: str) -> "Pattern[str] | None":
+    """A matcher as a regular expression; None when it is none, or too long."""
+    return None if len(matcher) > MAX_MATCHER_LENGTH else _compiled(matcher)
+
+
+@lru_cache(maxsize=256)
+def _compiled(matcher: str) -> "Pattern[str] | None":
+    import regex
+
+    try:
+        return regex.compile(matcher)
+    except (regex.error, OverflowError, RecursionError, MemoryError):
+        return None
+
+
+def _found(pattern: "Pattern[str]", name: str) -> bool:
+    try:
+        return pattern.search(name, timeout=MATCH_SECONDS) is not None
+    except (TimeoutError, RecursionError, MemoryError):
+        return True  # a hook that watches over this tool must not be talked out of it
+
+
+def _rank(group: HookGroup) -> int:
+    return _ORDER.index(group.hooks[0].source) if group.hooks else len(_ORDER)
+
+
+def _joined(first: HookDefinition, other: HookDefinition) -> HookDefinition:
+    blocks = OnFailure.BLOCK in (first.on_failure, other.on_failure)
+    return msgspec.structs.replace(
+        first,
+        timeout_ms=max(first.timeout_ms, other.timeout_ms),
+        on_failure=OnFailure.BLOCK if blocks else OnFailure.WARN,
+    )

@@ -1,0 +1,72 @@
+"""Changing a file of the user's: all of the change or nothing, whoever else writes it."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from alhena.config.errors import ConfigError
+from alhena.config.files import MAX_BYTES
+
+_ATTEMPTS = 5
+
+
+def change_file(path: Path, changed: Callable[[bytes], bytes], failure: str) -> None:
+    """Puts `changed(content)` in the place of a file's content; that of a new file is b"".
+
+    A new file is the user's alone, a symbolic link stays one. `failure` begins the message of the
+    ConfigError that is raised when the file cannot be written; it is then as it was. Raises what
+    `changed` raises.
+    """
+    from alhena.system.errors import ChangedFileError, FileError, from_os_error
+    from alhena.system.locking import exclusive
+
+    place = Path(os.path.realpath(path))
+    try:
+        try:
+            place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise from_os_error(error, place.parent, writing=True) from error
+        with exclusive(place.parent / f".{place.name}.lock"):
+            for attempt in range(_ATTEMPTS):
+                try:
+                    _change(place, changed)
+                    return
+                except ChangedFileError:
+                    # An editor, which takes no locks: what it wrote counts.
+                    if attempt == _ATTEMPTS - 1:
+                        raise
+    except FileError as error:
+        raise ConfigError(
+            f"{failure}: {str(error).rstrip('.')}.", remedy="Make the file writable."
+        ) from error
+
+
+def _change(place: Path, changed: Callable[[bytes], bytes]) -> None:
+    from alhena.system.errors import MissingFileError
+    from alhena.system.files import read_whole
+    from alhena.system.replacement import replace_file
+
+    try:
+        data, found = read_whole(place, MAX_BYTES)
+    except MissingFileError:
+        new = changed(b"")
+        _make_file(place)
+        data, found = read_whole(place, MAX_BYTES)
+        if data:  # somebody else has made it meanwhile
+            new = changed(data)
+    else:
+        new = changed(data)
+    replace_file(place, new, expected=found, limit=MAX_BYTES)
+
+
+def _make_file(place: Path) -> None:
+    """An empty file that nobody else can read, for the content to take the place of."""
+    from alhena.system.errors import from_os_error
+
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+        os.close(os.open(place, flags, 0o600))
+    except FileExistsError:
+        return
+    except OSError as error:
+        raise from_os_error(error, place, writing=True) from error

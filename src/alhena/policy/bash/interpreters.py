@@ -1,0 +1,118 @@
+"""What interpreters may run: python, node, perl, awk, and editors that take commands."""
+
+from collections.abc import Iterator
+
+from alhena.policy.bash.inner import Runs
+from alhena.policy.bash.model import Part, Word
+from alhena.policy.bash.options import Options, Takes, base_name, is_option, takes
+from alhena.policy.bash.scripts import ScriptEffect, awk_effect
+from alhena.policy.bash.wrappers import CODE_OPTIONS, INTERPRETERS, LONG_CODE_OPTIONS
+
+_EDITORS = frozenset({"vi", "vim", "nvim", "ex", "emacs", "gdb", "lldb"})
+_AWKS = frozenset({"awk", "gawk", "mawk", "nawk"})
+
+
+def shown_input(part: Part) -> tuple[Word, ...]:
+    """The texts of the here documents and here strings that a command reads."""
+    return tuple(
+        redirection.target or Word(redirection.body or "")
+        for redirection in part.redirections
+        if redirection.operator.startswith("<<")
+    )
+
+
+def input_mentions(via: str, part: Part) -> Iterator[Runs]:
+    """What comes in by the standard input, for programs that take it for commands."""
+    for text in shown_input(part):
+        yield Runs(via=via, mentions=(text,))
+
+
+def interpreted(words: tuple[Word, ...], language: str, part: Part) -> Iterator[Runs]:
+    """What an interpreter may run: guesses from its code, the module or script it is given."""
+    name = base_name(words[0].text)
+    found = _CodeSearch(words, language)
+    for word in found.code:
+        yield Runs(via=name, mentions=(word,), sure=False)
+    if language in _AWKS:
+        yield from _awk(words, found)
+    elif found.module is not None:
+        yield Runs(via=f"{name} -m", words=words[found.module :])
+    elif language in _EDITORS:
+        mentions = tuple(w for w in words[1:] if w.text.startswith("+"))
+        if mentions:
+            yield Runs(via=name, mentions=mentions, sure=False)
+        yield from input_mentions(name, part)
+    elif found.script is not None and words[found.script].text not in {"-", "/dev/stdin"}:
+        if not words[found.script].literal:
+            yield Runs(via=name)
+        elif language in {"deno", "R"}:
+            yield Runs(via=name, mentions=words[found.script :], sure=False)
+        elif "." in words[found.script].text or "/" in words[found.script].text:
+            yield Runs(via=name, words=words[found.script :])
+    elif not found.code and not found.informs:
+        yield from input_mentions(name, part)
+        if not shown_input(part):
+            yield Runs(via=name)
+
+
+class _CodeSearch:
+    """Finds the code, the module or the script in an interpreter's arguments."""
+
+    def __init__(self, words: tuple[Word, ...], language: str) -> None:
+        self.words = words
+        self.code: list[Word] = []
+        self.module: int | None = None
+        self.script: int | None = None
+        self.informs = False
+        letters = CODE_OPTIONS.get(language, "")
+        known = INTERPRETERS[language]
+        at = 1
+        while at < len(words) and self.script is None and self.module is None:
+            word = words[at]
+            if is_option(word) and not (word.literal and word.text == "--"):
+                at += self._option(at, letters, known)
+                modular = language in {"python", "pypy"} and word.text[:2] != "--"
+                if modular and word.text.endswith("m") and at + 1 < len(words):
+                    self.module = at + 1
+            elif not is_option(word) and not (word.text.startswith("+") and language in _EDITORS):
+                self.script = at
+            at += 1
+
+    def _option(self, at: int, letters: str, known: Options) -> int:
+        """How many words behind the option belong to it."""
+        word = self.words[at]
+        text = word.text
+        self.informs = self.informs or text in {"--version", "--help", "-V", "-h", "-v", "-version"}
+        following = self.words[at + 1 : at + 2]
+        name, sign, value = text.partition("=")
+        if name in LONG_CODE_OPTIONS:
+            self.code += [Word(value, word.kind, word.source)] if sign else following
+            return 0 if sign else 1
+        if not text.startswith("--"):
+            for index, letter in enumerate(text[1:], start=2):
+                if letter in letters:
+                    attached = index < len(text) or not word.literal
+                    self.code += [_cut(word, index)] if attached else following
+                    # `perl -ne CODE`, `node -pe CODE`: letters may follow the one that says code.
+                    self.code += following if attached else ()
+                    return 0 if attached and not text[index:].isalpha() else 1
+                if letter in known.letters:
+                    return int(index == len(text))
+        return int(takes(text, known) is Takes.NEXT)
+
+
+def _cut(word: Word, start: int) -> Word:
+    return Word(word.text[start:], word.kind, word.source, word.split)
+
+
+def _awk(words: tuple[Word, ...], found: _CodeSearch) -> Iterator[Runs]:
+    """The program is the first operand, unless it stands in a file."""
+    from_file = any(w.text.startswith(("-f", "--file", "-E")) for w in words[1:])
+    if from_file or found.script is None:
+        return
+    program = words[found.script]
+    effect = awk_effect(program.text)
+    if not program.literal:
+        yield Runs(via="awk")
+    if effect in {ScriptEffect.RUNS, ScriptEffect.UNKNOWN}:
+        yield Runs(via="awk", mentions=(program,), sure=False)

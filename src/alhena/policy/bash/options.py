@@ -1,0 +1,191 @@
+"""How the words of a command divide into options, their values and operands."""
+
+from collections.abc import Sequence
+from enum import Enum
+
+import msgspec
+
+from alhena.policy.bash.model import Word
+
+
+class Options(msgspec.Struct, frozen=True):
+    """The options of a program that take a value: one-letter ones, and long ones without their two
+    dashes (those that have one dash keep it)."""
+
+    letters: str = ""
+    names: frozenset[str] = frozenset()
+
+
+def options(letters: str = "", names: str = "") -> Options:
+    """A table entry; the names stand in one text, separated by blanks."""
+    return Options(letters, frozenset(names.split()))
+
+
+class Takes(Enum):
+    """Is the word behind an option its value?"""
+
+    NOTHING = 0
+    NEXT = 1
+    PERHAPS = 2
+
+
+def is_option(word: Word) -> bool:
+    """Does the word surely begin like an option?"""
+    return word.text.startswith("-") and len(word.text) > 1
+
+
+def takes(text: str, known: Options) -> Takes:
+    """What the option `text` does with the next word; for a long option not in `known`, PERHAPS."""
+    if text.startswith("--"):
+        name = text[2:]
+        if "=" in name:
+            return Takes.NOTHING
+        return Takes.NEXT if name in known.names else Takes.PERHAPS
+    if text in known.names:
+        return Takes.NEXT
+    for index, letter in enumerate(text[1:], start=2):
+        if letter in known.letters:
+            return Takes.NEXT if index == len(text) else Takes.NOTHING
+    return Takes.NOTHING
+
+
+def base_name(text: str) -> str:
+    """The program a command word names, without its directory."""
+    return text.rsplit("/", 1)[-1]
+
+
+def is_setting(text: str) -> bool:
+    """Is this a `NAME=value`?"""
+    name, sign, _ = text.partition("=")
+    return bool(sign) and name.removesuffix("+").isidentifier() and name.isascii()
+
+
+def first_operands(words: Sequence[Word], known: Options, count: int) -> tuple[int, ...]:
+    """Where the first `count` operands stand, by the likeliest reading: options that `known` does
+    not hold take no value. A word that is not literal counts as an operand, `+nightly` does not."""
+    found: list[int] = []
+    index, ended = 1, False
+    while index < len(words) and len(found) < count:
+        word = words[index]
+        if not ended and word.literal and word.text == "--":
+            ended = True
+        elif not ended and (is_option(word) or (index == 1 and word.text.startswith("+"))):
+            index += takes(word.text, known) is Takes.NEXT and word.literal
+        else:
+            found.append(index)
+        index += 1
+    return tuple(found)
+
+
+GLOBAL_OPTIONS = {
+    "apt": options("oct", "option config-file target-release"),
+    "apt-get": options("oct", "option config-file target-release"),
+    "aws": options(
+        "",
+        "profile region output endpoint-url query color ca-bundle cli-read-timeout "
+        "cli-connect-timeout cli-binary-format",
+    ),
+    "az": options("o", "output query subscription"),
+    "brew": options(),
+    "bun": options("c", "cwd config"),
+    "bundle": options("", "retry"),
+    "cargo": options("CZ", "config color manifest-path"),
+    "conda": options(),
+    "docker": options("cHl", "config context host log-level tlscacert tlscert tlskey"),
+    "docker compose": options(
+        "fp", "ansi env-file file parallel profile progress project-directory project-name"
+    ),
+    "docker-compose": options(
+        "fp", "ansi env-file file parallel profile progress project-directory project-name"
+    ),
+    "gcloud": options(
+        "",
+        "account billing-project configuration flags-file format impersonate-service-account "
+        "project verbosity access-token-file trace-token",
+    ),
+    "gh": options("R", "repo hostname"),
+    "git": options(
+        "Cc", "attr-source config-env git-dir list-cmds namespace super-prefix work-tree"
+    ),
+    "go": options("C", "-C"),
+    "helm": options(
+        "n",
+        "burst-limit kube-apiserver kube-as-group kube-as-user kube-ca-file kube-context "
+        "kube-tls-server-name kube-token kubeconfig namespace qps registry-config "
+        "repository-cache repository-config",
+    ),
+    "ip": options("bfn", "batch family netns"),
+    "kubectl": options(
+        "nsv",
+        "as as-group as-uid cache-dir certificate-authority client-certificate client-key "
+        "cluster context kubeconfig log-flush-frequency namespace password profile "
+        "profile-output request-timeout server tls-server-name token user username v vmodule",
+    ),
+    "make": options("fCIojlWE", "file makefile directory include-dir old-file jobs what-if eval"),
+    "npm": options(
+        "Cw",
+        "cache globalconfig loglevel node-options otp prefix registry script-shell tag userconfig "
+        "workspace",
+    ),
+    "pip": options(
+        "",
+        "cache-dir cert client-cert exists-action keyring-provider log proxy python retries "
+        "timeout trusted-host use-deprecated use-feature",
+    ),
+    "pnpm": options("CF", "dir filter filter-prod loglevel reporter workspace-concurrency"),
+    "podman": options(
+        "",
+        "cgroup-manager conmon connection events-backend hooks-dir identity log-level module "
+        "namespace network-cmd-path network-config-dir out root runroot runtime runtime-flag "
+        "ssh storage-driver storage-opt tmpdir url volumepath",
+    ),
+    "poetry": options("CP", "directory project"),
+    "svn": options("", "config-dir config-option password username"),
+    "systemctl": options(
+        "HMtpPns",
+        "boot-loader-entry boot-loader-menu host image image-policy job-mode kill-value kill-whom "
+        "lines machine message output property reboot-argument root signal state timestamp type "
+        "what when",
+    ),
+    "terraform": options(),
+    "uv": options(
+        "", "allow-insecure-host cache-dir color config-file directory project python-preference"
+    ),
+    "yarn": options(
+        "", "cache-folder cwd global-folder link-folder modules-folder mutex registry use-yarnrc"
+    ),
+}
+"""Program -> its options before the subcommand that take a value."""
+
+_SAME_OPTIONS = {
+    "hub": "git",
+    "k": "kubectl",
+    "mamba": "conda",
+    "micromamba": "conda",
+    "nerdctl": "docker",
+    "oc": "kubectl",
+    "pip3": "pip",
+    "tofu": "terraform",
+}
+
+
+def global_options(name: str) -> Options:
+    """The options of a program before its subcommand; empty when the program is not known."""
+    return GLOBAL_OPTIONS.get(_SAME_OPTIONS.get(name, name), _NONE)
+
+
+_NONE = Options()
+
+
+def behind_subcommands(words: Sequence[Word], path: Sequence[str]) -> int | None:
+    """Where the arguments begin behind the subcommands `path`, options skipped between them; None
+    when these are not the subcommands of the command."""
+    name = base_name(words[0].text)
+    start = 0
+    for depth, want in enumerate(path):
+        known = global_options(" ".join((name, *path[:depth])))
+        found = first_operands(words[start:], known, 1)
+        if not found or words[start + found[0]].text != want:
+            return None
+        start += found[0]
+    return start + 1

@@ -1,0 +1,316 @@
+"""What programs run by their options or in their own language: find, git, tar, awk, python …"""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from alhena.policy.bash.inner import ANYTHING, Runs, with_unknown
+from alhena.policy.bash.interpreters import input_mentions, interpreted
+from alhena.policy.bash.model import Part, Word
+from alhena.policy.bash.options import (
+    Options,
+    base_name,
+    first_operands,
+    global_options,
+    is_option,
+)
+from alhena.policy.bash.scripts import ScriptEffect, sed_effect
+from alhena.policy.bash.wrappers import MENTIONING, interpreter
+
+FINDERS = frozenset({"find", "gfind", "fd", "fdfind"})
+FIND_ACTIONS = frozenset(
+    {"-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--exec-batch"}
+)
+_FIND_ACTIONS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
+_PLACES = ("{}", "{/", "{.", "{1")
+_FD_ACTIONS = frozenset({"-x", "-X", "--exec", "--exec-batch"})
+
+_TAR = (
+    "to-command use-compress-program rsh-command info-script new-volume-script rmt-command "
+    "checkpoint-action"
+)
+_CODE_VALUES = {
+    "difftool": ("x", "extcmd"),
+    "fish": ("cC", "command init-command"),
+    "flock": ("c", "command"),
+    "go": ("", "-exec -toolexec -vettool"),
+    "hyperfine": ("pcsS", "prepare cleanup setup conclude"),
+    "make": ("E", "eval"),
+    "man": ("PH", "pager html"),
+    "nix": ("c", "command"),
+    "nix-shell": ("", "run command"),
+    "npm": ("c", "call script-shell"),
+    "npx": ("c", "call"),
+    "rg": ("", "pre hostname-bin"),
+    "rsync": ("e", "rsh rsync-path"),
+    "runuser": ("c", "command session-command"),
+    "scp": ("S", ""),
+    "script": ("c", "command log-command"),
+    "sftp": ("S", ""),
+    "sg": ("c", ""),
+    "sort": ("", "compress-program"),
+    "split": ("", "filter"),
+    "su": ("c", "command session-command"),
+    "tar": ("IF", _TAR),
+    "vagrant": ("c", "command"),
+    "wget": ("", "use-askpass"),
+    "zip": ("", "-TT unzip-command"),
+}
+"""Program -> its options whose value is shell code or a program."""
+
+_GIT_CODE = ("x", "upload-pack receive-pack exec extcmd open-files-in-pager sendmail-cmd to-cmd")
+
+
+def program_runs(words: tuple[Word, ...], part: Part) -> Iterator[Runs]:
+    """What the program at the head of `words` may run, wrappers and shells aside."""
+    name = base_name(words[0].text)
+    language = interpreter(name)
+    if language is not None:
+        yield from interpreted(words, language, part)
+    handler = _HANDLERS.get(name)
+    if handler is not None:
+        yield from handler(words)
+    if name in _CODE_VALUES:
+        letters, names = _CODE_VALUES[name]
+        for value in option_values(words, letters, names):
+            code = _without(value, "exec=") if name == "tar" else value
+            yield Runs(via=name, code=(code,), sure=name != "rsync")
+    if name in MENTIONING:
+        yield Runs(via=name, mentions=words[1:])
+        yield from input_mentions(name, part)
+    if name.startswith("git-") and len(name) > 4:
+        rest = (Word("git"), Word(name[4:]), *words[1:])
+        yield Runs(via=name, words=rest)
+
+
+def option_values(words: Sequence[Word], letters: str, names: str) -> Iterator[Word]:
+    """The values given to these options: `-Xvalue`, `-vX value`, `--name=value`, `--name value`,
+    and `--nam` for a name when it is long enough to be meant."""
+    known = names.split()
+    for index, word in enumerate(words[1:], start=1):
+        text = word.text
+        following = words[index + 1] if index + 1 < len(words) else None
+        if not is_option(word):
+            continue
+        if text.startswith("--") or text.partition("=")[0] in known:
+            name, sign, value = text.removeprefix("--").partition("=")
+            if not any(k == name or (len(name) > 2 and k.startswith(name)) for k in known):
+                continue
+            if sign:
+                yield Word(value, word.kind, word.source, word.split)
+            elif following is not None:
+                yield following
+            continue
+        for at, letter in enumerate(text[1:], start=2):
+            if letter in letters:
+                if at < len(text) or not word.literal:
+                    yield Word(text[at:], word.kind, word.source, word.split)
+                elif following is not None:
+                    yield following
+                break
+
+
+def _without(word: Word, beginning: str) -> Word:
+    return Word(word.text.removeprefix(beginning), word.kind, word.source, word.split)
+
+
+def _sed(words: tuple[Word, ...]) -> Iterator[Runs]:
+    scripts = list(option_values(words, "e", "expression"))
+    if not scripts:
+        known = Options("efl", frozenset({"expression", "file", "line-length"}))
+        operand = first_operands(words, known, 1)
+        scripts = [words[i] for i in operand]
+    for script in scripts:
+        if not script.literal:
+            yield Runs(via="sed")
+        elif sed_effect(script.text) in {ScriptEffect.RUNS, ScriptEffect.UNKNOWN}:
+            yield Runs(via="sed", mentions=(script,), sure=False)
+
+
+def _find(words: tuple[Word, ...]) -> Iterator[Runs]:
+    yield from _actions(words, _FIND_ACTIONS, frozenset({";", "+"}))
+
+
+def _fd(words: tuple[Word, ...]) -> Iterator[Runs]:
+    yield from _actions(words, _FD_ACTIONS, frozenset({";"}))
+    for value in option_values(words, "xX", "exec exec-batch"):
+        yield Runs(via="fd -x", words=with_unknown((value,), _PLACES))
+
+
+def _actions(
+    words: tuple[Word, ...], actions: frozenset[str], ends: frozenset[str]
+) -> Iterator[Runs]:
+    for index, word in enumerate(words):
+        if word.text in actions and word.literal:
+            rest = words[index + 1 :]
+            stop = next((at for at, w in enumerate(rest) if w.literal and w.text in ends), None)
+            via = f"{base_name(words[0].text)} {word.text}"
+            yield Runs(via=via, words=with_unknown(rest[:stop], _PLACES))
+            if stop is not None and rest[stop].text == "+":
+                # It may be an argument of the command, which then goes on.
+                yield Runs(via=via, words=with_unknown(rest, _PLACES), sure=False)
+
+
+def _git(words: tuple[Word, ...]) -> Iterator[Runs]:
+    known = global_options("git")
+    operands = first_operands(words, known, 1)
+    start = operands[0] if operands else len(words)
+    sub = words[start].text if operands else ""
+    for value in (*option_values(words[:start], "c", ""), *_git_settings(words, start, sub)):
+        key, _, setting = value.text.partition("=")
+        name = key.lower().removeprefix("alias.")
+        code = Word(setting.removeprefix("!"), value.kind, value.source, value.split)
+        if key.lower().startswith("alias.") and not setting.startswith("!"):
+            yield Runs(via="git alias", words=(words[0], *_split(code), *words[start + 1 :]))
+        else:
+            yield Runs(via=f"git -c {key}", code=(code,), sure=key != name and name == sub.lower())
+    for value in option_values(words[start:], *_GIT_CODE):
+        yield Runs(via=f"git {sub}", code=(value,), sure=sub in {"rebase", "difftool"})
+    if sub == "grep":
+        for value in option_values(words[start:], "O", ""):
+            yield Runs(via="git grep -O", code=(value,))
+    for word in words[start:]:
+        if word.text.startswith("ext::"):
+            yield Runs(via="git ext::", code=(_without(word, "ext::"),))
+    if any(w.text.startswith("--config-env") for w in words[:start]):
+        yield Runs(via="git --config-env")
+    if sub == "filter-branch":
+        yield Runs(via="git filter-branch", mentions=words[start + 1 :], sure=False)
+
+
+def _git_settings(words: tuple[Word, ...], start: int, sub: str) -> Iterator[Word]:
+    """`git config KEY VALUE` and `git clone -c KEY=VALUE`, as KEY=VALUE."""
+    if sub == "clone":
+        yield from option_values(words[start:], "c", "config")
+    if sub == "config":
+        for key, value in zip(words[start + 1 :], words[start + 2 :], strict=False):
+            if "." in key.text and key.literal:
+                yield Word(f"{key.text}={value.text}", value.kind, value.source, value.split)
+
+
+def _split(word: Word) -> tuple[Word, ...]:
+    texts = word.text.split()
+    if word.literal:
+        return tuple(Word(text) for text in texts)
+    return (*(Word(text) for text in texts), ANYTHING)
+
+
+_SSH = Options("BbcDEeFIiJLlmOoPpQRSWw")
+_SSH_COMMANDS = ("proxycommand", "localcommand", "knownhostscommand")
+
+
+def _ssh(words: tuple[Word, ...]) -> Iterator[Runs]:
+    for value in option_values(words, "o", ""):
+        key, _, code = value.text.partition(" " if " " in value.text.split("=")[0] else "=")
+        if key.lower() in _SSH_COMMANDS:
+            yield Runs(via=f"ssh -o {key}", code=(Word(code, value.kind, value.source),))
+    operands = first_operands(words, _SSH, 1)
+    name = base_name(words[0].text)
+    if name == "ssh" and operands and operands[0] + 1 < len(words):
+        yield Runs(via="ssh", code=words[operands[0] + 1 :], sure=False)
+
+
+def _su(words: tuple[Word, ...]) -> Iterator[Runs]:
+    """`su`, `runuser` and `sg`: a shell of its own, or behind `--` a command."""
+    name = base_name(words[0].text)
+    if not any(True for _ in option_values(words, "c", "command session-command")):
+        yield Runs(via=name)
+    rest = [at for at, word in enumerate(words) if word.literal and word.text == "--"]
+    if rest:
+        yield Runs(via=name, words=words[rest[0] + 1 :])
+    if name == "sg" and len(words) > 2 and not is_option(words[2]):
+        yield Runs(via=name, code=words[2:])
+
+
+def _start_stop(words: tuple[Word, ...]) -> Iterator[Runs]:
+    rest = [at for at, word in enumerate(words) if word.literal and word.text == "--"]
+    behind = words[rest[0] + 1 :] if rest else ()
+    for value in option_values(words, "xa", "exec startas"):
+        yield Runs(via="start-stop-daemon", words=(value, *behind))
+
+
+def _entr(words: tuple[Word, ...]) -> Iterator[Runs]:
+    if any(w.text[:1] == "-" and "s" in w.text for w in words[1:]):
+        yield Runs(via="entr -s", code=tuple(w for w in words[1:] if not is_option(w)))
+
+
+def _parallel(words: tuple[Word, ...]) -> Iterator[Runs]:
+    marks = [at for at, w in enumerate(words) if w.text.startswith(":::")]
+    for word in words[marks[0] + 1 :] if marks else ():
+        yield Runs(via="parallel", code=(word,), sure=False)
+
+
+def _script(words: tuple[Word, ...]) -> Iterator[Runs]:
+    """`script [-q] FILE COMMAND …` of the BSDs; without a command, a shell."""
+    operands = first_operands(words, Options("cEIOoBTmtF"), 2)
+    if len(operands) == 2:
+        yield Runs(via="script", words=words[operands[1] :], sure=False)
+    elif not any(True for _ in option_values(words, "c", "command")):
+        yield Runs(via="script")
+
+
+def _make(words: tuple[Word, ...]) -> Iterator[Runs]:
+    for word in words[1:]:
+        name, sign, value = word.text.partition("=")
+        if sign and name.isidentifier():
+            code = Word(value, word.kind, word.source, word.split)
+            yield Runs(via=f"make {name}=", code=(code,), sure=False)
+    for value in option_values(words, "f", "file makefile"):
+        if value.text in {"-", "/dev/stdin"} or not value.literal:
+            yield Runs(via="make -f -")
+
+
+def _pager(words: tuple[Word, ...]) -> Iterator[Runs]:
+    commands = tuple(word for word in words[1:] if word.text.startswith("+"))
+    if commands:
+        yield Runs(via=base_name(words[0].text), mentions=commands, sure=False)
+
+
+def _code_operands(words: tuple[Word, ...]) -> Iterator[Runs]:
+    for word in words[1:]:
+        if not is_option(word) and word.text:
+            yield Runs(via=base_name(words[0].text), code=(word,))
+
+
+def _database(words: tuple[Word, ...]) -> Iterator[Runs]:
+    texts = [w for w in words[1:] if any(m in w.text for m in (".shell", ".system", "\\!", "|"))]
+    if texts:
+        yield Runs(via=base_name(words[0].text), mentions=tuple(texts), sure=False)
+
+
+def _input_commands(words: tuple[Word, ...]) -> Iterator[Runs]:
+    """`at` and `batch` run the input as shell code; `ed` can."""
+    if not any(word.text in {"-l", "-c", "--version"} for word in words[1:]):
+        yield Runs(via=base_name(words[0].text))
+
+
+_HANDLERS: dict[str, Callable[[tuple[Word, ...]], Iterator[Runs]]] = {
+    "at": _input_commands,
+    "batch": _input_commands,
+    "crontab": _input_commands,
+    "ed": _input_commands,
+    "entr": _entr,
+    "fd": _fd,
+    "fdfind": _fd,
+    "find": _find,
+    "gfind": _find,
+    "git": _git,
+    "gmake": _make,
+    "gsed": _sed,
+    "hyperfine": _code_operands,
+    "less": _pager,
+    "make": _make,
+    "more": _pager,
+    "mysql": _database,
+    "parallel": _parallel,
+    "psql": _database,
+    "rsync": _ssh,
+    "runuser": _su,
+    "scp": _ssh,
+    "script": _script,
+    "sed": _sed,
+    "sftp": _ssh,
+    "sg": _su,
+    "sqlite3": _database,
+    "ssh": _ssh,
+    "start-stop-daemon": _start_stop,
+    "su": _su,
+}

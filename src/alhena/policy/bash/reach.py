@@ -1,0 +1,301 @@
+"""What one part of a command line comes down to: the command, and every command inside it."""
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from alhena.policy.bash.inner import Runs, wrapped
+from alhena.policy.bash.interpreters import shown_input
+from alhena.policy.bash.model import Part, Word
+from alhena.policy.bash.options import base_name, is_option
+from alhena.policy.bash.programs import option_values, program_runs
+from alhena.policy.bash.wrappers import CODE_IN_DATA, EVALUATORS, OPAQUE, SHELLS
+
+if TYPE_CHECKING:
+    import re
+
+MAX_COMMANDS = 64
+MAX_GUESSES = 512
+MAX_WORDS = 4096
+MAX_DEPTH = 8
+MAX_CODE = 64 * 1024
+MAX_READINGS = 64
+_GUESS_WORDS = 8
+
+
+class Command(msgspec.Struct, frozen=True):
+    """A command that may run. `sure` is false when it is a guess (a word inside `python -c`, a
+    remote shell's). `via` is what runs it, empty for the part itself."""
+
+    words: tuple[Word, ...]
+    sure: bool = True
+    via: str = ""
+    settings: tuple[Word, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The words up to the first that is not literal, one blank between."""
+        texts: list[str] = []
+        for word in self.words:
+            texts.append(word.text)
+            if not word.literal:
+                break
+        return " ".join(texts)
+
+    @property
+    def literal(self) -> bool:
+        """Is every word known?"""
+        return all(word.literal for word in self.words)
+
+
+class Reach(msgspec.Struct, frozen=True):
+    """The commands a part may come down to, itself first; not `complete` when it may run what
+    none of them shows."""
+
+    commands: tuple[Command, ...]
+    complete: bool
+
+
+def reach(part: Part) -> Reach:
+    """Every command that `part` comes down to, within fixed limits."""
+    unfolding = _Unfolding(part)
+    unfolding.unfold()
+    return Reach(tuple(unfolding.commands), unfolding.complete)
+
+
+class _Unfolding:
+    def __init__(self, part: Part) -> None:
+        self.commands: list[Command] = []
+        self.seen: set[tuple[Word, ...]] = set()
+        self.waiting: deque[tuple[Command, Part, int]] = deque()
+        self.complete = True
+        self.guesses = 0
+        self.code_left = MAX_CODE
+        self.readings_left = MAX_READINGS
+        self.add_part(part, sure=True, via="", depth=0)
+
+    def add_part(self, part: Part, *, sure: bool, via: str, depth: int) -> None:
+        settings = tuple(
+            Word(f"{a.name}={a.value.text}", a.value.kind, a.source, a.value.split)
+            for a in part.assignments
+        )
+        if part.words:
+            self.add(Command(part.words, sure, via, settings), part, depth)
+        else:
+            self._settings(settings, depth)
+
+    def add(self, command: Command, part: Part, depth: int) -> None:
+        if len(command.words) > MAX_WORDS:
+            self.complete = False
+            words = command.words[:MAX_WORDS]
+            command = Command(words, command.sure, command.via, command.settings)
+        if command.words in self.seen:
+            self._promote(command)
+        elif len(self.commands) - self.guesses >= MAX_COMMANDS:
+            self.complete = False
+        else:
+            self.seen.add(command.words)
+            self.commands.append(command)
+            self.waiting.append((command, part, depth))
+
+    def _promote(self, command: Command) -> None:
+        """A command that was a guess before may be certain now."""
+        if command.sure:
+            for index, known in enumerate(self.commands):
+                if known.words == command.words and not known.sure:
+                    self.commands[index] = command
+
+    def unfold(self) -> None:
+        while self.waiting:
+            command, part, depth = self.waiting.popleft()
+            self._unfold(command, part, depth)
+
+    def _unfold(self, command: Command, part: Part, depth: int) -> None:
+        self._settings(command.settings, depth)
+        head = command.words[0]
+        if not head.literal:
+            self.complete = False
+            return
+        name = base_name(head.text)
+        for runs in self._all_runs(name, command, part):
+            if len(self.commands) - self.guesses >= MAX_COMMANDS or self.readings_left <= 0:
+                self.complete = False
+                break
+            sure = command.sure and runs.sure
+            if runs.words:
+                self.add(Command(runs.words, sure, runs.via, runs.settings), part, depth)
+            elif runs.code:
+                self._code(runs.code, Runs(via=runs.via, sure=sure), depth + 1)
+            elif runs.mentions:
+                self._mentions(runs)
+            else:
+                self.complete = False
+
+    def _all_runs(self, name: str, command: Command, part: Part) -> Iterator[Runs]:
+        words = command.words
+        yield from wrapped(words)
+        if name in SHELLS:
+            yield from _shell(words, part)
+        elif name in EVALUATORS:
+            yield from _evaluated(words)
+        elif name in OPAQUE:
+            if len(words) > 1:
+                yield Runs(via=name)
+        elif name in CODE_IN_DATA:
+            for word in words[1:]:
+                if "$(" in word.text or "`" in word.text:
+                    yield Runs(via=name, code=(word,), sure=False)
+        else:
+            yield from program_runs(words, part)
+
+    def _settings(self, settings: Iterable[Word], depth: int) -> None:
+        """Variables whose value is a command."""
+        for setting in settings:
+            name, _, value = setting.text.partition("=")
+            if name in {"BASH_ENV", "ENV"}:
+                self.complete = False
+            elif names_command(name):
+                code = Word(value.lstrip("|!-"), setting.kind, setting.source, setting.split)
+                self._code((code,), Runs(via=f"{name}=", sure=False), depth + 1)
+
+    def _code(self, words: tuple[Word, ...], runs: Runs, depth: int) -> None:
+        """Words that joined are shell code; it is known up to the first expansion."""
+        from alhena.policy.bash.reader import analyse
+
+        text = Command(words).text
+        self.code_left -= len(text)
+        self.readings_left -= 1
+        if depth > MAX_DEPTH or self.code_left < 0 or self.readings_left < 0:
+            self.complete = False
+            return
+        literal = all(word.literal for word in words)
+        inner = analyse(text)
+        if not literal or not inner.complete:
+            self.complete = False
+        for part in inner.parts:
+            self.add_part(part, sure=runs.sure, via=runs.via, depth=depth)
+
+    def _mentions(self, runs: Runs) -> None:
+        """Words inside a program's arguments, each as the start of a command."""
+        tokens: list[Word] = []
+        for word in runs.mentions:
+            self.complete = self.complete and word.literal
+            tokens += [Word(token) for token in _breaks().split(word.text) if token]
+        room = MAX_GUESSES - self.guesses
+        if len(tokens) > room:
+            self.complete = False
+        for index in range(min(len(tokens), room)):
+            words = tuple(tokens[index : index + _GUESS_WORDS])
+            if words not in self.seen:
+                self.seen.add(words)
+                self.guesses += 1
+                self.commands.append(Command(words, sure=False, via=runs.via))
+
+
+@lru_cache(maxsize=1)
+def _breaks() -> "re.Pattern[str]":
+    import re
+
+    return re.compile(r"[\s'\"`,;|&()<>\[\]{}!=+]+")
+
+
+_COMMAND_VARIABLES = frozenset({"BASH_ENV", "ENV", "PS0", "PS1", "PS4", "MAKEFLAGS", "SHELL"})
+_COMMAND_ENDINGS = (
+    *("PAGER", "EDITOR", "COMMAND", "_SSH", "BROWSER", "_RSH", "ASKPASS", "OPEN", "CLOSE"),
+    *("VISUAL", "WRAPPER", "LINKER", "RUNNER"),
+)
+
+
+def names_command(variable: str) -> bool:
+    """Is the value of this environment variable a command that some program runs?"""
+    return (
+        variable in _COMMAND_VARIABLES
+        or variable.startswith("GIT_")
+        or variable.endswith(_COMMAND_ENDINGS)
+    )
+
+
+def _evaluated(words: tuple[Word, ...]) -> Iterator[Runs]:
+    """`eval CODE …` and `trap CODE SIGNAL …`."""
+    name = base_name(words[0].text)
+    rest = words[1:]
+    while rest and rest[0].literal and rest[0].text == "--":
+        rest = rest[1:]
+    if not rest:
+        return
+    if name == "eval":
+        yield Runs(via=name, code=rest)
+    elif not (rest[0].literal and rest[0].text in {"-", "", "-l", "-p"}):
+        yield Runs(via=name, code=rest[:1])
+
+
+def _shell(words: tuple[Word, ...], part: Part) -> Iterator[Runs]:
+    """A shell: the code in its arguments, else its script, else its standard input."""
+    name = base_name(words[0].text)
+    found = shell_arguments(words)
+    if found.informs:
+        return
+    if not found.certain:
+        yield Runs(via=name)
+    for word in option_values(words, "", "init-file rcfile init-command"):
+        yield Runs(via=name, code=(Word("."), word))
+    if found.code is not None:
+        if found.operand is None:
+            yield Runs(via=name)
+        else:
+            yield Runs(via=f"{name} -c", code=(words[found.operand],))
+    elif found.operand is not None and not found.reads_input:
+        script = words[found.operand]
+        hidden = script.text == "-" or script.text.startswith(("/dev/", "/proc/"))
+        if hidden or not script.literal:
+            yield Runs(via=name)
+        yield Runs(via=name, words=words[found.operand :])
+    else:
+        texts = shown_input(part)
+        for text in texts:
+            yield Runs(via=name, code=(text,))
+        if not texts:
+            yield Runs(via=name)
+
+
+class ShellArguments(msgspec.Struct, frozen=True):
+    """How a shell is called: `code` is where `-c` stands, `operand` the code or the script."""
+
+    code: int | None = None
+    operand: int | None = None
+    reads_input: bool = False
+    certain: bool = True
+    informs: bool = False
+
+
+def shell_arguments(words: tuple[Word, ...]) -> ShellArguments:
+    """The options and the first operand of a shell's call."""
+    code: int | None = None
+    reads_input, certain = False, True
+    at = 1
+    while at < len(words):
+        word = words[at]
+        text = word.text
+        if text in {"--version", "--help"} and at == 1:
+            return ShellArguments(informs=True)
+        if text in {"--", "-"} and word.literal:
+            at += 1
+            break
+        if not is_option(word) and text[:1] != "+":
+            break
+        certain = certain and word.literal
+        if text[:2] == "--" or text.lower() == "-command":
+            code = at if text.lower() in {"--command", "-command"} else code
+            at += text in {"--rcfile", "--init-file", "--init-command"}
+        else:
+            code = at if "c" in text and text[0] == "-" else code
+            reads_input = reads_input or "s" in text
+            at += text.count("o") + text.count("O")
+        at += 1
+    operand = at if at < len(words) else None
+    if operand is not None and not words[operand].literal:
+        certain = certain and not words[operand].split
+    return ShellArguments(code, operand, reads_input and code is None, certain)

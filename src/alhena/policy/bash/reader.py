@@ -1,0 +1,80 @@
+"""What a command line may run: `analyse`.
+
+The tree gives the structure and says where substitutions end; words, redirections and what stands
+between tokens are read from the text by bash's own rules, and where the two disagree nothing is
+certain.
+"""
+
+from functools import lru_cache
+
+from alhena.policy.bash.bounds import MAX_BYTES, TooMuchError, exceeds, parse
+from alhena.policy.bash.compounds import COMPOUNDS
+from alhena.policy.bash.layout import set_apart
+from alhena.policy.bash.model import Analysis, Doubt
+from alhena.policy.bash.reading import Findings, Reading, Scope, Shell
+from alhena.policy.bash.source import Source, plain_source
+from alhena.policy.bash.statements import Walk
+
+_REMEMBERED = 4096
+
+
+def analyse(command: str) -> Analysis:
+    """All that bash may run for a command line, in bounded time. Pure."""
+    if len(command) <= _REMEMBERED:
+        return _remembered(command)
+    return _analyse(command)
+
+
+@lru_cache(maxsize=128)
+def _remembered(command: str) -> Analysis:
+    return _analyse(command)
+
+
+def _analyse(command: str) -> Analysis:
+    data = command.encode("utf-8", "surrogatepass") if len(command) <= MAX_BYTES else b""
+    if len(data) > MAX_BYTES or len(command) > MAX_BYTES:
+        return _refused(f"it is longer than {MAX_BYTES // 1024} KiB")
+    if "\0" in command:
+        return _refused("it holds a NUL character")
+    findings = Findings()
+    if not command.isprintable():
+        _invisible(command, findings)
+    try:
+        _walk(_source(command, data), data, findings)
+    except TooMuchError as error:
+        findings.lost(str(error), "")
+    return Analysis(tuple(findings.parts), tuple(findings.doubts.values()), findings.complete)
+
+
+def _refused(reason: str) -> Analysis:
+    return Analysis((), (Doubt(reason, ""),), complete=False)
+
+
+def _invisible(command: str, findings: Findings) -> None:
+    for character in dict.fromkeys(command):
+        if not character.isprintable() and character not in "\t\n":
+            findings.doubt("it holds a character that cannot be seen", ascii(character)[1:-1])
+
+
+def _source(command: str, data: bytes) -> Source:
+    source = plain_source(command, data)
+    crowded = exceeds(data)
+    if crowded or "<<" in command:
+        return set_apart(source, mask_quotes=crowded)
+    return source
+
+
+def _walk(source: Source, data: bytes, findings: Findings) -> None:
+    if source.text is not source.raw:
+        data = source.text.encode("ascii" if source.ascii else "latin-1")
+    root = parse(data, findings.budget)
+    if not source.certain:
+        findings.lost("its quotes or here documents are not certain", "")
+    if root.has_error:
+        findings.lost("it does not parse", "")
+    Walk(Reading(source, root, findings), COMPOUNDS).program(root, Scope(Shell()))
+    done = 0
+    while done < len(findings.waiting):
+        reading, node, scope = findings.waiting[done]
+        Walk(reading, COMPOUNDS).substitution(node, scope)
+        done += 1

@@ -1,0 +1,157 @@
+"""Does a command surely only read? Known options of known programs, never a list of bad ones."""
+
+from collections.abc import Callable, Sequence
+from posixpath import join
+
+from alhena.policy.bash.model import Effect, Part, Redirection, Word
+from alhena.policy.bash.readonly.awk import refuse_awk
+from alhena.policy.bash.readonly.builtins import (
+    refuse_bracket,
+    refuse_command,
+    refuse_printf,
+    refuse_test,
+)
+from alhena.policy.bash.readonly.find import refuse_find
+from alhena.policy.bash.readonly.forms import (
+    refuse_date,
+    refuse_jq,
+    refuse_ps,
+    refuse_rust,
+    refuse_seq,
+    refuse_sleep,
+    without_jq_pairs,
+)
+from alhena.policy.bash.readonly.git import directories_of, refuse_git
+from alhena.policy.bash.readonly.grammar import Given, Grammar, read_words
+from alhena.policy.bash.readonly.sed import refuse_sed
+from alhena.policy.bash.readonly.tables import (
+    grammar_of,
+    has_subcommands,
+    program_name,
+    tells_version,
+    why_absent,
+)
+from alhena.policy.bash.readonly.words import closed_place
+
+_SAYS_ONLY = frozenset(["echo", "true", "false", ":"])
+
+
+def not_read_only(part: Part) -> str | None:
+    """Why the command may do more than read, as one clause, or None when it surely only reads:
+    writes no file, runs no program that its words or the folder's files name, uses no network,
+    waits for nothing that may never come, shows no environment of a process. Whether its words can
+    be trusted (doubts) and which directories it reads are not asked here; what a program keeps for
+    itself (git's index) does not count."""
+    if not part.words:
+        return "no program is named"
+    if part.assignments:
+        return f"{part.assignments[0].source} changes the environment"
+    for redirection in part.redirections:
+        refusal = _refuse_redirection(redirection)
+        if refusal is not None:
+            return refusal
+    first = part.words[0]
+    name = program_name(first.text) if first.literal else None
+    if name is None:
+        return f"{first.source or first.text} is not the plain name of a program"
+    return _refuse_program(name, part.words[1:])
+
+
+def git_directory(part: Part) -> str | None:
+    """The directory that `git -C` names, as `cd` would take it, else None."""
+    words = part.words
+    if not words or not words[0].literal or program_name(words[0].text) != "git":
+        return None
+    named = directories_of(words[1:])
+    return join(*named) if named else None
+
+
+def folder_may_run(part: Part) -> str | None:
+    """How the working directory's own files can make a command run a program although it only
+    reads, as one clause, or None. Where a folder is not trusted, such a command is no read."""
+    words = part.words
+    name = program_name(words[0].text) if words and words[0].literal else None
+    if name == "git" and not (len(words) == 2 and words[1].text in {"--version", "version", "-v"}):
+        return "git runs programs that the repository's configuration names"
+    if name == "go":
+        return "go fetches and runs the toolchain that go.mod names"
+    return None
+
+
+def _refuse_redirection(redirection: Redirection) -> str | None:
+    target = redirection.target
+    if redirection.effect is Effect.WRITE:
+        harm = "could open a network connection" if redirection.operator == "<" else "writes"
+        return f"{redirection.source} {harm}"
+    if redirection.effect is Effect.NONE or target is None:
+        return None
+    return closed_place(target)
+
+
+def _refuse_program(name: str, words: Sequence[Word]) -> str | None:
+    texts = [word.text for word in words if word.literal]
+    if name in _SAYS_ONLY or (len(texts) == len(words) == 1 and tells_version(name, texts[0])):
+        return None
+    if name in _LANGUAGES:
+        return _LANGUAGES[name](words)
+    if texts and words[0].literal and has_subcommands(name):
+        grammar = grammar_of(f"{name} {texts[0]}")
+        if grammar is not None:
+            return _refuse_by_table(f"{name} {texts[0]}", grammar, words[1:])
+        if grammar_of(name) is None:
+            return f"{name} {texts[0]} is not in the list of commands that only read"
+    grammar = grammar_of(name)
+    return why_absent(name) if grammar is None else _refuse_by_table(name, grammar, words)
+
+
+def _refuse_by_table(name: str, grammar: Grammar, words: Sequence[Word]) -> str | None:
+    if "names" not in grammar.properties:
+        for word in words:
+            refusal = closed_place(word)
+            if refusal is not None:
+                return refusal
+    given = read_words(grammar, name, words)
+    if isinstance(given, str):
+        return given
+    form = _FORMS.get(name)
+    return form(given) if form is not None else None
+
+
+def _refuse_git(words: Sequence[Word]) -> str | None:
+    for word in words:
+        refusal = closed_place(word)
+        if refusal is not None:
+            return refusal
+    return refuse_git(words)
+
+
+def _refuse_jq(words: Sequence[Word]) -> str | None:
+    kept = without_jq_pairs(words)
+    grammar = grammar_of("jq")
+    if isinstance(kept, str) or grammar is None:
+        return kept if isinstance(kept, str) else why_absent("jq")
+    return _refuse_by_table("jq", grammar, kept)
+
+
+_LANGUAGES: dict[str, Callable[[Sequence[Word]], str | None]] = {
+    "[": refuse_bracket,
+    "cargo": refuse_rust,
+    "command": refuse_command,
+    "find": refuse_find,
+    "git": _refuse_git,
+    "jq": _refuse_jq,
+    "printf": refuse_printf,
+    "rustc": refuse_rust,
+    "sleep": refuse_sleep,
+    "test": refuse_test,
+}
+_FORMS: dict[str, Callable[[Given], str | None]] = {
+    "awk": refuse_awk,
+    "date": refuse_date,
+    "gawk": refuse_awk,
+    "jq": refuse_jq,
+    "mawk": refuse_awk,
+    "ps": refuse_ps,
+    "sed": refuse_sed,
+    "seq": refuse_seq,
+}

@@ -1,0 +1,246 @@
+"""One word as bash reads it: quotes removed, what is known of it before anything runs."""
+
+import re
+
+from alhena.policy.bash.expansions import read_dollar
+from alhena.policy.bash.model import Word, WordKind
+from alhena.policy.bash.reading import Reading, Scope, UnclearError
+
+SIMPLE = re.compile(
+    r"(?:([A-Za-z0-9_./:,@%+^=\x80-\xff-]+)|'([^']*)'|\"([^\"\\$`]*)\")(?=[ \t\n;&|()]|\Z)[ \t]*"
+)
+"""A word in one of the three commonest forms, and the blanks behind it."""
+
+_RUN = re.compile(r"[^ \t\n;&|()<>'\"\\$`*?\[\]{}~]+")
+_DOUBLE_RUN = re.compile(r'[^"\\$`]+')
+_DOCUMENT_RUN = re.compile(r"[^\\$`]+")
+
+
+class _Scan:
+    """Reads one word; `bits` are its pieces, `cut` how many of them surely stand at its start."""
+
+    __slots__ = (
+        "assigned",
+        "at",
+        "bits",
+        "brace",
+        "bracket",
+        "cut",
+        "kind",
+        "reading",
+        "scope",
+        "split",
+        "start",
+    )
+
+    def __init__(self, reading: Reading, start: int, scope: Scope) -> None:
+        self.reading = reading
+        self.scope = scope
+        self.start = start
+        self.at = start
+        self.bits: list[str] = []
+        self.cut: int | None = None
+        self.kind = WordKind.LITERAL
+        self.split = False
+        self.assigned = False
+        self.bracket: int | None = None
+        self.brace: tuple[int, int] | None = None
+
+    def mark(self, kind: WordKind, *, split: bool, at: int | None = None) -> None:
+        """From here on (or from piece `at` on) the word is not as written."""
+        at = len(self.bits) if at is None else at
+        self.cut = at if self.cut is None else min(self.cut, at)
+        if self.kind is not WordKind.EXPANSION:
+            self.kind = kind
+        self.split = self.split or split
+
+    def read(self, *, regex: bool = False) -> None:
+        """Up to the end of the word; in a regex brackets and bars are ordinary."""
+        text = self.reading.text
+        length = len(text)
+        while self.at < length:
+            run = _RUN.match(text, self.at)
+            if run:
+                self.bits.append(self.reading.source.raw[self.at : run.end()])
+                self.at = run.end()
+                continue
+            mark = text[self.at]
+            if mark in " \t\n;&|()<>":
+                if mark in "<>" and text.startswith("(", self.at + 1):
+                    self._substitution("process_substitution", split=False)
+                    continue
+                if not (regex and mark in "()|"):
+                    return
+                self._keep(1)
+            elif mark == "`" and self.scope.backtick:
+                return
+            else:
+                self._special(mark)
+
+    def _special(self, mark: str) -> None:
+        if mark == "'":
+            self._single()
+        elif mark == '"':
+            self._double()
+        elif mark == "\\":
+            self._backslash()
+        elif mark == "$":
+            self._dollar(quoted=False)
+        elif mark == "`":
+            self._substitution("command_substitution", split=True)
+        elif mark == "~":
+            self._tilde()
+        else:
+            self._glob(mark)
+
+    def _keep(self, count: int) -> None:
+        self.bits.append(self.reading.source.raw[self.at : self.at + count])
+        self.at += count
+
+    def _single(self) -> None:
+        end = self.reading.text.find("'", self.at + 1)
+        if end < 0:
+            raise UnclearError
+        self.bits.append(self.reading.source.raw[self.at + 1 : end])
+        self.at = end + 1
+
+    def _double(self) -> None:
+        text = self.reading.text
+        self.at += 1
+        self.bits.append("")
+        while not text.startswith('"', self.at):
+            run = _DOUBLE_RUN.match(text, self.at)
+            if run:
+                self._keep(run.end() - self.at)
+            elif self.at >= len(text):
+                raise UnclearError
+            elif text[self.at] == "\\":
+                self._escape('$`"\\\n')
+            elif text[self.at] == "`":
+                if self.scope.backtick:
+                    raise UnclearError
+                self._substitution("command_substitution", split=False)
+            else:
+                self._dollar(quoted=True)
+        self.at += 1
+
+    def _escape(self, escaped: str) -> None:
+        """A backslash where only some characters are escaped by one."""
+        following = self.reading.text[self.at + 1 : self.at + 2]
+        if following == "\n":
+            self._join()
+        elif following and following in escaped:
+            self.bits.append(following)
+            self.at += 2
+        else:
+            self._keep(1)
+
+    def _join(self) -> None:
+        """A joined line: what stands on both sides becomes one, `$` and `(` as well."""
+        text = self.reading.text
+        digits = "".join(self.bits).isdigit() and text[self.at + 2 : self.at + 3] in {"<", ">"}
+        if digits or text[self.at - 1 : self.at] in {"$", "\\"}:
+            raise UnclearError
+        self.at += 2
+
+    def _backslash(self) -> None:
+        following = self.reading.source.raw[self.at + 1 : self.at + 2]
+        if not following:
+            raise UnclearError
+        if following == "\n":
+            self._join()
+            return
+        self.bits.append(following)
+        self.at += 2
+
+    def _dollar(self, *, quoted: bool) -> None:
+        found = read_dollar(self.reading, self.at, self.scope, quoted=quoted)
+        if found.literal is None:
+            self.mark(WordKind.EXPANSION, split=found.split)
+            self.bits.append("")
+        else:
+            self.bits.append(found.literal)
+        self.at = found.stop
+
+    def _substitution(self, kind: str, *, split: bool) -> None:
+        node = self.reading.nested_at(self.at, kind)
+        self.reading.queue(node, self.scope)
+        self.mark(WordKind.EXPANSION, split=split)
+        self.bits.append("")
+        self.at = node.end_byte
+
+    def _tilde(self) -> None:
+        before = self.reading.text[self.at - 1] if self.at > self.start else ""
+        # Bash also expands it behind `=` and `:` in words that look like assignments.
+        if not before or before in "=:\n" or self.assigned:
+            self.mark(WordKind.PATTERN, split=False)
+        self._keep(1)
+
+    def _glob(self, mark: str) -> None:
+        if mark in "*?":
+            self.mark(WordKind.PATTERN, split=True)
+        elif mark == "[":
+            self.bracket = len(self.bits) if self.bracket is None else self.bracket
+        elif mark == "{":
+            self.brace = (len(self.bits), self.at) if self.brace is None else self.brace
+        elif mark == "]" and self.bracket is not None:
+            self.mark(WordKind.PATTERN, split=True, at=self.bracket)
+        elif mark == "}" and self.brace is not None:
+            inside = self.reading.text[self.brace[1] : self.at]
+            if "," in inside or ".." in inside or "\\" in inside:
+                self.mark(WordKind.PATTERN, split=True, at=self.brace[0])
+        self._keep(1)
+
+    def read_document(self, stop: int) -> None:
+        """As between double quotes, but a double quote is a character like any other."""
+        text = self.reading.text
+        while self.at < stop:
+            run = _DOCUMENT_RUN.match(text, self.at, stop)
+            if run:
+                self._keep(run.end() - self.at)
+            elif text[self.at] == "\\":
+                self._escape("$`\\\n")
+            elif text[self.at] == "`":
+                self._substitution("command_substitution", split=False)
+            else:
+                self._dollar(quoted=True)
+
+    def word(self) -> Word:
+        """What has been read."""
+        source = self.reading.source
+        bits = self.bits if self.cut is None else self.bits[: self.cut]
+        written = source.written(self.start, self.at)
+        return Word(source.decode("".join(bits)), self.kind, written, self.split)
+
+
+def read_word(reading: Reading, start: int, scope: Scope) -> tuple[Word, int]:
+    """The word at `start` and where it stops; raises UnclearError, also when none is there."""
+    scan = _Scan(reading, start, scope)
+    scan.read()
+    if scan.at == start:
+        raise UnclearError
+    return scan.word(), scan.at
+
+
+def read_regex(reading: Reading, start: int, scope: Scope) -> tuple[Word, int]:
+    """The right side of `=~`."""
+    scan = _Scan(reading, start, scope)
+    scan.read(regex=True)
+    if scan.at == start:
+        raise UnclearError
+    return scan.word(), scan.at
+
+
+def read_value(reading: Reading, start: int, scope: Scope) -> tuple[Word, int]:
+    """The value of an assignment, which may be empty."""
+    scan = _Scan(reading, start, scope)
+    scan.assigned = True
+    scan.read()
+    return scan.word(), scan.at
+
+
+def read_document(reading: Reading, start: int, stop: int, scope: Scope) -> Word:
+    """The body of a here document whose delimiter is not quoted."""
+    scan = _Scan(reading, start, scope)
+    scan.read_document(stop)
+    return scan.word()

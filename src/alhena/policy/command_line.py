@@ -1,0 +1,242 @@
+"""May this shell command run? Part by part; the strictest part decides (POL-09).
+
+A rule that looks at the command allows a part only when everything about it is known; a rule that
+restricts is looked for in everything the part may come down to.
+"""
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from alhena.policy.bash.hazards import hazard
+from alhena.policy.bash.model import Analysis, Effect, Part
+from alhena.policy.bash.prefix import Match
+from alhena.policy.bash.reach import Reach, reach
+from alhena.policy.bash.reader import analyse
+from alhena.policy.conditions import Conditions, looks_at_arguments, looks_at_commands
+from alhena.policy.model import Decision, PolicyCall, PolicyContext, PolicyOutcome, PolicyRule
+from alhena.policy.places import CHANGES_DIRECTORY, Places
+from alhena.policy.words import by_default, by_rule, describe_rule, strictness
+
+if TYPE_CHECKING:
+    from alhena.policy.bash.model import Word
+
+_NEED_NO_RULE = frozenset({CHANGES_DIRECTORY, "true", "false", ":", "exit", "break", "continue"})
+
+
+def decide_command(call: PolicyCall, active: list[PolicyRule], context: PolicyContext) -> Decision:
+    """The decision on a call of the shell tool; `active` are the rules for it, strongest first."""
+    argument = call.args.get("command")
+    command = argument if isinstance(argument, str) else "\0"  # never certain
+    # Reading the command is spared when the first rule decides without looking at it.
+    if active and not looks_at_arguments(active[0]):
+        first = active[0]
+        if first.decision is not PolicyOutcome.ALLOW or first.allow_redirection:
+            return by_rule(first, (command,))
+    return _CommandLine(call, command, active, context).decide()
+
+
+class _Read:
+    """A part with what it may come down to, which is looked up when it is first needed."""
+
+    def __init__(self, part: Part, *, complete: bool) -> None:
+        self.part = part
+        self._complete = complete
+
+    @cached_property
+    def reach(self) -> Reach:
+        """What the part may come down to; incomplete when the whole line is."""
+        found = reach(self.part)
+        return found if self._complete else Reach(found.commands, complete=False)
+
+
+class _CommandLine:
+    """One command line against the rules."""
+
+    def __init__(
+        self, call: PolicyCall, command: str, active: list[PolicyRule], context: PolicyContext
+    ) -> None:
+        self.call = call
+        self.command = command
+        self.active = active
+        self.conditions = Conditions(call, context.surroundings)
+        self.analysis: Analysis = analyse(command)
+        self.places = Places(call, context.surroundings)
+
+    def decide(self) -> Decision:
+        parts = self.analysis.parts or (Part(text=self.command),)
+        # Where data may be evaluated, code that stands in data may run.
+        complete = self.analysis.complete and not (
+            self.analysis.doubts and any(map(_holds_code, parts))
+        )
+        reads = [_Read(part, complete=complete) for part in parts]
+        strictest: Decision | None = None
+        for decision in self._judged(reads):
+            if strictest is None or strictness(decision) > strictness(strictest):
+                strictest = decision
+            if strictest.outcome is PolicyOutcome.DENY:
+                break
+        # A line of nothing but `cd` and `true` is decided like any other.
+        return strictest or self._judge(reads[0])
+
+    def _judged(self, reads: list[_Read]) -> Iterator[Decision]:
+        for read in reads:
+            if not self._needs_no_rule(read.part):
+                yield self._judge(read)
+                continue
+            restriction = self._restriction(read)
+            if restriction is not None:
+                yield restriction
+
+    def _needs_no_rule(self, part: Part) -> bool:
+        """Does the part neither run nor change anything, whatever stands around it?"""
+        words = part.words
+        if not words or words[0].text not in _NEED_NO_RULE or self.analysis.doubts:
+            return False
+        if part.assignments or not all(word.literal for word in words):
+            return False
+        if any(item.effect is not Effect.NONE for item in part.redirections):
+            return False
+        if words[0].text == CHANGES_DIRECTORY:
+            return self.places.changes_within(part)
+        return all(word.text.isdigit() for word in words[1:])
+
+    def _restriction(self, read: _Read) -> Decision | None:
+        """What a rule that speaks of this very command says against it."""
+        floor: Decision | None = None
+        for rule in self.active:
+            if rule.decision is PolicyOutcome.ALLOW or not looks_at_commands(rule):
+                continue
+            match = self.conditions.restricts(rule, read.part, read.reach)
+            if match is Match.YES:
+                return by_rule(rule, (read.part.text,))
+            if match is Match.MAYBE:
+                floor = floor or self._uncertain(rule, read.part)
+        return floor
+
+    def _judge(self, read: _Read) -> Decision:
+        """The decision for one part.
+
+        An allow that does not stand, and a restriction that may or may not be meant, both come to
+        asking; the rules below are still read, for a restriction that is certain or, after an
+        allow that does not stand, for one that allows everything.
+        """
+        part = read.part
+        tentative: Decision | None = None
+        floor: Decision | None = None
+        for rule in self.active:
+            if rule.decision is PolicyOutcome.ALLOW:
+                objection = self._objection(rule, read)
+                if objection is None:
+                    return floor or by_rule(rule, (part.text,))
+                if tentative is None and objection and self._meant(rule, read):
+                    tentative = self._not_standing(rule, part, objection)
+                continue
+            match = (
+                self.conditions.restricts(rule, part, read.reach)
+                if looks_at_arguments(rule)
+                else Match.YES
+            )
+            if match is Match.MAYBE:
+                floor = floor or self._uncertain(rule, part)
+            elif match is Match.YES:
+                asked = tentative or (floor if rule.decision is PolicyOutcome.ASK_USER else None)
+                return asked or by_rule(rule, (part.text,))
+        return floor or tentative or by_default(self.call, (part.text,))
+
+    def _objection(self, rule: PolicyRule, read: _Read) -> str | None:
+        """Why an allow rule does not allow this part; None when it does, empty when it does not
+        speak of it."""
+        part = read.part
+        if not looks_at_arguments(rule):
+            return None if rule.allow_redirection else self._against_any(read)
+        if rule.paths:
+            return ""  # which files a command touches is not known
+        named = self._named(rule, part)
+        if isinstance(named, str):
+            return named
+        if self.analysis.doubts:
+            doubt = self.analysis.doubts[0]
+            return f"{doubt.reason} ({doubt.text})" if doubt.text else doubt.reason
+        if not self.analysis.complete:
+            return "the command cannot be read to its end"
+        if not rule.allow_redirection:
+            written = _write(part)
+            if written is not None:
+                return f"{written} writes, and the rule does not say allowRedirection"
+        dangerous = None if rule.command_class else hazard(part, named)
+        return dangerous or self.places.objection(part)
+
+    def _named(self, rule: PolicyRule, part: Part) -> tuple[str, ...] | str:
+        """The words that the rule names, or why it does not allow them ("": not about them)."""
+        if rule.command_class is not None:
+            from alhena.policy.bash.readonly import not_read_only
+
+            refusal = not_read_only(part)
+            if refusal is not None:
+                return refusal
+        named = self.conditions.named_by(rule, part)
+        if named is None:
+            return _unnamed(rule, part)
+        if not part.words:
+            return "it runs nothing, and changes what comes after it"
+        return named
+
+    def _against_any(self, read: _Read) -> str | None:
+        """Why a rule for any command, without redirections, does not reach this one."""
+        if not self.analysis.complete:
+            return "the command cannot be read to its end"
+        written = _write(read.part)
+        if written is None and (len(read.reach.commands) > 1 or not read.reach.complete):
+            written = next((w.source for w in read.part.words if _could_redirect(w)), None)
+        return (
+            None
+            if written is None
+            else (f"{written} may write to a file, and the rule does not say allowRedirection")
+        )
+
+    def _meant(self, rule: PolicyRule, read: _Read) -> bool:
+        """Would the rule allow this part, if it were nothing but what the rule names?"""
+        return self.conditions.restricts(rule, read.part, read.reach) is Match.YES
+
+    def _not_standing(self, rule: PolicyRule, part: Part, objection: str) -> Decision:
+        return Decision(
+            outcome=PolicyOutcome.ASK_USER,
+            reason=f"{describe_rule(rule)} would allow this, but {objection}",
+            rule=rule,
+            parts=(part.text,),
+        )
+
+    def _uncertain(self, rule: PolicyRule, part: Part) -> Decision:
+        return Decision(
+            outcome=PolicyOutcome.ASK_USER,
+            reason=f"{describe_rule(rule)} ({rule.decision}) may be meant for this command, "
+            "which cannot be read to its end",
+            rule=rule,
+            parts=(part.text,),
+        )
+
+
+def _write(part: Part) -> str | None:
+    """The redirection of a part that writes, as written."""
+    return next((r.source for r in part.redirections if r.effect is Effect.WRITE), None)
+
+
+def _holds_code(part: Part) -> bool:
+    """Does a literal text of the part look like code that some later evaluation would run?"""
+    texts = (*part.words, *(assignment.value for assignment in part.assignments))
+    return any("$(" in word.text or "`" in word.text for word in texts)
+
+
+def _could_redirect(word: "Word") -> bool:
+    return ">" in word.text or not word.literal
+
+
+def _unnamed(rule: PolicyRule, part: Part) -> str:
+    if part.assignments:
+        return f"{part.assignments[0].source} stands before it, which the rule does not name"
+    if part.words and not part.words[0].literal:
+        return "the program it runs is not known before bash runs it"
+    if rule.command_class is not None:
+        return ""
+    return "it is run by another program, or written in another way"

@@ -1,0 +1,149 @@
+"""The policy of a session, from all its sources: the same for a run and for its explanation."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from alhena.config.home import (
+    saved_policies_path,
+    user_checkers_path,
+    user_policies_path,
+    workspace_policies_path,
+)
+from alhena.config.settings import Settings
+from alhena.config.trust import folder_trust
+from alhena.policy.filter import PolicyFilter
+from alhena.policy.load import LoadedPolicies, PolicyProblem
+from alhena.policy.model import PolicyOutcome, PolicyRule, Tier
+from alhena.policy.settings_rules import ToolNames, settings_policy
+from alhena.policy.sources import load_filter, load_path, load_policies
+
+if TYPE_CHECKING:
+    from alhena.policy.safety.model import SafetyChecker
+
+
+class PolicyRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose policy is wanted: a workspace at `cwd`, with these settings and variables.
+
+    `paths` are those of `--policy`, relative to `cwd`; `rules` a program's own; `extensions` the
+    name and policy directory of each.
+    """
+
+    cwd: Path
+    environ: Mapping[str, str]
+    settings: Settings
+    tool_names: ToolNames = ToolNames()
+    paths: tuple[str | os.PathLike[str], ...] = ()
+    rules: tuple[PolicyRule, ...] = ()
+    allowed_tools: tuple[str, ...] = ()
+    skip_trust: bool = False
+    extensions: tuple[tuple[str, Path], ...] = ()
+
+
+class GatheredPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """What was found. `checkers` look at calls behind rules and filters. `named_errors` are the
+    errors in what `--policy` named. `notes` are for people who look closer: what was left out, and
+    why."""
+
+    rules: tuple[PolicyRule, ...]
+    filters: tuple[PolicyFilter, ...]
+    problems: tuple[PolicyProblem, ...]
+    named_errors: tuple[PolicyProblem, ...]
+    trusted: bool
+    notes: tuple[str, ...] = ()
+    checkers: tuple["SafetyChecker", ...] = ()
+
+    @property
+    def fatal(self) -> PolicyProblem | None:
+        """The problem for which no run may go on: an error in what was named, or one that may
+        have dropped a restriction."""
+        if self.named_errors:
+            return self.named_errors[0]
+        return next((item for item in self.problems if item.is_error and item.weakens), None)
+
+
+def gather_policy(request: PolicyRequest) -> GatheredPolicy:
+    """Reads all sources. What is wrong in files is among the problems.
+
+    Raises ConfigError for settings, or a list of trusted folders, that cannot be used.
+    """
+    settings, environ = request.settings, request.environ
+    extra = (request.cwd / path for path in settings.policy_paths)
+    own = load_policies(user_policies_path(environ), extra)
+    named = LoadedPolicies.joined(
+        load_path(request.cwd / path, Tier.USER) for path in request.paths
+    )
+    written = settings_policy(settings, request.tool_names, request.allowed_tools)
+    trust = folder_trust(
+        request.cwd,
+        environ,
+        enabled=settings.security.folder_trust.enabled,
+        skip=request.skip_trust,
+    )
+    filters, limits, notes = _filters(request, trusted=trust.trusted, why=trust.reason)
+    checkers = (*own.checkers, *named.checkers, *limits.checkers)
+    rules = (*request.rules, *own.rules, *named.rules, *written.rules)
+    if settings.security.disable_always_allow:
+        saved = os.path.realpath(saved_policies_path(environ))
+        rules = tuple(rule for rule in rules if not _is_saved_approval(rule, saved))
+    return GatheredPolicy(
+        rules=rules,
+        filters=(*written.filters, *filters),
+        problems=(
+            *own.problems,
+            *named.problems,
+            *written.problems,
+            *limits.problems,
+            *_without_program(checkers, environ),
+        ),
+        named_errors=named.errors,
+        trusted=trust.trusted,
+        notes=tuple(notes),
+        checkers=checkers,
+    )
+
+
+def _filters(
+    request: PolicyRequest, *, trusted: bool, why: str
+) -> tuple[list[PolicyFilter], LoadedPolicies, list[str]]:
+    """The filters of the workspace and of extensions, their checkers and problems, and notes."""
+    directory = workspace_policies_path(request.cwd)
+    notes: list[str] = []
+    sources = [
+        (path, "extension", f"the extension {name} ({path})") for name, path in request.extensions
+    ]
+    # In the home directory these are the user's own, and hold already.
+    if os.path.realpath(directory) != os.path.realpath(user_policies_path(request.environ)):
+        if trusted:
+            sources.insert(0, (directory, "workspace", f"the workspace ({directory})"))
+        elif directory.is_dir():
+            notes.append(f"{directory} is not read: the folder is not trusted ({why}).")
+    filters: list[PolicyFilter] = []
+    rest: list[LoadedPolicies] = []
+    for path, layer, name in sources:
+        found, beside = load_filter(path, layer=layer, name=name)
+        rest.append(beside)
+        if found is not None:
+            filters.append(found)
+    return filters, LoadedPolicies.joined(rest), notes
+
+
+def _without_program(
+    checkers: tuple["SafetyChecker", ...], environ: Mapping[str, str]
+) -> tuple[PolicyProblem, ...]:
+    if not checkers:
+        return ()
+    from alhena.policy.safety.registry import CheckerRegistry
+
+    return CheckerRegistry(user_checkers_path(environ)).problems(checkers)
+
+
+def _is_saved_approval(rule: PolicyRule, saved: str) -> bool:
+    return (
+        rule.decision is PolicyOutcome.ALLOW
+        and rule.file is not None
+        and os.path.realpath(rule.file) == saved
+    )

@@ -1,0 +1,113 @@
+"""Safety checkers, and what is said to them and by them (protocol 1.0.0)."""
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from alhena.policy.model import PolicyOutcome, PolicyRule
+
+PROTOCOL_VERSION = "1.0.0"
+
+
+class CheckerType(StrEnum):
+    """Where a checker runs."""
+
+    IN_PROCESS = "in-process"
+    EXTERNAL = "external"
+
+
+class ContextPart(StrEnum):
+    """What a checker can be told of beside the call."""
+
+    ENVIRONMENT = "environment"
+    HISTORY = "history"
+
+
+class SafetyChecker(msgspec.Struct, frozen=True, kw_only=True):
+    """One `[[safety_checker]]`: `rule` says for which calls, how strong (its priority) and where it
+    is written; it denies. `number` counts the checkers of a file from 1. `required_context` None
+    means all there is. `config` goes to the checker as it is."""
+
+    name: str
+    type: CheckerType
+    rule: PolicyRule
+    number: int | None = None
+    required_context: tuple[ContextPart, ...] | None = None
+    config: dict[str, Any] = {}
+
+    @property
+    def label(self) -> str:
+        """The checker in words: its name and where it is written."""
+        return f'the safety checker "{self.name}" ({self.rule.source})'
+
+
+class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
+    """The call: the declared name of the tool, its arguments as they will be used."""
+
+    name: str
+    args: dict[str, Any]
+
+
+class Environment(msgspec.Struct, frozen=True, kw_only=True):
+    """The directories of the session: absolute paths, symbolic links resolved."""
+
+    cwd: str
+    workspaces: tuple[str, ...]
+
+
+class UserTurn(msgspec.Struct, frozen=True, kw_only=True):
+    """What the user said."""
+
+    text: str
+
+
+class ModelTurn(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """What the model answered."""
+
+    text: str | None = None
+    tool_calls: tuple[ToolCall, ...] = ()
+
+
+class ConversationTurn(msgspec.Struct, frozen=True, kw_only=True):
+    """A question and its answer."""
+
+    user: UserTurn
+    model: ModelTurn
+
+
+class ConversationHistory(msgspec.Struct, frozen=True, kw_only=True):
+    """The conversation so far, the oldest turn first."""
+
+    turns: tuple[ConversationTurn, ...] = ()
+
+
+HistorySource = Callable[[], ConversationHistory]
+
+
+class CheckContext(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a checker is told beside the call; None for what it did not ask for."""
+
+    environment: Environment | None = None
+    history: ConversationHistory | None = None
+
+
+class CheckInput(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What a checker is asked: for an external one, the JSON object on its standard input."""
+
+    tool_call: ToolCall
+    context: CheckContext
+    config: dict[str, Any]
+    protocol_version: str = PROTOCOL_VERSION
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What a checker answers; further keys are allowed. `reason` may be missing from an allow."""
+
+    decision: PolicyOutcome
+    reason: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.decision is not PolicyOutcome.ALLOW and not (self.reason or "").strip():
+            raise ValueError(f"the decision {self.decision} has no reason")

@@ -1,0 +1,1 @@
+"""Commands kept to where they may work: bubblewrap or Landlock, or nothing runs."""

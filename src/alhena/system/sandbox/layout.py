@@ -1,0 +1,123 @@
+"""What is protected and what is hidden, from names alone. Pure."""
+
+import os
+from collections.abc import Callable
+
+from alhena.system.errors import SandboxError, printable
+from alhena.system.sandbox.model import Entry, Filler, Layout, Profile, Protected
+from alhena.system.workspace import is_within
+
+Look = Callable[[str], Entry]
+
+SECRETS = (
+    *(".ssh", ".aws", ".azure", ".gnupg", ".kube", ".docker", ".oci", ".password-store"),
+    *(".netrc", ".npmrc", ".pypirc", ".pgpass", ".my.cnf", ".git-credentials", ".vault-token"),
+    *(".s3cfg", ".boto", ".gem/credentials", ".cargo/credentials", ".cargo/credentials.toml"),
+    *(".m2/settings-security.xml", ".terraform.d", ".bash_history", ".zsh_history"),
+    *(".python_history", ".psql_history", ".mysql_history", ".Xauthority", ".1password"),
+    *(".mozilla", ".thunderbird", ".colima", ".lima", ".orbstack", ".rd", ".minikube"),
+    *(".config/gcloud", ".config/gh", ".config/hub", ".config/doctl", ".config/op"),
+    *(".config/rclone", ".config/git/credentials", ".config/containers", ".config/google-chrome"),
+    *(".config/chromium", ".config/BraveSoftware", ".local/share/keyrings"),
+)
+"""Below a home: credentials, what was typed, and the sockets of container engines."""
+
+OWN_SECRETS = (
+    *(".env", "oauth_creds.json", "google_accounts.json", "mcp-oauth-tokens.json"),
+    *("mcp-oauth-tokens-v2.json", "a2a-oauth-tokens.json", "gemini-credentials.json"),
+)
+"""Below `~/.gemini`: what the agent signs in with."""
+
+SOCKETS = (
+    *("/var/snap/lxd/common/lxd/unix.socket", "/var/lib/lxd/unix.socket"),
+    *("/var/lib/incus/unix.socket", "/var/snap/docker/run/docker.sock"),
+)
+"""Doors to services that act for whoever connects, outside of /run."""
+
+_MADE_UP = (".git", ".gemini", ".vscode", ".idea", ".claude", ".codex", ".cursor")
+_STANDING = (
+    *(".devcontainer", ".zed", ".fleet", ".agents", ".mcp.json", ".envrc", ".husky"),
+    ".pre-commit-config.yaml",
+)
+_GIT_PARTS = (
+    ("hooks", Filler.DIRECTORY),
+    ("config", Filler.EMPTY_FILE),
+    ("commondir", Filler.SAME_DIRECTORY),
+    ("config.worktree", None),
+    ("modules", None),
+    ("worktrees", None),
+)
+"""Of a repository: what makes git run something, or look for that elsewhere."""
+
+
+def secrets(homes: tuple[str, ...], config_home: str) -> tuple[str, ...]:
+    """All paths that may hold credentials; many will be absent."""
+    below = (os.path.join(home, name) for home in homes for name in SECRETS)
+    own = (os.path.join(config_home, name) for name in OWN_SECRETS)
+    return (*below, *own, *SOCKETS)
+
+
+def require_sound(layout: Layout) -> None:
+    """Raises SandboxError where what may be written holds what must not be."""
+    for top in layout.writable:
+        if top == os.sep:
+            raise SandboxError(
+                "the sandbox cannot let commands write to everything: the workspace is /.",
+                remedy="Start in a project's directory, or use the profile read-only.",
+            )
+        inside = next((home for home in layout.homes if is_within(home, top)), None)
+        if inside is not None:
+            raise SandboxError(
+                f"the sandbox cannot keep the home directory {printable(inside)} unchanged: it "
+                f"lies in {printable(top)}, which commands may write in.",
+                remedy="Start in a project's directory, or use the profile read-only.",
+            )
+
+
+def protections(layout: Layout, look: Look) -> tuple[Protected, ...]:
+    """What stays unchanged inside the writable directories, in the order of `layout.writable`.
+
+    Raises SandboxError for a symbolic link: it leads elsewhere, and can be replaced.
+    """
+    found: list[Protected] = []
+    for top in layout.writable:
+        if is_within(top, layout.config_home):
+            found.append(Protected(top))
+            continue
+        if top.endswith(".git"):
+            found += _repository(top)
+            continue
+        for name in _MADE_UP:
+            path = os.path.join(top, name)
+            # Without a HEAD it is no repository, and nothing that is there has to be written.
+            if name == ".git" and look(os.path.join(path, "HEAD")) is not Entry.ABSENT:
+                found += _repository(path)
+            else:
+                found.append(Protected(path, Filler.DIRECTORY))
+        found += (Protected(os.path.join(top, name)) for name in _STANDING)
+        if is_within(layout.config_home, top):
+            found.append(Protected(layout.config_home, Filler.DIRECTORY))
+        found += (Protected(path) for path in layout.program if is_within(path, top))
+    link = next((item.path for item in found if look(item.path) is Entry.LINK), None)
+    if link is not None:
+        raise SandboxError(
+            f"{printable(link)} is a symbolic link, which the sandbox cannot protect.",
+            remedy="Put the file or directory itself there.",
+        )
+    return tuple({item.path: item for item in found}.values())
+
+
+def _repository(directory: str) -> list[Protected]:
+    return [Protected(os.path.join(directory, name), filler) for name, filler in _GIT_PARTS]
+
+
+def summary(layout: Layout) -> str:
+    """What commands may do, in a sentence for people and the model."""
+    network = "" if layout.network else " There is no network."
+    if layout.profile is Profile.READ_ONLY:
+        return f"Nothing can be written but $TMPDIR.{network}"
+    places = ", ".join(printable(path) for path in layout.writable)
+    return (
+        f"Only {places} and $TMPDIR can be written, and there not .git/config, .git/hooks, "
+        f".gemini and the like.{network}"
+    )

@@ -1,0 +1,267 @@
+"""The rung of the ladder that takes any blanks between words and signs for equal.
+
+Blanks that mean something are not free: line ends outside brackets, what stands in quotes, how deep
+lines stand relative to each other. Places are found by a plain search in texts without blanks.
+"""
+
+import re
+from bisect import bisect_right
+from itertools import accumulate
+from typing import NamedTuple
+
+from alhena.tools.diffing import opcodes
+from alhena.tools.flexible import hits_of
+from alhena.tools.indentation import Indentation, Pair, aligned, left_out_for, same_structure
+from alhena.tools.splicing import Edit, Span
+
+Element = tuple[str, str]
+"""A word or sign, after the blanks before it."""
+
+_MIN_CHARACTERS = 4
+_COMPARED = 1_000_000
+"""Characters of places that are compared, besides those of the file; more is not tried."""
+
+_WORD_OR_SIGN = r"\w+|[^\w\s]"
+_QUOTES = frozenset("\"'`")
+_OPERATORS = frozenset("+-*/%=<>!&|^~?:.")
+_CLOSED_BY = {"(": ")", "[": "]"}
+
+
+def token_places(text: str, old: str) -> list[Span]:
+    """Where the words and signs of `old` stand, with any blanks or none between them.
+
+    Two words that blanks separate are never one word, and no word is matched in part. Of places
+    that overlap, two are given.
+    """
+    wanted = _canonical(old)
+    size = len(wanted) - wanted.count(" ")
+    if size < _MIN_CHARACTERS or len(_elements(wanted)) < 2:
+        return []
+    if "".join(old.split()) not in "".join(text.split()):  # far quicker than what follows
+        return []
+    canonical = _canonical(text)
+    words = [found.span() for found in re.finditer(r"\S+", text)]
+    ends = list(accumulate(stop - start for start, stop in words))
+    left = len(text) + _COMPARED
+    blanks = counted = 0
+    spans: dict[int, Span] = {}
+
+    def fits(at: int) -> bool:
+        nonlocal left, blanks, counted
+        if left < 0 or _cuts_word(canonical, at) or _cuts_word(canonical, at + len(wanted)):
+            return False
+        blanks += canonical.count(" ", counted, at)
+        counted = at
+        first = at - blanks
+        span = (_place(words, ends, first), _place(words, ends, first + size - 1) + 1)
+        left -= span[1] - span[0]
+        if left < 0 or not _says_the_same(text, span, old):
+            return False
+        spans[at] = span
+        return True
+
+    hits = hits_of(canonical, wanted, fits)
+    return [spans[at] for at in hits] if left >= 0 else []
+
+
+def _says_the_same(text: str, span: Span, old: str) -> bool:
+    """Whether blanks that differ between two texts of the same tokens change no meaning.
+
+    Line ends and indentation differ only within parentheses and brackets, blanks within quotes not
+    at all, and signs that touch (`++`) are not signs that do not.
+    """
+    here, ours = _elements(text[span[0] : span[1]]), _elements(old.strip())
+    quoted, enclosed = _contexts(here)
+    for index in range(1, len(here)):
+        (gap, word), (given, _), before = here[index], ours[index], here[index - 1][1]
+        if gap == given:
+            continue
+        joined = before in _OPERATORS and word in _OPERATORS and bool(gap) != bool(given)
+        broken = index not in enclosed and gap.count("\n") != given.count("\n")
+        if index in quoted or joined or broken:
+            return False
+    lines = [pair for index, pair in _line_starts(ours, here) if index not in enclosed]
+    first = _first_line(text, span[0], old)
+    return same_structure(lines) if first is None else aligned([first, *lines])
+
+
+def _contexts(elements: list[Element]) -> tuple[set[int], set[int]]:
+    """Which of the elements stand in quotes, and which within parentheses or brackets.
+
+    Strings of one line are meant: an apostrophe in prose is none. A bracket that nothing closes
+    encloses nothing.
+    """
+    quoted: set[int] = set()
+    quote = ""
+    opened: list[int] = []
+    deeper = [0] * (len(elements) + 1)
+    prose = _triple_quotes(elements)
+    for index, (gap, token) in enumerate(elements):
+        if "\n" in gap:
+            quote = ""
+        if quote:
+            quoted.add(index)
+            quote = "" if token == quote else quote
+        elif token in _QUOTES and index not in prose:
+            quote = token
+        elif token in _CLOSED_BY:
+            opened.append(index)
+        elif token in _CLOSED_BY.values():
+            while opened and _CLOSED_BY[elements[opened[-1]][1]] != token:
+                opened.pop()
+            if opened:
+                deeper[opened.pop() + 1] += 1
+                deeper[index + 1] -= 1
+    enclosed = {index for index, depth in enumerate(accumulate(deeper)) if depth}
+    return quoted, enclosed
+
+
+def _triple_quotes(elements: list[Element]) -> frozenset[int]:
+    """Which of the elements belong to triple quotes: what they enclose is read as prose."""
+    found: set[int] = set()
+    for index in range(len(elements) - 2):
+        run = elements[index : index + 3]
+        same = {token for _, token in run}
+        if len(same) == 1 and not same.isdisjoint(_QUOTES) and not run[1][0] and not run[2][0]:
+            found.update((index, index + 1, index + 2))
+    return frozenset(found)
+
+
+def _line_starts(ours: list[Element], here: list[Element]) -> list[tuple[int, Pair]]:
+    """The elements after the first that begin a line in both texts, with the indentation there."""
+    return [
+        (index, (_after_feed(given), _after_feed(gap)))
+        for index, ((given, _), (gap, _)) in enumerate(zip(ours, here, strict=True))
+        if "\n" in given and "\n" in gap
+    ]
+
+
+def _after_feed(gap: str) -> str:
+    return gap[gap.rfind("\n") + 1 :]
+
+
+def _first_line(text: str, start: int, old: str) -> Pair | None:
+    """How the line is indented that `old` begins with; None when it begins within a line."""
+    before = text[text.rfind("\n", 0, start) + 1 : start]
+    return None if before.strip() else (_after_feed(old[: len(old) - len(old.lstrip())]), before)
+
+
+def _canonical(text: str) -> str:
+    """`text` with one space where blanks separate two words, and no other blanks."""
+    return re.sub(r" (?=\W)|(?<=\W) ", "", " ".join(text.split()))
+
+
+def _cuts_word(text: str, at: int) -> bool:
+    return 0 < at < len(text) and _is_word(text[at - 1]) and _is_word(text[at])
+
+
+def _is_word(char: str) -> bool:
+    return char == "_" or char.isalnum()
+
+
+def _place(words: list[Span], ends: list[int], count: int) -> int:
+    """Where the character stands that `count` characters which are no blanks stand before."""
+    index = bisect_right(ends, count)
+    return words[index][1] - (ends[index] - count)
+
+
+def _elements(text: str) -> list[Element]:
+    """The words and signs of `text`, each with the blanks before it."""
+    found: list[Element] = []
+    at = 0
+    for token in re.finditer(_WORD_OR_SIGN, text):
+        found.append((text[at : token.start()], token.group()))
+        at = token.end()
+    return found
+
+
+def graft_tokens(text: str, span: Span, old: str, new: str) -> Edit | None:
+    """The edit that makes the tokens of `span`, which are those of `old`, into `new`."""
+    start, end = span
+    if not new.strip():
+        return _deletion(text, span, old) if not new else None
+    lead, trail = old[: len(old) - len(old.lstrip())], old[len(old.rstrip()) :]
+    before, after = new[: len(new) - len(new.lstrip())], new[len(new.rstrip()) :]
+    if not (before.endswith(lead) and after.startswith(trail)):
+        return None
+    here, ours, wanted = (_elements(part) for part in (text[start:end], old.strip(), new.strip()))
+    first = _first_line(text, start, old)
+    known = _known_lines(first, ours, here, [_after_feed(gap) for gap, _ in wanted if "\n" in gap])
+    map_ = Indentation(known.pairs, [*old.split("\n"), new], text)
+    gaps: list[str] = []
+    for gap, theirs in _paired(here, ours, wanted):
+        if theirs is not None:
+            gaps.append(theirs)
+            continue
+        feed = gap.rfind("\n") + 1
+        indent = map_.counterpart(gap[feed:]) if feed else ""
+        if indent is None:
+            return None
+        gaps.append(gap[:feed] + indent if feed else gap)
+    out = [(gap, token) for gap, (_, token) in zip(gaps, wanted, strict=True)]
+    if not _stands_as_given(wanted, out, known):
+        return None
+    made = "".join(gap + token for gap, token in out)[len(gaps[0]) :]
+    return Edit(start, end, before[: len(before) - len(lead)] + made + after[len(trail) :])
+
+
+class _Known(NamedTuple):
+    """The lines that the model's text and the file's both have: all, and those outside brackets.
+
+    `floor` is how deep all lines have to be where that of the only known one was left out.
+    """
+
+    pairs: list[Pair]
+    outside: list[Pair]
+    floor: str
+
+
+def _known_lines(
+    first: Pair | None, ours: list[Element], here: list[Element], further: list[str]
+) -> _Known:
+    starts = _line_starts(ours, here)
+    _, enclosed = _contexts(here)
+    outside = [pair for index, pair in starts if index not in enclosed]
+    lead: list[Pair] = []
+    floor = ""
+    if first is not None:
+        if not left_out_for([first, *outside], further):
+            lead = [first]
+        elif not outside:
+            floor = first[1]
+    return _Known([*lead, *(pair for _, pair in starts)], [*lead, *outside], floor)
+
+
+def _stands_as_given(wanted: list[Element], out: list[Element], known: _Known) -> bool:
+    """Whether, outside brackets, lines end and stand to each other as the new text has it."""
+    _, enclosed = _contexts(wanted)
+    for index in range(1, len(out)):
+        if index not in enclosed and out[index][0].count("\n") != wanted[index][0].count("\n"):
+            return False
+    lines = [pair for index, pair in _line_starts(wanted, out) if index not in enclosed]
+    deep = all(theirs.startswith(known.floor) for _, theirs in lines)
+    return deep and same_structure([*known.outside, *lines])
+
+
+def _paired(
+    here: list[Element], old: list[Element], new: list[Element]
+) -> list[tuple[str, str | None]]:
+    """The blanks before each new element, and the file's when it stands for an old one."""
+    out: list[tuple[str, str | None]] = []
+    for tag, i1, i2, j1, j2 in opcodes(old, new):
+        for offset, (gap, _) in enumerate(new[j1:j2]):
+            stays = tag == "equal" or (i2 - i1 == j2 - j1 and old[i1 + offset][0] == gap)
+            out.append((gap, here[i1 + offset][0] if stays else None))
+    return out
+
+
+def _deletion(text: str, span: Span, old: str) -> Edit:
+    """Takes the tokens away, and the line ends that `old` takes with them."""
+    start, end = span
+    line = text.rfind("\n", 0, start) + 1
+    feed = text.find("\n", end)
+    stop = len(text) if feed < 0 else feed
+    alone = not text[line:start].strip() and not text[end:stop].strip()
+    if alone and old[len(old.rstrip()) :].count("\n"):
+        return Edit(line, min(stop + 1, len(text)), "")
+    return Edit(line if alone and old[:1].isspace() else start, stop if alone else end, "")

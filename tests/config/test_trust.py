@@ -1,0 +1,114 @@
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from alhena.config.errors import ConfigError
+from alhena.config.trust import folder_trust
+
+
+def listed(home: Path, **levels: str) -> None:
+    (home / ".gemini").mkdir(exist_ok=True)
+    file = home / ".gemini" / "trustedFolders.json"
+    file.write_text(json.dumps(levels), encoding="utf-8")
+
+
+def trusted(folder: Path, **environ: str) -> bool:
+    return folder_trust(folder, {**os.environ, **environ}).trusted
+
+
+def test_a_folder_nobody_has_spoken_of_is_not_trusted(project: Path) -> None:
+    found = folder_trust(project, os.environ)
+    assert (found.trusted, found.known) == (False, False)
+    assert str(project) in found.reason
+
+
+def test_variables_come_before_the_flag_and_the_flag_before_the_setting(project: Path) -> None:
+    def ask(**environ: str) -> tuple[bool, bool, bool]:
+        variables = {**os.environ, **environ}
+        return (
+            folder_trust(project, variables).trusted,
+            folder_trust(project, variables, skip=True).trusted,
+            folder_trust(project, variables, enabled=False).trusted,
+        )
+
+    assert ask() == (False, True, True)
+    assert ask(GEMINI_CLI_TRUST_WORKSPACE="true") == (True, True, True)
+    assert ask(GEMINI_CLI_TRUST_WORKSPACE="false") == (False, False, False)
+    assert ask(GEMINI_CLI_TRUST_WORKSPACE="1") == (False, True, True)
+    restricted = ask(GEMINI_RESTRICTED_MODE="true", GEMINI_CLI_TRUST_WORKSPACE="true")
+    assert restricted == (False, False, False)
+
+
+def test_the_longest_path_of_the_list_that_holds_the_folder_decides(
+    home: Path, project: Path
+) -> None:
+    inner = project / "a" / "b"
+    inner.mkdir(parents=True)
+    listed(home, **{str(project): "TRUST_FOLDER"})
+    assert trusted(project)
+    assert trusted(inner)
+    assert not trusted(project.parent)
+    listed(home, **{str(project): "TRUST_FOLDER", str(project / "a"): "DO_NOT_TRUST"})
+    assert (trusted(project), trusted(inner)) == (True, False)
+    listed(home, **{str(project / "a" / "b"): "TRUST_PARENT", str(project): "DO_NOT_TRUST"})
+    assert (trusted(project), trusted(project / "a"), trusted(inner)) == (False, True, True)
+
+
+def test_of_one_place_spoken_of_twice_distrust_counts(home: Path, project: Path) -> None:
+    (project / "a").mkdir()
+    listed(home, **{str(project / "a"): "TRUST_PARENT", str(project): "DO_NOT_TRUST"})
+    assert not trusted(project)
+
+
+def test_a_path_that_only_begins_alike_is_another_folder(home: Path, project: Path) -> None:
+    sibling = project.with_name("project-two")
+    sibling.mkdir()
+    listed(home, **{str(project): "TRUST_FOLDER"})
+    assert not trusted(sibling)
+
+
+def test_links_are_followed_on_both_sides(home: Path, project: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (project / "link").symlink_to(outside)
+    listed(home, **{str(project): "TRUST_FOLDER"})
+    assert not trusted(project / "link")
+    (tmp_path / "named").symlink_to(outside)
+    listed(home, **{str(tmp_path / "named"): "TRUST_FOLDER"})
+    assert trusted(outside)
+
+
+def test_a_relative_path_trusts_nothing(home: Path, project: Path) -> None:
+    listed(home, **{".": "TRUST_FOLDER", "": "TRUST_FOLDER", "~": "TRUST_FOLDER"})
+    assert not trusted(project)
+
+
+def test_the_list_can_be_elsewhere_and_hold_comments(project: Path, tmp_path: Path) -> None:
+    file = tmp_path / "list.json"
+    file.write_text(f'{{ // mine\n "{project}": "TRUST_FOLDER", }}', encoding="utf-8")
+    assert trusted(project, GEMINI_CLI_TRUSTED_FOLDERS_PATH=str(file))
+    file.write_text(" \n", encoding="utf-8")
+    assert not trusted(project, GEMINI_CLI_TRUSTED_FOLDERS_PATH=str(file))
+
+
+@pytest.mark.parametrize(
+    "text", [b"{", b"[]", b'{"/": "YES"}', b'{"/": 1}', b'"\xff"', b"[" * 100_000]
+)
+def test_a_list_that_cannot_be_used_is_an_error_that_names_it(home: Path, text: bytes) -> None:
+    (home / ".gemini").mkdir()
+    file = home / ".gemini" / "trustedFolders.json"
+    file.write_bytes(text)
+    with pytest.raises(ConfigError) as caught:
+        folder_trust(home, os.environ)
+    assert str(file) in str(caught.value)
+    assert "DO_NOT_TRUST" in str(caught.value)
+    assert folder_trust(home, {**os.environ, "GEMINI_CLI_TRUST_WORKSPACE": "true"}).trusted
+
+
+def test_a_list_that_is_no_file_is_an_error_and_does_not_block(home: Path) -> None:
+    (home / ".gemini").mkdir()
+    os.mkfifo(home / ".gemini" / "trustedFolders.json")
+    with pytest.raises(ConfigError, match="regular file"):
+        folder_trust(home, os.environ)

@@ -1,0 +1,82 @@
+"""JSON on the command line: what is wrong with it is said, and where."""
+
+import json
+import os
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from alhena.errors import InputError
+from alhena.frontends.cli.inputs import parse_json
+from tests.support.command import alhena
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (r'{"a": "\ud800"}', r"\ud800 at character 8 is half of a surrogate pair"),
+        (r'{"a": "\ud83d\ude00 \uDE00"}', r"\uDE00 at character 21 is half of a surrogate pair"),
+        (r'{"a": "\ud800\u0041"}', r"\ud800 at character 8 is half of a surrogate pair"),
+        (r'{"a": "\ud83d\ud83d\ude00"}', r"\ud83d at character 8 is half of a surrogate pair"),
+        ('{"a": "\udcff"}', "character 8 is byte 0xff, which is no UTF-8"),
+        ('{"a": "\ud800"}', "character 8 is U+D800, which is no UTF-8"),
+        ("", "Expecting value (line 1, column 1)"),
+        ('{"a": 1', "Expecting ',' delimiter (line 1, column 8)"),
+        ("{'a': 1}", "Expecting property name enclosed in double quotes (line 1, column 2)"),
+        ('{"a": NaN}', "NaN is no JSON value"),
+        ('{"a": 1e999}', "out of range"),
+        ('{"a":' * 100_000, "nested too deeply"),
+    ],
+)
+def test_what_is_wrong_with_a_json_text_is_said(text: str, said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        parse_json(text)
+    assert said in caught.value.message
+    assert "\n" not in caught.value.message
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(JSON.filter(lambda value: "\\ud" not in json.dumps(value, ensure_ascii=False)))
+def test_any_json_is_read_as_it_was_written(value: object) -> None:
+    assert parse_json(json.dumps(value)) == value
+    assert parse_json(json.dumps(value, ensure_ascii=False)) == value
+
+
+@given(st.text(alphabet='{}[]",:\\ud8cdD01aNn-e.\n ', max_size=30))
+def test_any_other_text_is_an_error_with_a_reason(text: str) -> None:
+    try:
+        expected = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        with pytest.raises(InputError) as caught:
+            parse_json(text)
+        assert caught.value.message
+        assert "truncated" not in caught.value.message
+    else:
+        assert parse_json(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (r'{"path": "\ud800"}', r"\ud800 at character 11 is half of a surrogate pair"),
+        (os.fsdecode(b'{"path": "\xff"}'), "character 11 is byte 0xff, which is no UTF-8"),
+    ],
+)
+def test_a_call_with_half_a_surrogate_pair_is_told_so(args: str, said: str) -> None:
+    ran = alhena("tools", "call", "list_directory", args, "--json")
+    assert ran.code == 54
+    assert ran.json["error"] == {
+        "message": f"the parameters are not JSON: {said}",
+        "type": "invalid_tool_params",
+    }
+    ran = alhena("policy", "explain", "--tool", "list_directory", "--args", args)
+    assert ran.code == 2
+    assert said in ran.err

@@ -1,0 +1,297 @@
+"""The documents say what the code does: names, defaults, examples and links."""
+
+import ast
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from alhena.agent.links import SessionLinks
+from alhena.agent.workbench import WorkbenchOptions, open_workbench
+from alhena.config.environment import sanitised
+from alhena.config.settings import EnvironmentRedaction, Settings, settings_of
+from alhena.frontends.cli.arguments import parse_run, run_parser
+from alhena.memory.saved import SECTION
+from alhena.models.endpoint import parse_endpoint
+from alhena.models.proxy import proxy_for
+from alhena.models.thinking import default_model
+from alhena.system.search import MAX_LINE, TIME_LIMIT
+from alhena.tools import editing, output_store, reading
+from alhena.tools.builtin import (
+    exit_plan_mode,
+    glob,
+    list_directory,
+    read_background_output,
+    read_many_files,
+    read_tool_output,
+    run_shell_command,
+    save_memory,
+    search_file_content,
+    web_fetch,
+    write_todos,
+)
+from alhena.tools.builtin.ask_user import AskUser
+from alhena.tools.contract import ToolFailure
+from alhena.tools.names import ALIASES
+from alhena.tools.params import ACCEPTED_EXTRAS, PARAMETER_ALIASES, prepare
+from alhena.tools.registry import ToolRegistry
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "alhena"
+PAGES = ("embedding", "headless", "models", "policy", "sandbox", "settings", "tools")
+
+
+@cache
+def page(name: str) -> str:
+    return (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
+
+
+def sections(text: str) -> dict[str, str]:
+    parts = re.split(r"^## (.+)$", text, flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def quoted(text: str) -> set[str]:
+    return set(re.findall(r"`([^`\n]+)`", text))
+
+
+def rows(text: str) -> list[list[str]]:
+    """The cells of a table's rows, without its head."""
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+@pytest.fixture
+def registry(project: Path) -> ToolRegistry:
+    def no_model() -> Any:
+        raise AssertionError("no model is asked")
+
+    options = WorkbenchOptions(
+        cwd=project, environ={"HOME": str(project.parent / "home")}, settings=Settings()
+    )
+    bench = open_workbench(options, SessionLinks(session_id="s", answering=no_model))
+    bench.registry.register(AskUser(None))
+    return bench.registry
+
+
+def properties(schema: Any) -> Iterator[str]:
+    """The names of all parameters, nested ones too."""
+    if isinstance(schema, dict):
+        for name, described in schema.get("properties", {}).items():
+            yield name
+            yield from properties(described)
+        yield from properties(schema.get("items"))
+
+
+def test_every_tool_has_a_section_and_every_section_is_a_tool(registry: ToolRegistry) -> None:
+    assert set(sections(page("tools"))) == set(registry.names)
+    assert len(registry.names) > 15
+
+
+def test_every_parameter_is_told_with_whether_it_is_required(registry: ToolRegistry) -> None:
+    for name, text in sections(page("tools")).items():
+        tool = registry.get(name)
+        assert tool is not None
+        schema = tool.parameter_schema
+        told = {row[0] for row in rows(text)}
+        required = schema.get("required", ())
+        assert told == {
+            f"`{each}` *" if each in required else f"`{each}`" for each in schema["properties"]
+        }, name
+        assert set(properties(schema)) <= quoted(text), name
+
+
+def test_other_names_of_tools_and_parameters_are_told(registry: ToolRegistry) -> None:
+    described = sections(page("tools"))
+    for name, text in described.items():
+        names = quoted(text)
+        other = {alias for alias, declared in ALIASES.items() if declared == name}
+        _, _, last = text.partition("Other names:")
+        assert quoted(last.split("\n\n")[0]) == other, name
+        assert set(PARAMETER_ALIASES.get(name, {})) <= names, name
+        assert set(ACCEPTED_EXTRAS.get(name, {}).get("properties", {})) <= names, name
+    assert set(PARAMETER_ALIASES) | set(ACCEPTED_EXTRAS) <= set(described)
+
+
+def test_every_tool_has_an_example_that_it_takes(registry: ToolRegistry) -> None:
+    for name, text in sections(page("tools")).items():
+        (line,) = re.findall(r"^    .*?(alhena tools call .+)$", text, re.MULTILINE)
+        words = shlex.split(line)
+        assert words[3] == name
+        args = json.loads(words[4]) if len(words) > 4 else {}
+        tool = registry.get(name)
+        assert tool is not None
+        taken = prepare(name, tool.parameter_schema, args)
+        assert not isinstance(taken, ToolFailure), (line, taken)
+        assert set(taken) <= set(tool.parameter_schema["properties"]), line
+
+
+@pytest.mark.parametrize(
+    ("name", "limits"),
+    [
+        ("read_file", (reading.MOST_LINES, MAX_LINE)),
+        ("read_many_files", (read_many_files.MOST_CHARACTERS, read_many_files.MOST_PATTERNS)),
+        ("list_directory", (list_directory.MOST_ENTRIES,)),
+        ("glob", (glob.MOST_FILES,)),
+        (
+            "search_file_content",
+            (search_file_content.MAX_MATCHES, MAX_LINE, int(TIME_LIMIT), search_file_content.MAX_CONTEXT),
+        ),
+        ("write_file", (editing.EDIT_LIMIT // 1_000_000,)),
+        ("replace", (editing.EDIT_LIMIT // 1_000_000,)),
+        (
+            "run_shell_command",
+            (run_shell_command.DELAY_MS, run_shell_command.MAX_DELAY_MS,
+             int(Settings().tools.shell.inactivity_timeout)),
+        ),
+        ("read_background_output", (read_background_output.LINES, read_background_output.MAX_DELAY_MS)),
+        ("read_tool_output", (read_tool_output.LIMIT,)),
+        ("web_fetch", (web_fetch.MAX_URLS, web_fetch.REQUESTS, int(web_fetch.PERIOD))),
+        ("save_memory", (save_memory.MAX_FACT,)),
+        ("write_todos", (write_todos.MAX_TODOS,)),
+        ("exit_plan_mode", (exit_plan_mode.PLAN_LIMIT,)),
+    ],
+)  # fmt: skip
+def test_limits_are_those_of_the_code(name: str, limits: tuple[int, ...]) -> None:
+    told = re.findall(r"\d[\d,]*\d|\d", sections(page("tools"))[name])
+    assert {f"{limit:,}" for limit in limits} <= set(told)
+
+
+def test_what_holds_for_all_tools_is_that_of_the_code() -> None:
+    opening = page("tools").partition("\n## ")[0]
+    assert f"{Settings().tools.truncate_tool_output_threshold:,} characters" in opening
+    assert SECTION in page("tools")
+
+
+UNTOLD_KEYS = {
+    *("tools.core", "tools.allowed", "mcp.allowed", "mcp.excluded", "mcpServers"),
+    *("security.folderTrust.enabled", "security.disableAlwaysAllow"),
+}
+"""Keys that are known and do nothing yet: each is told of once it does."""
+
+
+def keys(value: msgspec.Struct, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """The keys of the settings with their defaults."""
+    for field in msgspec.structs.fields(value):
+        inner = getattr(value, field.name)
+        name = prefix + field.encode_name
+        if isinstance(inner, msgspec.Struct):
+            yield from keys(inner, f"{name}.")
+        else:
+            yield name, inner
+
+
+def test_the_settings_are_those_of_the_code_with_their_defaults() -> None:
+    told = {
+        row[0].strip("`"): row[1].strip("`")
+        for row in rows(sections(page("settings"))["settings.json"])
+    }
+    known = dict(keys(Settings()))
+    assert known.pop("model.name") is None
+    assert told.pop("model.name") == default_model()
+    defaults = {
+        key: list(value) if isinstance(value, tuple) else value for key, value in known.items()
+    }
+    assert {key: json.loads(value) for key, value in told.items()} == {
+        key: defaults[key] for key in told
+    }
+    assert set(known) - set(told) <= UNTOLD_KEYS
+    assert len(told) >= 10
+
+
+def test_the_example_of_settings_is_one_that_is_read(project: Path) -> None:
+    from alhena.config.settings import load_settings
+
+    text = sections(page("settings"))["settings.json"]
+    example = "\n".join(line for line in text.splitlines() if line.startswith("    "))
+    (project / "settings.json").write_text(example, encoding="utf-8")
+    found = load_settings(project / "settings.json")
+    assert found.general.default_approval_mode == "auto_edit"
+    assert found.tools.exclude == ("web_fetch", "run_shell_command(git push)")
+    assert settings_of({}, "x") == Settings()
+
+
+UNTOLD_VARIABLES = {
+    *("GEMINI_RESTRICTED_MODE", "GEMINI_CLI_TRUST_WORKSPACE", "GEMINI_CLI_TRUSTED_FOLDERS_PATH"),
+    "SYSTEMROOT",
+}
+"""Variables that are read and of no effect yet, or of no meaning to people."""
+
+
+def environment_names() -> set[str]:
+    """Every variable that code takes from an environment by a written-out name."""
+    found: set[str] = set()
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                taken = node.func.value, node.args[:1]
+                reads = node.func.attr == "get"
+            elif isinstance(node, ast.Subscript):
+                taken, reads = (node.value, [node.slice]), True
+            else:
+                continue
+            place, names = taken
+            last = place.attr if isinstance(place, ast.Attribute) else getattr(place, "id", "")
+            for name in names:
+                if reads and last == "environ" and isinstance(name, ast.Constant):
+                    found.add(str(name.value))
+    return found
+
+
+def documented_variables() -> set[str]:
+    table = rows(sections(page("settings"))["Environment"])
+    return {name for row in table for name in quoted(row[0])}
+
+
+def test_every_variable_that_is_read_is_told_of() -> None:
+    found = environment_names() - UNTOLD_VARIABLES
+    assert {"GEMINI_MODEL", "HOME", "SSL_CERT_FILE", "GOOGLE_GEMINI_BASE_URL"} <= found
+    assert found <= documented_variables()
+
+
+def test_every_variable_that_is_told_of_is_read() -> None:
+    text = "".join(path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py"))
+    proxies = {name for name in documented_variables() if name.endswith("_PROXY")}
+    assert len(proxies) == 4
+    for name in documented_variables() - proxies:
+        assert f'"{name}"' in text, name
+    there = parse_endpoint("https://a.example", "test")
+    plain = parse_endpoint("http://a.example", "test")
+    assert proxy_for(there, {"HTTPS_PROXY": "http://p"}) == "http://p"
+    assert proxy_for(plain, {"HTTP_PROXY": "http://p"}) == "http://p"
+    assert proxy_for(there, {"ALL_PROXY": "http://p"}) == "http://p"
+    assert proxy_for(there, {"ALL_PROXY": "http://p", "NO_PROXY": "a.example"}) is None
+
+
+def test_commands_in_a_workflow_see_only_what_is_harmless() -> None:
+    given = {"HELLO": "1", "PATH": "/bin", "GITHUB_SHA": "abc"}
+    off = EnvironmentRedaction(enabled=False)
+    assert set(sanitised(given, off).variables) == {"PATH"}
+    assert "HELLO" in sanitised({"HELLO": "1"}, off).variables
+
+
+def test_the_flags_are_those_of_the_command() -> None:
+    table = rows(sections(page("settings"))["Flags of a run"])
+    told = {name for row in table for name in quoted(row[0])}
+    known = {option for action in run_parser()._actions for option in action.option_strings}
+    assert told == known
+    assert parse_run(["--policy", "a,b", "-p", "x"]).policy_paths == ("a", "b")
+
+
+def test_links_lead_to_pages_that_are_there() -> None:
+    assert {path.stem for path in (ROOT / "docs").glob("*.md")} == set(PAGES)
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for name in PAGES:
+        assert f"(docs/{name}.md)" in readme
+        for link in re.findall(r"\]\(([^)]+)\)", page(name)):
+            assert (ROOT / "docs" / link).is_file(), (name, link)
+
+
+def test_long_results_are_kept_as_long_as_is_told() -> None:
+    assert f"after {output_store.KEEP_DAYS} days" in page("settings")
