@@ -200,7 +200,7 @@ class ErrorEvent(EventBase, frozen=True, kw_only=True, tag="error"):
 class RunFinishedEvent(EventBase, frozen=True, kw_only=True, tag="result"):
     """The last event of a run.
 
-    `reason` is one of done, turn_limit, interrupted, error; `text` is the text of the last model
+    `reason` is one of done, stopped (by a hook), turn_limit, interrupted, error; `text` is the text of the last model
     turn.
     """
 

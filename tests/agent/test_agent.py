@@ -129,7 +129,7 @@ async def test_the_approval_callback_decides_and_silence_is_never_consent(
     )
 
 
-async def test_always_holds_for_the_rest_of_the_session_and_for_that_command_only(project: Path):
+async def test_always_holds_for_the_rest_of_the_session_and_for_such_commands_only(project: Path):
     asked: list[str] = []
 
     async def approve(request: ConfirmationRequest) -> ToolConfirmationOutcome:
@@ -140,12 +140,13 @@ async def test_always_holds_for_the_rest_of_the_session_and_for_that_command_onl
         return [chunk(call("run_shell_command", {"command": command}), finish="STOP")]
 
     generator = ScriptedGenerator(
-        shell("touch one"), shell("touch one"), shell("touch two"), [text("done")]
+        shell("touch one"), shell("touch two"), shell("touch a && mkdir b"), [text("done")]
     )
     async with agent(generator, approve=approve) as running:
         await running.ask("go")
-    assert asked == ["touch one", "touch two"]
+    assert asked == ["touch one", "touch a && mkdir b"]
     assert (project / "two").exists()
+    assert (project / "b").is_dir()
 
 
 async def test_python_functions_are_tools_behind_the_same_gate():

@@ -11,7 +11,7 @@ from alhena.policy.model import (
     PolicyOutcome,
     Tier,
 )
-from alhena.policy.sources import DEFAULTS_DIRECTORY, load_policies
+from alhena.policy.sources import load_policies
 from alhena.tools.names import all_names
 from tests.policy.support import ALLOW, ASK, DENY, SHELL, rule, rules, shell_rule
 

@@ -15,6 +15,7 @@ from alhena.agent.loop import run_prompt
 from alhena.agent.options import AgentOptions, AgentSettings
 from alhena.agent.run import Run, ended
 from alhena.agent.session import Session, open_session
+from alhena.chat.turn import Turn
 from alhena.errors import AlhenaError, InputError, InterruptedRunError
 from alhena.events import (
     ApiRequestEvent,
@@ -24,6 +25,7 @@ from alhena.events import (
     RunFinishedEvent,
     RunStartedEvent,
     UserMessageEvent,
+    WarningEvent,
 )
 from alhena.policy.model import PolicyRule
 from alhena.scheduler.confirm import Approver
@@ -184,9 +186,7 @@ class Agent:
         emit(UserMessageEvent(prompt_id=prompt_id, text=prompt))
         reason = "error"
         try:
-            await run_prompt(
-                session.chat, session.scheduler, session.limits, (Part(text=prompt),), prompt_id
-            )
+            await self._carry(session, prompt, prompt_id)
             reason = "done"
         except asyncio.CancelledError:
             error = InterruptedRunError("the run was interrupted.")
@@ -194,7 +194,8 @@ class Agent:
             raise error from None
         except AlhenaError as error:
             reason = self._report(error)
-            raise
+            if error.exit_code:
+                raise
         finally:
             emit(
                 RunFinishedEvent(
@@ -207,8 +208,30 @@ class Agent:
             unsubscribe()
             self._channel.close()
 
+    async def _carry(self, session: Session, prompt: str, prompt_id: str) -> None:
+        """Takes a prompt to its end, past the hooks if there are any."""
+        chat, limits = session.chat, session.limits
+        limits.new_prompt()
+
+        async def send(parts: tuple[Part, ...]) -> Turn:
+            return await run_prompt(chat, session.scheduler, limits, parts, prompt_id)
+
+        if session.prompt_hooks is None:
+            await send((Part(text=prompt),))
+            return
+        await session.prompt_hooks.carry(
+            prompt,
+            chat,
+            send,
+            lambda text: self._channel.emit(UserMessageEvent(prompt_id=prompt_id, text=text)),
+        )
+
     def _report(self, error: AlhenaError) -> str:
-        """Emits the event of an error; returns the reason it gives the run's end."""
+        """Emits the event of an error; returns the reason it gives the run's end. What ends with
+        exit code 0 was asked for."""
+        if not error.exit_code:
+            self._channel.emit(WarningEvent(message=str(error)))
+            return "stopped"
         self._channel.emit(
             ErrorEvent(error_type=error.kind, message=str(error), exit_code=error.exit_code)
         )

@@ -84,6 +84,10 @@ class Delegation:
             Outlets(self._relay.emit, outlets.pace),
             CallIds(os.urandom(4).hex()),
         )
+        if bench.hooks is not None:
+            from alhena.agent.hooking import model_hooks
+
+            self._chat.interposer = model_hooks(bench.hooks, self._relay.emit)
         self._results: list[Any] = []
         self._turns = 0
         self._words = ""
@@ -99,6 +103,11 @@ class Delegation:
                 reason, pending = await self._work(pending)
         except TimeoutError:
             reason, pending = Termination.TIMEOUT, ()
+        except AlhenaError as error:
+            if error.exit_code:
+                raise
+            self._stop = str(error)
+            reason, pending = Termination.GOAL, ()
         if self._stop is not None:
             return ToolResult.failed(self._stop, ToolErrorType.STOP_EXECUTION)
         if reason is not Termination.GOAL and await self._last_chance(reason, pending):

@@ -21,12 +21,11 @@ CANCELLED = "the run was interrupted"
 async def run_prompt(
     chat: Chat, scheduler: Scheduler, limits: TurnLimits, parts: tuple[Part, ...], prompt_id: str
 ) -> Turn:
-    """Carries a prompt to its last turn.
+    """Carries a prompt to its last turn; `limits` goes on counting.
 
     Every call gets exactly one response, also when the run is cancelled, a limit is reached or a
     tool stops it: then the responses are recorded without asking the model again.
     """
-    limits.new_prompt()
     while True:
         limits.take()
         turn = await chat.send(parts, prompt_id)

@@ -14,7 +14,7 @@ from alhena.wire.request import (
     GenerationConfig,
     Tool,
 )
-from alhena.wire.response import GenerateContentResponse, UsageMetadata
+from alhena.wire.response import GenerateContentResponse
 
 Source = Callable[[], tuple[ContentGenerator, str]]
 """Who answers, under which model name; asked at the first question. May raise AlhenaError."""
@@ -53,8 +53,8 @@ class SessionModel:
         except AlhenaError as error:
             self._emit(account.failed(error))
             raise
-        usage = response.usage_metadata or UsageMetadata()
-        self._emit(account.answered(response.model_version, response.finish_reason, usage))
+        account.feed(response)
+        self._emit(account.answered())
         return response
 
     async def ask(self, prompt: str) -> str:

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -26,6 +27,7 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     model's questions to a person; without it there is no tool for them. `allowed_tools`: tools, or
     `run_shell_command(prefix)`, that need no approval. `skip_trust`: the workspace is trusted.
     `sandbox`: whether commands run in one, whatever the settings say; None leaves it to them.
+    `hooks`: hooks of the program's own, as settings.json has them: {"hooks": {…}}.
     """
 
     approval_mode: ApprovalMode = ApprovalMode.DEFAULT
@@ -43,6 +45,7 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     allowed_tools: tuple[str, ...] = ()
     skip_trust: bool = False
     sandbox: bool | None = None
+    hooks: Mapping[str, Any] | None = None
 
 
 class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):

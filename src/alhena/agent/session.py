@@ -4,9 +4,10 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -36,6 +37,9 @@ from alhena.wire.calls import CallIds
 from alhena.wire.content import Content
 from alhena.wire.request import GenerateContentConfig, GenerationConfig, Tool
 
+if TYPE_CHECKING:
+    from alhena.agent.hooking import PromptHooks
+
 TEMPERATURE = 1.0
 TOP_P = 0.95
 TOP_K = 64
@@ -51,6 +55,7 @@ class Session(msgspec.Struct, kw_only=True):
     bench: Workbench
     chosen: ChosenGenerator
     session_id: str
+    prompt_hooks: "PromptHooks | None" = None
     told: bool = False
 
     def take_notices(self) -> tuple[str, ...]:
@@ -60,7 +65,14 @@ class Session(msgspec.Struct, kw_only=True):
         return notices
 
     async def aclose(self) -> None:
-        """Ends processes, closes connections and files."""
+        """Tells the hooks, ends processes, closes connections and files."""
+        try:
+            if self.prompt_hooks is not None:
+                await self.prompt_hooks.end("exit")
+        finally:
+            await self._close()
+
+    async def _close(self) -> None:
         try:
             await self.processes.groups.close()
         finally:
@@ -72,6 +84,7 @@ class SessionProcesses:
 
     def __init__(self) -> None:
         self.groups = ProcessGroups()
+        self.kill_hooks: Callable[[], None] = lambda: None
         self._running: dict[str, int] = {}
 
     def feed(self, event: Event) -> None:
@@ -83,6 +96,7 @@ class SessionProcesses:
 
     def kill(self) -> None:
         """Ends all of them at once, for an exit without waiting."""
+        self.kill_hooks()
         for pid in self._running.values():
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(pid, signal.SIGKILL)
@@ -123,6 +137,7 @@ def open_session(options: AgentOptions, channel: EventChannel) -> Session:
             skip_trust=given.skip_trust,
             sandbox=given.sandbox,
             tools=options.tools,
+            hooks=given.hooks,
         ),
         links,
         processes.groups,
@@ -141,7 +156,29 @@ def open_session(options: AgentOptions, channel: EventChannel) -> Session:
         bench=bench,
         chosen=chosen,
         session_id=links.session_id,
+        prompt_hooks=_hook(bench, chat, processes, links, resumed=bool(given.history)),
     )
+
+
+def _hook(
+    bench: Workbench,
+    chat: Chat,
+    processes: SessionProcesses,
+    links: SessionLinks,
+    *,
+    resumed: bool,
+) -> "PromptHooks | None":
+    """Puts the hooks of the session, if there are any, between the chat and its model and around
+    its prompts."""
+    if bench.hooks is None:
+        return None
+    from alhena.agent.hooking import PromptHooks, model_hooks
+
+    processes.kill_hooks = bench.hooks.kill
+    chat.interposer = model_hooks(bench.hooks, links.emit)
+    source = "resume" if resumed else "startup"
+    opening = tuple(entry.content for entry in chat.history.contents)
+    return PromptHooks(bench.hooks, links.emit, source, opening)
 
 
 def _chat(

@@ -4,13 +4,14 @@ import os
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from alhena.agent.links import SessionLinks
 from alhena.agent.model_access import SessionModel
 from alhena.agent.modes import SessionMode
+from alhena.agent.session_hooks import HookOptions, open_session_hooks
 from alhena.agent.session_tools import open_fetcher, register_session_tools
 from alhena.config.errors import ConfigError
 from alhena.config.home import claim_project_temp, project_temp
@@ -39,6 +40,7 @@ from alhena.tools.names import ALIASES, BUILT_IN, all_names, declared_name
 from alhena.tools.registry import ToolRegistry
 
 if TYPE_CHECKING:  # deciding and listing need no event loop
+    from alhena.hooks.system import Hooks
     from alhena.policy.safety.check import SafetyChecks
     from alhena.scheduler.confirm import Approver, ConfirmationRequest
     from alhena.scheduler.scheduler import Scheduler
@@ -54,7 +56,7 @@ PolicySource = str | os.PathLike[str] | PolicyRule
 
 class WorkbenchOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What a workbench is made of. `interactive`: somebody can be asked. `sandbox`: as in
-    `AgentSettings`."""
+    `AgentSettings`, and `hooks`, too."""
 
     cwd: Path
     environ: Mapping[str, str]
@@ -67,6 +69,7 @@ class WorkbenchOptions(msgspec.Struct, frozen=True, kw_only=True):
     skip_trust: bool = False
     sandbox: bool | None = None
     tools: tuple[Tool, ...] = ()
+    hooks: Mapping[str, Any] | None = None
 
 
 class Workbench:
@@ -96,6 +99,7 @@ class Workbench:
         self.filters: tuple[PolicyFilter, ...] = ()
         self.checks: SafetyChecks | None = None
         self.offers_always = True
+        self.hooks: Hooks | None = None
         self._interactive = context.interactive
         self._surroundings = context.surroundings
 
@@ -231,6 +235,8 @@ def open_workbench(
         redaction = options.settings.security.environment_variable_redaction
         bench.checks = open_checks(gathered.checkers, options.environ, redaction, groups)
     bench.notes = gathered.notes
+    if groups is not None:
+        _hang_hooks(bench, options, links, groups, plans)
     bench.offers_always = not options.settings.security.disable_always_allow
     register_session_tools(bench, links, plans)
     warnings = [f"policy: {problem}" for problem in gathered.problems]
@@ -241,8 +247,34 @@ def open_workbench(
         warning = registry.register(tool)
         if warning:
             warnings.append(warning)
-    bench.warnings = tuple(warnings)
+    bench.warnings += tuple(warnings)
     return bench
+
+
+def _hang_hooks(
+    bench: Workbench,
+    options: WorkbenchOptions,
+    links: SessionLinks,
+    groups: "ProcessGroups",
+    plans: Path,
+) -> None:
+    """Gives the workbench the hooks of its session."""
+    bench.hooks, warnings, notes = open_session_hooks(
+        HookOptions(
+            cwd=bench.workspace.cwd,
+            environ=options.environ,
+            settings=options.settings,
+            session_id=links.session_id,
+            plans=plans,
+            program=options.hooks,
+            skip_trust=options.skip_trust,
+        ),
+        groups,
+        links.emit,
+        lambda name: name in BUILT_IN or name in ALIASES or bench.registry.get(name) is not None,
+    )
+    bench.warnings += warnings
+    bench.notes += notes
 
 
 def _gathered(options: WorkbenchOptions) -> GatheredPolicy:

@@ -6,7 +6,7 @@ from alhena.errors import AlhenaError
 from alhena.events import ApiErrorEvent, ApiRequestEvent, ApiResponseEvent
 from alhena.models.errors import ModelError
 from alhena.wire.request import GenerateContentRequest
-from alhena.wire.response import UsageMetadata
+from alhena.wire.response import GenerateContentResponse, UsageMetadata
 
 
 class Account:
@@ -14,6 +14,9 @@ class Account:
 
     def __init__(self, request: GenerateContentRequest) -> None:
         self._request = request
+        self._usage = UsageMetadata()
+        self._model_version = ""
+        self._finish_reason = ""
         self._start = time.perf_counter()
 
     def sent(self) -> ApiRequestEvent:
@@ -34,15 +37,20 @@ class Account:
             status=error.status if isinstance(error, ModelError) else None,
         )
 
-    def answered(
-        self, model_version: str | None, finish_reason: str | None, usage: UsageMetadata
-    ) -> ApiResponseEvent:
+    def feed(self, response: GenerateContentResponse) -> None:
+        """Takes note of a chunk of the answer."""
+        self._usage = response.usage_metadata or self._usage
+        self._model_version = response.model_version or self._model_version
+        self._finish_reason = response.finish_reason or self._finish_reason
+
+    def answered(self) -> ApiResponseEvent:
         """It was answered in full."""
+        usage = self._usage
         return ApiResponseEvent(
-            model=model_version or self._request.model,
+            model=self._model_version or self._request.model,
             prompt_id=self._request.prompt_id,
             duration_ms=self._elapsed(),
-            finish_reason=finish_reason or "",
+            finish_reason=self._finish_reason,
             input_tokens=usage.prompt_token_count,
             output_tokens=usage.candidates_token_count,
             cached_tokens=usage.cached_content_token_count,

@@ -1,6 +1,7 @@
 """A conversation with one model: sends parts, streams the answer, keeps the history."""
 
 from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -15,7 +16,10 @@ from alhena.wire.calls import CallIds
 from alhena.wire.conformance import require_conformance
 from alhena.wire.content import Part
 from alhena.wire.request import GenerateContentConfig, GenerateContentRequest
-from alhena.wire.response import FinishReason
+from alhena.wire.response import FinishReason, GenerateContentResponse
+
+if TYPE_CHECKING:
+    from alhena.chat.interposer import Interposer
 
 
 class ModelTraits(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,7 +40,7 @@ class Chat:
     """Sends one user content at a time. Not to be used by two tasks at once.
 
     `config` may be replaced between requests: the next one has the new declarations and system
-    instruction, the history stays as it was encoded.
+    instruction, the history stays as it was encoded. An `interposer` sees every request and answer.
     """
 
     def __init__(
@@ -50,6 +54,7 @@ class Chat:
     ) -> None:
         self.history = history
         self.config = config
+        self.interposer: Interposer | None = None
         self._generator = generator
         self._model = model
         self._outlets = outlets
@@ -100,6 +105,25 @@ class Chat:
         self.history.add_user(parts)
 
     async def _exchange(self, request: GenerateContentRequest, turn: Turn) -> None:
+        """One request and its answer, past the interposer if there is one."""
+        between = self.interposer
+        if between is None:
+            await self._ask(request, turn.feed)
+            return
+        admission = await between.admit(request)
+        if admission.answer is not None:
+            turn.feed(admission.answer)
+        elif not between.reviews_answers:
+            await self._ask(admission.request, turn.feed)
+        else:
+            chunks: list[GenerateContentResponse] = []
+            await self._ask(admission.request, chunks.append)
+            for response in await between.review(admission.request, chunks):
+                turn.feed(response)
+
+    async def _ask(
+        self, request: GenerateContentRequest, take: Callable[[GenerateContentResponse], None]
+    ) -> None:
         """Checks, sends and streams one request, with its events."""
         require_conformance(request, needs_signatures=self._model.sign_calls)
         emit = self._outlets.emit
@@ -108,7 +132,8 @@ class Chat:
         stream = self._generator.stream(request)
         try:
             async for response in stream:
-                turn.feed(response)
+                account.feed(response)
+                take(response)
                 await self._outlets.pace()
         except AlhenaError as error:
             emit(account.failed(error))
@@ -117,4 +142,4 @@ class Chat:
             close = getattr(stream, "aclose", None)
             if close is not None:
                 await close()
-        emit(account.answered(turn.model_version, turn.finish_reason, turn.usage))
+        emit(account.answered())

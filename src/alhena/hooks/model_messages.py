@@ -151,9 +151,10 @@ def changed_request(
 def with_tool_choice(
     request: GenerateContentRequest, choice: dict[str, Any]
 ) -> tuple[GenerateContentRequest, tuple[str, ...]]:
-    """`request` with a hook's `toolConfig`, and the names in it that are of no declared tool.
+    """`request` with a hook's `toolConfig`, and those of its names that count for nothing.
 
-    Names with AUTO mean that a text will do as well (VALIDATED); those of no tool are left out.
+    Names go with ANY: those of no declared tool are left out, and without one of a tool that is
+    there, nothing may be called.
     """
     declared = request.config.function_names()
     if not declared:
@@ -161,11 +162,10 @@ def with_tool_choice(
     mode = FunctionCallingMode(choice.get("mode") or FunctionCallingMode.AUTO)
     named: list[str] = choice.get("allowedFunctionNames") or []
     allowed = tuple(name for name in named if name in declared)
-    unknown = tuple(name for name in named if name not in declared)
-    if named and mode is FunctionCallingMode.AUTO:
-        mode = FunctionCallingMode.VALIDATED if allowed else mode
-    if named and not allowed and mode is FunctionCallingMode.ANY:
-        mode = FunctionCallingMode.NONE  # none of the tools that may be called is there
+    if mode is not FunctionCallingMode.ANY:
+        allowed = ()
+    elif named and not allowed:
+        mode = FunctionCallingMode.NONE
     calling = FunctionCallingConfig(
         mode=mode,
         allowed_function_names=allowed
@@ -175,7 +175,8 @@ def with_tool_choice(
     config = msgspec.structs.replace(
         request.config, tool_config=ToolConfig(function_calling_config=calling)
     )
-    return msgspec.structs.replace(request, config=config), unknown
+    unused = tuple(name for name in named if name not in allowed)
+    return msgspec.structs.replace(request, config=config), unused
 
 
 def response_for_hooks(chunks: Sequence[GenerateContentResponse]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any, Literal, assert_never
 import msgspec
 
 from alhena.hooks.model import OUTPUT_LIMIT, SILENT, HookEvent, HookRun, HookVerdict, TailCall
+from alhena.hooks.model_messages import LlmRequest, LlmResponse
 
 MESSAGE_LIMIT = 10_000
 """Characters of a reason or a message for people."""
@@ -28,7 +29,7 @@ class HookAnswer(msgspec.Struct, frozen=True, kw_only=True):
     failure: str = ""
 
 
-class _ToolConfig(msgspec.Struct, frozen=True, rename="camel"):
+class _ToolConfig(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     mode: Literal["AUTO", "ANY", "NONE"] | None = None
     allowed_function_names: list[str] | None = None
 
@@ -43,8 +44,8 @@ class _Specific(msgspec.Struct, frozen=True):
 
     additional_context: str | None = msgspec.field(default=None, name="additionalContext")
     tool_input: dict[str, Any] | None = None
-    llm_request: dict[str, Any] | None = None
-    llm_response: dict[str, Any] | None = None
+    llm_request: LlmRequest | None = None
+    llm_response: LlmResponse | None = None
     tool_config: _ToolConfig | None = msgspec.field(default=None, name="toolConfig")
     clear_context: bool | None = msgspec.field(default=None, name="clearContext")
     tail_call: _TailCall | None = msgspec.field(default=None, name="tailToolCallRequest")
@@ -89,9 +90,8 @@ def interpret(event: HookEvent, run: HookRun) -> HookAnswer:
         return HookAnswer(verdict=said, failure=failure)
     if decided:
         return HookAnswer(verdict=said)
-    return HookAnswer(
-        verdict=msgspec.structs.replace(said, block=_blocking_reason(run, read), ask=False)
-    )
+    reason = _blocking_reason(run, read)
+    return HookAnswer(verdict=msgspec.structs.replace(said, block=reason, ask=False, reason=""))
 
 
 def clipped(text: str, limit: int) -> str:
@@ -185,12 +185,14 @@ def _for_event(event: HookEvent, specific: _Specific) -> dict[str, Any]:
         case HookEvent.AFTER_AGENT:
             return {"clear_context": specific.clear_context or False}
         case HookEvent.BEFORE_MODEL:
-            return {"llm_request": specific.llm_request, "llm_response": specific.llm_response}
+            return {
+                "llm_request": _plain(specific.llm_request),
+                "llm_response": _plain(specific.llm_response),
+            }
         case HookEvent.AFTER_MODEL:
-            return {"llm_response": specific.llm_response}
+            return {"llm_response": _plain(specific.llm_response)}
         case HookEvent.BEFORE_TOOL_SELECTION:
-            config = specific.tool_config
-            return {"tool_config": None if config is None else msgspec.to_builtins(config)}
+            return {"tool_config": _plain(specific.tool_config)}
         case (
             HookEvent.BEFORE_AGENT
             | HookEvent.NOTIFICATION
@@ -201,6 +203,10 @@ def _for_event(event: HookEvent, specific: _Specific) -> dict[str, Any]:
             return {}
         case _:
             assert_never(event)
+
+
+def _plain(value: msgspec.Struct | None) -> dict[str, Any] | None:
+    return None if value is None else msgspec.to_builtins(value)
 
 
 def escaped(text: str) -> str:

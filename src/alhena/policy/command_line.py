@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from alhena.policy.bash.hazards import hazard
-from alhena.policy.bash.model import Analysis, Effect, Part
+from alhena.policy.bash.model import Analysis, Doubt, Effect, Part
 from alhena.policy.bash.prefix import Match
 from alhena.policy.bash.reach import Reach, reach
 from alhena.policy.bash.reader import analyse
@@ -141,8 +143,26 @@ class _CommandLine:
                 floor = floor or self._uncertain(rule, part)
             elif match is Match.YES:
                 asked = tentative or (floor if rule.decision is PolicyOutcome.ASK_USER else None)
-                return asked or by_rule(rule, (part.text,))
+                return asked or self._by_rule(rule, part)
         return floor or tentative or by_default(self.call, (part.text,))
+
+    def _by_rule(self, rule: PolicyRule, part: Part) -> Decision:
+        """What a restriction decides, with what is odd about the part when the rule is for any
+        command."""
+        decision = by_rule(rule, (part.text,))
+        remark = None if looks_at_arguments(rule) else self._remark(part)
+        if remark is None:
+            return decision
+        return replace(decision, reason=f"{decision.reason}; {remark}")
+
+    def _remark(self, part: Part) -> str | None:
+        if self.analysis.doubts:
+            return _in_words(self.analysis.doubts[0])
+        if part.assignments and not part.words:
+            return f"{part.assignments[0].source} would hold for what runs after it"
+        if part.words and part.words[0].text == CHANGES_DIRECTORY:
+            return "it leaves the workspace, or where it leads is not known"
+        return None
 
     def _objection(self, rule: PolicyRule, read: _Read) -> str | None:
         """Why an allow rule does not allow this part; None when it does, empty when it does not
@@ -156,8 +176,7 @@ class _CommandLine:
         if isinstance(named, str):
             return named
         if self.analysis.doubts:
-            doubt = self.analysis.doubts[0]
-            return f"{doubt.reason} ({doubt.text})" if doubt.text else doubt.reason
+            return _in_words(self.analysis.doubts[0])
         if not self.analysis.complete:
             return "the command cannot be read to its end"
         if not rule.allow_redirection:
@@ -172,7 +191,7 @@ class _CommandLine:
         if rule.command_class is not None:
             from alhena.policy.bash.readonly import not_read_only
 
-            refusal = not_read_only(part)
+            refusal = not_read_only(part) or self._folder_runs(part)
             if refusal is not None:
                 return refusal
         named = self.conditions.named_by(rule, part)
@@ -181,6 +200,16 @@ class _CommandLine:
         if not part.words:
             return "it runs nothing, and changes what comes after it"
         return named
+
+    def _folder_runs(self, part: Part) -> str | None:
+        """Why a command that only reads may run something here, the folder not being trusted. For
+        git the repository is looked at (`Places`)."""
+        from alhena.policy.bash.readonly import folder_may_run
+
+        facts = self.places.surroundings
+        if facts is None or facts.trusted or part.words[0].text == "git":
+            return None
+        return folder_may_run(part)
 
     def _against_any(self, read: _Read) -> str | None:
         """Why a rule for any command, without redirections, does not reach this one."""
@@ -215,6 +244,10 @@ class _CommandLine:
             rule=rule,
             parts=(part.text,),
         )
+
+
+def _in_words(doubt: Doubt) -> str:
+    return f"{doubt.reason} ({doubt.text})" if doubt.text else doubt.reason
 
 
 def _write(part: Part) -> str | None:

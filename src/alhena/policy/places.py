@@ -18,7 +18,7 @@ class Places:
     in the working directory."""
 
     def __init__(self, call: PolicyCall, surroundings: "Surroundings | None") -> None:
-        self._surroundings = surroundings
+        self.surroundings = surroundings
         given = call.args.get("directory") or call.args.get("dir_path")
         self._given = given if isinstance(given, str) else None
 
@@ -39,7 +39,7 @@ class Places:
         own = _git_directories(part)
         if own is None:
             return "git's -C is not plain"
-        facts = self._surroundings
+        facts = self.surroundings
         if facts is None:
             unknown = "it runs git in a directory whose repository is not known"
             return unknown if moved or own else None
@@ -71,7 +71,7 @@ class Places:
         or lies outside the workspace."""
         if any(not word.literal or word.text.startswith("-") for word in targets):
             return None
-        facts = self._surroundings
+        facts = self.surroundings
         here = {os.path.normpath(os.path.join(facts.cwd if facts else "/", self._given or "."))}
         if facts is None:
             # Only what cannot leave the directory that the call begins in.

@@ -32,6 +32,11 @@ class Surroundings(Protocol):
         """The directories of the workspace, symbolic links resolved."""
         ...
 
+    @property
+    def trusted(self) -> bool:
+        """Did the user vouch for the folder?"""
+        ...
+
     def contains(self, path: str) -> bool:
         """Is the real place of `path` inside the workspace?"""
         ...
@@ -71,6 +76,11 @@ class DirectorySurroundings:
     def roots(self) -> tuple[str, ...]:
         """The directories of the workspace, symbolic links resolved."""
         return self._roots
+
+    @property
+    def trusted(self) -> bool:
+        """Did the user vouch for the folder?"""
+        return self._trusted
 
     def contains(self, path: str) -> bool:
         """Is the real place of `path` inside the workspace?"""

@@ -12,9 +12,11 @@ UNATTENDED: Mapping[str, str] = {
     "MANPAGER": "cat",
     "TERM": "dumb",
     "GIT_TERMINAL_PROMPT": "0",
+    "GIT_OPTIONAL_LOCKS": "0",
     "DEBIAN_FRONTEND": "noninteractive",
 }
-"""Set for every command: nobody sits at its terminal, so nothing may page, prompt or paint."""
+"""Set for every command: nobody sits at its terminal, so nothing may page, prompt or paint; and
+what only looks at a repository does not write to its index."""
 
 UNATTENDED_DEFAULTS: Mapping[str, str] = {"CI": "1"}
 """Set where the user's own environment says nothing."""

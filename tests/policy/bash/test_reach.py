@@ -115,7 +115,7 @@ HIDDEN = [
     *(". ./f", "source f", "alias ls=rm", "hash -p /bin/rm ls", "bash < f", "echo rm x | bash"),
     *("echo x | xargs $X", "bash -", "bash /dev/stdin", "python3", "echo x | python3", "env $X"),
     *("sudo $X rm x", "sudo -i", "sudo -s", "su", "chroot /x", "parallel", "xargs env", "xargs sh -c"),
-    *("timeout $X rm x", "make -f -", "awk \"$X\"", "sed \"$X\" f", "python3 $X", "trap \"$X\" EXIT"),
+    *("timeout $X rm x", "make -f -", "awk \"$X\"", "sed \"$X\" f", "sed s/a/b/e f", "sed '1e ls' f", "python3 $X", "trap \"$X\" EXIT"),
     *("find . -exec $X \\;", "xargs -I{} {} x", "bash <<< \"$X\"", "shopt -s expand_aliases"),
     *("at now", "git bisect run $X", "env -S 'rm\\_x'", "command $X"),
     *("BASH_ENV=x bash -c ls", "git --config-env=core.pager=X log", "sh -c '\"$@\"' _ rm x"),
@@ -161,6 +161,11 @@ def test_the_part_itself_comes_first_and_says_what_ran_the_others() -> None:
     assert [c.via for c in found] == ["", "sudo", "env", "bash -c"]
     assert [s.text for s in found[2].settings] == ["A=1"]
     assert reach(Part(text="A=1")).commands == ()
+
+
+def test_the_same_shell_with_another_input_is_another_command() -> None:
+    assert "rm x" in texts("bash <<< 'bash <<< \"rm x\"'")
+    assert "rm x" in texts("bash <<'E'\nls\nbash <<'F'\nrm x\nF\nE")
 
 
 def test_shell_input_is_read_for_code() -> None:

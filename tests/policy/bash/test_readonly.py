@@ -34,9 +34,12 @@ def test_each_trick_is_refused_for_the_reason_given() -> None:
     assert wrong == {}
 
 
-def test_everyday_lines_change_nothing_and_run_only_what_they_name(tmp_path: Path) -> None:
-    lines = [line for line in EVERYDAY if can_run(line)]
-    assert len(lines) >= 200
+@pytest.mark.parametrize("start", range(3))
+def test_everyday_lines_change_nothing_and_run_only_what_they_name(
+    start: int, tmp_path: Path
+) -> None:
+    lines = [line for line in EVERYDAY if can_run(line)][start::3]
+    assert len(lines) >= 60
     stage = Stage(tmp_path / "stage", set().union(*(programs(line) for line in lines)))
     before = snapshot(stage.work)
     calls = stage.run(lines)

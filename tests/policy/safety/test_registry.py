@@ -8,6 +8,7 @@ import pytest
 from alhena.policy.model import Tier
 from alhena.policy.safety.errors import CheckerError
 from alhena.policy.safety.registry import CheckerRegistry
+from alhena.policy.sources import load_policies
 from tests.policy.safety.kit import checkers, directory, external, program, table
 
 ME = os.getuid()
@@ -122,3 +123,17 @@ def test_what_cannot_be_run_is_a_problem_with_its_place_and_stays_a_checker(
         f"{folder}/bad-one or {admin}/bad-one; what it is for is denied. Put an executable file "
         "of yours there that nobody else can write to."
     )
+
+
+@pytest.mark.requirement("POL-10")
+def test_checkers_of_all_tiers_are_loaded_with_the_tier_in_their_priority(
+    folder: Path, admin: Path, tmp_path: Path
+) -> None:
+    for place in ("user", "theirs"):
+        (tmp_path / place).mkdir(mode=0o755)
+        (tmp_path / place / "p.toml").write_text(table(priority="5"), encoding="utf-8")
+        (tmp_path / place / "p.toml").chmod(0o644)
+    loaded = load_policies(tmp_path / "user", admin_dir=tmp_path / "theirs", admin_owner=ME)
+    assert loaded.errors == ()
+    tiers = [(checker.rule.tier, checker.rule.priority) for checker in loaded.checkers]
+    assert tiers == [("user", pytest.approx(2.005)), ("admin", pytest.approx(3.005))]

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -37,14 +38,34 @@ async def failure(folder: Path, body: str, question: bytes = b"{}", **options: A
     return str(failed.value)
 
 
-def left(folder: Path) -> list[int]:
-    """The living processes of the sessions that a checker has written down."""
-    sessions = (folder / "sessions").read_text(encoding="ascii").split()
-    return [pid for session in sessions for pid in session_members(int(session))]
+class Watched(ProcessGroups):
+    """Groups that remember what was watched."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now: set[int] = set()
+        self.ever: list[int] = []
+
+    def watch(self, pgid: int) -> None:
+        super().watch(pgid)
+        self.now.add(pgid)
+        self.ever.append(pgid)
+
+    def unwatch(self, pgid: int) -> None:
+        super().unwatch(pgid)
+        self.now.discard(pgid)
+
+    @property
+    def left(self) -> list[int]:
+        """The living processes of all sessions that were watched."""
+        return [pid for session in self.ever for pid in session_members(session)]
 
 
-def noting(folder: Path, body: str) -> str:
-    return f"open({str(folder / 'sessions')!r}, 'a').write(f'{{os.getsid(0)}} ')\n{body}"
+@pytest.fixture
+async def groups() -> AsyncIterator[Watched]:
+    watched = Watched()
+    yield watched
+    await watched.close()
 
 
 @pytest.mark.requirement("POL-10")
@@ -119,10 +140,12 @@ async def test_anything_but_a_decision_is_a_failure(folder: Path, body: str, rea
         f"os.close(0); os.close(1); os.close(2)\n{HANG}",
     ],
 )
-async def test_it_is_ended_when_it_does_not_answer_in_time(folder: Path, body: str) -> None:
-    reason = await failure(folder, noting(folder, body), seconds=0.5)
+async def test_it_is_ended_when_it_does_not_answer_in_time(
+    folder: Path, groups: Watched, body: str
+) -> None:
+    reason = await failure(folder, body, seconds=0.5, groups=groups)
     assert reason == "it did not answer within 0.5 s"
-    assert left(folder) == []
+    assert (len(groups.ever), groups.left) == (1, [])
 
 
 def test_it_may_take_five_seconds() -> None:
@@ -130,16 +153,15 @@ def test_it_may_take_five_seconds() -> None:
 
 
 @pytest.mark.requirement("POL-10")
-async def test_what_it_starts_ends_with_it_however_it_ends(folder: Path) -> None:
+async def test_what_it_starts_ends_with_it_however_it_ends(folder: Path, groups: Watched) -> None:
     fork = (
         "for _ in range(4):\n    if os.fork() == 0:\n        import time\n        time.sleep(60)\n"
     )
-    found = await run(folder, noting(folder, fork + "answer('allow')"))
-    assert found == Verdict(ALLOW)
-    assert left(folder) == []
+    assert await run(folder, fork + "answer('allow')", groups=groups) == Verdict(ALLOW)
+    assert (len(groups.ever), groups.left, groups.pgids) == (1, [], ())
     group = "if os.fork() == 0:\n    os.setpgid(0, 0)\n    import time\n    time.sleep(60)\n"
-    assert "within" in await failure(folder, noting(folder, group + HANG), seconds=0.5)
-    assert left(folder) == []
+    assert "within" in await failure(folder, group + HANG, seconds=0.5, groups=groups)
+    assert (len(groups.ever), groups.left) == (2, [])
 
 
 @pytest.mark.requirement("POL-10")
@@ -154,10 +176,10 @@ async def test_a_question_that_nobody_reads_harms_nobody(folder: Path) -> None:
 
 @pytest.mark.requirement("POL-10")
 @pytest.mark.parametrize("after", ["", "answer('allow')", HANG])
-async def test_an_answer_without_end_is_cut_off(folder: Path, after: str) -> None:
+async def test_an_answer_without_end_is_cut_off(folder: Path, groups: Watched, after: str) -> None:
     flood = "for _ in range(100): os.write(1, b' ' * (1 << 20))\n" + after
-    assert "more than 1048576 bytes" in await failure(folder, noting(folder, flood))
-    assert left(folder) == []
+    assert "more than 1048576 bytes" in await failure(folder, flood, groups=groups)
+    assert (len(groups.ever), groups.left) == (1, [])
 
 
 async def test_an_answer_that_is_long_all_but_a_byte_is_read(folder: Path) -> None:
@@ -179,44 +201,24 @@ async def test_a_program_that_cannot_be_started_is_a_failure(folder: Path) -> No
 
 
 @pytest.mark.requirement("POL-10")
-async def test_when_the_check_is_cancelled_the_program_is_ended_first(folder: Path) -> None:
+async def test_when_the_check_is_cancelled_the_program_is_ended_first(
+    folder: Path, groups: Watched
+) -> None:
     os.mkfifo(folder / "ready")
-    body = noting(folder, f"open({str(folder / 'ready')!r}, 'w').close()\n{HANG}")
-    task = asyncio.create_task(run(folder, body))
+    body = f"open({str(folder / 'ready')!r}, 'w').close()\n{HANG}"
+    task = asyncio.create_task(run(folder, body, groups=groups))
     opened = await asyncio.to_thread(open, folder / "ready", encoding="ascii")
     opened.close()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert left(folder) == []
+    assert (len(groups.ever), groups.left, groups.now) == (1, [], set())
 
 
-class Watched(ProcessGroups):
-    """Groups that remember what was watched."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.now: set[int] = set()
-        self.ever: list[int] = []
-
-    def watch(self, pgid: int) -> None:
-        super().watch(pgid)
-        self.now.add(pgid)
-        self.ever.append(pgid)
-
-    def unwatch(self, pgid: int) -> None:
-        super().unwatch(pgid)
-        self.now.discard(pgid)
-
-
-async def test_it_is_watched_only_while_it_runs(folder: Path) -> None:
-    groups = Watched()
-    try:
-        await run(folder, "answer('allow')", groups=groups)
-        await failure(folder, HANG, seconds=0.3, groups=groups)
-        assert (len(groups.ever), groups.now, groups.pgids) == (2, set(), ())
-    finally:
-        await groups.close()
+async def test_it_is_watched_only_while_it_runs(folder: Path, groups: Watched) -> None:
+    await run(folder, "answer('allow')", groups=groups)
+    await failure(folder, HANG, seconds=0.3, groups=groups)
+    assert (len(groups.ever), groups.now, groups.pgids) == (2, set(), ())
 
 
 async def test_many_at_once_each_have_their_own_answer(folder: Path) -> None:

@@ -1,5 +1,6 @@
 """How much of a command is read: limits that hold before, in and after the parser."""
 
+import re
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,11 @@ _INERT = bytes(
     code
     for code in range(256)
     if code >= 0x80 or chr(code).isalnum() or chr(code) in " \t_./-@,:+%"
+)
+
+_RESERVED = re.compile(
+    rb"\b(?:if|then|elif|else|fi|for|while|until|do|done|case|esac|in|function|select|time|coproc"
+    rb"|declare|typeset|export|readonly|local|unset|unsetenv)"
 )
 
 
@@ -56,7 +62,7 @@ def parse(data: bytes, budget: Budget) -> "Node":
     budget.marks -= marks
     budget.pieces -= pieces
     if budget.marks < 0:
-        raise TooMuchError(f"it has more than {MAX_MARKS} operators and quotes")
+        raise TooMuchError(f"it has more than {MAX_MARKS} operators, quotes and reserved words")
     if budget.pieces < 0:
         raise TooMuchError(f"it has more than {MAX_PIECES} words")
     steps = _Steps()
@@ -70,7 +76,7 @@ def parse(data: bytes, budget: Budget) -> "Node":
 
 
 def _counted(data: bytes) -> tuple[int, int]:
-    marks = len(data.translate(None, _INERT))
+    marks = len(data.translate(None, _INERT)) + len(_RESERVED.findall(data))
     return marks, marks + len(data.split())
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from alhena.policy.bash.conditional import read_conditional
 from alhena.policy.bash.expansions import ARITHMETIC
 from alhena.policy.bash.reading import Scope, UnclearError
+from alhena.policy.bash.redirections import may_connect
 from alhena.policy.bash.simple import SimpleCommand
 from alhena.policy.bash.statements import Walk
 from alhena.policy.bash.words import read_word
@@ -145,6 +146,9 @@ def _values(walk: Walk, node: "Node", at: int, scope: Scope) -> None:
             reading.queue_within(start, stop, scope)
         if "\n" in reading.text[word.end_byte : start] or command.redirections:
             reading.unclear(start, stop)
+        for value in (*command.words, *(a.value for a in command.assignments)):
+            if may_connect(value):
+                reading.findings.network_value = value.source
         clear = _BLANKS.fullmatch(reading.text, at, word.start_byte) and _LIST_END.fullmatch(
             reading.text, stop, body
         )

@@ -55,7 +55,8 @@ def _particular(name: str, words: Sequence[Word]) -> str | None:
     if name == "printf":
         return _printf(words[1:])
     if name in {"test", "["}:
-        return _test(words[1:])
+        closed = name == "[" and words[-1].literal and words[-1].text == "]"
+        return _test(words[1:-1] if closed else words[1:])
     if name == "set" and any(not w.literal or w.text not in _HARMLESS_SET for w in words[1:]):
         return "set changes how the shell works"
     if name == "wait" and any(not w.literal or w.text.startswith("-") for w in words[1:]):
@@ -77,14 +78,22 @@ def _printf(operands: Sequence[Word]) -> str | None:
 
 
 def _test(operands: Sequence[Word]) -> str | None:
-    """A subscript behind `-v` or `-R` is evaluated; an operand that may become several words can
-    bring one. A word in quotes can only be the operator of a test of two words."""
+    """A subscript behind `-v` or `-R` is evaluated, and a word that is not known may be either:
+    one that may become several words, or one that stands where an operator can."""
+    reason = "a test with -v or -R can run code hidden in data"
     if any(w.text in {"-v", "-R"} or (w.split and not w.literal) for w in operands):
-        return "a test with -v or -R can run code hidden in data"
-    if operands and not operands[0].literal and len(operands) <= 3 and not _binary(operands):
-        return "a test with -v or -R can run code hidden in data"
+        return reason
+    for index, word in enumerate(operands):
+        if not word.literal and len(operands) > 1:
+            before = operands[index - 1] if index else None
+            after = operands[index + 1] if index + 1 < len(operands) else None
+            if not (_operates(after, "") or _operates(before, "-")):
+                return reason
     return None
 
 
-def _binary(operands: Sequence[Word]) -> bool:
-    return len(operands) > 1 and operands[1].literal and operands[1].text in _BINARY
+def _operates(word: Word | None, start: str) -> bool:
+    """Is it a literal operator, a binary one or one that begins with `start`?"""
+    if word is None or not word.literal:
+        return False
+    return word.text in _BINARY or bool(start and word.text.startswith(start))

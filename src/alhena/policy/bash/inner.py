@@ -111,7 +111,7 @@ class _Search:
             self.ended = True
         elif not self.ended and is_option(word):
             self._option(word)
-        elif self.wrapper.settings and (word.text == "-" or is_setting(word.text)):
+        elif self.wrapper.settings and (word.text in {"-", "!"} or is_setting(word.text)):
             self.certain = self.certain and not word.split
             self.settings.append(word)
         elif self.operands:

@@ -9,6 +9,7 @@ from alhena.policy.bash.scripts import ScriptEffect, awk_effect
 from alhena.policy.bash.wrappers import CODE_OPTIONS, INTERPRETERS, LONG_CODE_OPTIONS
 
 _EDITORS = frozenset({"vi", "vim", "nvim", "ex", "emacs", "gdb", "lldb"})
+_SHELL_MARKS = ("$(", "${", "\\", "`", "eval", '"$')
 _AWKS = frozenset({"awk", "gawk", "mawk", "nawk"})
 
 
@@ -112,7 +113,8 @@ def _awk(words: tuple[Word, ...], found: _CodeSearch) -> Iterator[Runs]:
         return
     program = words[found.script]
     effect = awk_effect(program.text)
-    if not program.literal:
+    runs = effect is not ScriptEffect.NONE and any(mark in program.text for mark in _SHELL_MARKS)
+    if not program.literal or (runs and effect is not ScriptEffect.WRITES):
         yield Runs(via="awk")
     if effect in {ScriptEffect.RUNS, ScriptEffect.UNKNOWN}:
         yield Runs(via="awk", mentions=(program,), sure=False)

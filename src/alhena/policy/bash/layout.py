@@ -10,7 +10,8 @@ from functools import lru_cache
 
 from alhena.policy.bash.source import HereDocument, Source
 
-MAX_STEPS = 4000
+MAX_STEPS = 1600
+MAX_DEPTH = 100
 
 _LIST_RUN = re.compile(r"[^'\"\\$`<>()#\n]+")
 _DOUBLE_RUN = re.compile(r'[^"\\$`]+')
@@ -47,7 +48,7 @@ class _Layout:
         steps = 0
         while self.at < len(self.raw):
             steps += 1
-            if steps > MAX_STEPS:
+            if steps > MAX_STEPS or len(self.stack) > MAX_DEPTH:
                 self.certain = False
                 break
             kind = self.stack[-1].kind

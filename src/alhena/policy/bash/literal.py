@@ -7,6 +7,8 @@ means something else to bash than to its reader. It needs no grammar: rules are 
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+import msgspec
+
 if TYPE_CHECKING:
     import re
 
@@ -46,6 +48,20 @@ def prefix_words(prefix: str) -> tuple[str, ...] | None:
         words.append(word)
         position = end
     return tuple(words) or None
+
+
+class DividedPrefix(msgspec.Struct, frozen=True):
+    """The words of a prefix: the `NAME=value` ones in front, and the command."""
+
+    settings: tuple[str, ...]
+    words: tuple[str, ...]
+
+
+@lru_cache(maxsize=4096)
+def divided_prefix(prefix: str) -> DividedPrefix | None:
+    """`prefix_words` in two."""
+    words = prefix_words(prefix)
+    return None if words is None else DividedPrefix(*split_settings(words))
 
 
 def split_settings(words: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:

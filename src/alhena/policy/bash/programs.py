@@ -15,10 +15,6 @@ from alhena.policy.bash.options import (
 from alhena.policy.bash.scripts import ScriptEffect, sed_effect
 from alhena.policy.bash.wrappers import MENTIONING, interpreter
 
-FINDERS = frozenset({"find", "gfind", "fd", "fdfind"})
-FIND_ACTIONS = frozenset(
-    {"-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--exec-batch"}
-)
 _FIND_ACTIONS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _PLACES = ("{}", "{/", "{.", "{1")
 _FD_ACTIONS = frozenset({"-x", "-X", "--exec", "--exec-batch"})
@@ -119,9 +115,10 @@ def _sed(words: tuple[Word, ...]) -> Iterator[Runs]:
         operand = first_operands(words, known, 1)
         scripts = [words[i] for i in operand]
     for script in scripts:
-        if not script.literal:
+        effect = sed_effect(script.text)
+        if not script.literal or effect in {ScriptEffect.RUNS, ScriptEffect.UNKNOWN}:
+            # `s/…/…/e` runs what it read.
             yield Runs(via="sed")
-        elif sed_effect(script.text) in {ScriptEffect.RUNS, ScriptEffect.UNKNOWN}:
             yield Runs(via="sed", mentions=(script,), sure=False)
 
 
@@ -264,6 +261,11 @@ def _pager(words: tuple[Word, ...]) -> Iterator[Runs]:
         yield Runs(via=base_name(words[0].text), mentions=commands, sure=False)
 
 
+def _cargo(words: tuple[Word, ...]) -> Iterator[Runs]:
+    for value in option_values(words, "", "config"):
+        yield Runs(via="cargo --config", mentions=(value,), sure=False)
+
+
 def _code_operands(words: tuple[Word, ...]) -> Iterator[Runs]:
     for word in words[1:]:
         if not is_option(word) and word.text:
@@ -285,6 +287,7 @@ def _input_commands(words: tuple[Word, ...]) -> Iterator[Runs]:
 _HANDLERS: dict[str, Callable[[tuple[Word, ...]], Iterator[Runs]]] = {
     "at": _input_commands,
     "batch": _input_commands,
+    "cargo": _cargo,
     "crontab": _input_commands,
     "ed": _input_commands,
     "entr": _entr,

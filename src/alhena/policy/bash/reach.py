@@ -9,9 +9,10 @@ import msgspec
 
 from alhena.policy.bash.inner import Runs, wrapped
 from alhena.policy.bash.interpreters import shown_input
-from alhena.policy.bash.model import Part, Word
-from alhena.policy.bash.options import base_name, is_option
+from alhena.policy.bash.model import Part, Word, WordKind
+from alhena.policy.bash.options import base_name
 from alhena.policy.bash.programs import option_values, program_runs
+from alhena.policy.bash.shells import shell_arguments
 from alhena.policy.bash.wrappers import CODE_IN_DATA, EVALUATORS, OPAQUE, SHELLS
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def reach(part: Part) -> Reach:
 class _Unfolding:
     def __init__(self, part: Part) -> None:
         self.commands: list[Command] = []
-        self.seen: set[tuple[Word, ...]] = set()
+        self.seen: set[tuple[tuple[Word, ...], tuple[Word, ...]]] = set()
         self.waiting: deque[tuple[Command, Part, int]] = deque()
         self.complete = True
         self.guesses = 0
@@ -92,12 +93,14 @@ class _Unfolding:
             self.complete = False
             words = command.words[:MAX_WORDS]
             command = Command(words, command.sure, command.via, command.settings)
-        if command.words in self.seen:
+        # The same words with another input may run something else.
+        key = (command.words, shown_input(part))
+        if key in self.seen:
             self._promote(command)
         elif len(self.commands) - self.guesses >= MAX_COMMANDS:
             self.complete = False
         else:
-            self.seen.add(command.words)
+            self.seen.add(key)
             self.commands.append(command)
             self.waiting.append((command, part, depth))
 
@@ -183,23 +186,37 @@ class _Unfolding:
         tokens: list[Word] = []
         for word in runs.mentions:
             self.complete = self.complete and word.literal
-            tokens += [Word(token) for token in _breaks().split(word.text) if token]
+            tokens += _tokens(word.text)
+            if "\\" in word.text:
+                tokens += _tokens(word.text.replace("\\", ""))
         room = MAX_GUESSES - self.guesses
         if len(tokens) > room:
             self.complete = False
         for index in range(min(len(tokens), room)):
             words = tuple(tokens[index : index + _GUESS_WORDS])
-            if words not in self.seen:
-                self.seen.add(words)
+            if (words, ()) not in self.seen:
+                self.seen.add((words, ()))
                 self.guesses += 1
                 self.commands.append(Command(words, sure=False, via=runs.via))
+
+
+def _tokens(text: str) -> list[Word]:
+    """What may be words of commands in some other language's code; a glob keeps its meaning."""
+    found: list[Word] = []
+    for token in _breaks().split(text):
+        if "*" not in token and "?" not in token:
+            found += [Word(token)] if token else []
+        elif any(letter.isalnum() for letter in token):
+            start = min(token.find(mark) for mark in "*?" if mark in token)
+            found.append(Word(token[:start], WordKind.PATTERN, token, split=True))
+    return found
 
 
 @lru_cache(maxsize=1)
 def _breaks() -> "re.Pattern[str]":
     import re
 
-    return re.compile(r"[\s'\"`,;|&()<>\[\]{}!=+]+")
+    return re.compile(r"(?:\\[nrt]|[\s'\"`,;|&()<>\[\]{}!=+])+")
 
 
 _COMMAND_VARIABLES = frozenset({"BASH_ENV", "ENV", "PS0", "PS1", "PS4", "MAKEFLAGS", "SHELL"})
@@ -259,43 +276,3 @@ def _shell(words: tuple[Word, ...], part: Part) -> Iterator[Runs]:
             yield Runs(via=name, code=(text,))
         if not texts:
             yield Runs(via=name)
-
-
-class ShellArguments(msgspec.Struct, frozen=True):
-    """How a shell is called: `code` is where `-c` stands, `operand` the code or the script."""
-
-    code: int | None = None
-    operand: int | None = None
-    reads_input: bool = False
-    certain: bool = True
-    informs: bool = False
-
-
-def shell_arguments(words: tuple[Word, ...]) -> ShellArguments:
-    """The options and the first operand of a shell's call."""
-    code: int | None = None
-    reads_input, certain = False, True
-    at = 1
-    while at < len(words):
-        word = words[at]
-        text = word.text
-        if text in {"--version", "--help"} and at == 1:
-            return ShellArguments(informs=True)
-        if text in {"--", "-"} and word.literal:
-            at += 1
-            break
-        if not is_option(word) and text[:1] != "+":
-            break
-        certain = certain and word.literal
-        if text[:2] == "--" or text.lower() == "-command":
-            code = at if text.lower() in {"--command", "-command"} else code
-            at += text in {"--rcfile", "--init-file", "--init-command"}
-        else:
-            code = at if "c" in text and text[0] == "-" else code
-            reads_input = reads_input or "s" in text
-            at += text.count("o") + text.count("O")
-        at += 1
-    operand = at if at < len(words) else None
-    if operand is not None and not words[operand].literal:
-        certain = certain and not words[operand].split
-    return ShellArguments(code, operand, reads_input and code is None, certain)

@@ -77,6 +77,8 @@ class Findings:
         self.parts: list[Part] = []
         self.doubts: dict[tuple[str, str], Doubt] = {}
         self.complete = True
+        self.variable_input: str | None = None
+        self.network_value: str | None = None
         self.budget = Budget()
         self.waiting: list[tuple[Reading, Node, Scope]] = []
 

@@ -16,6 +16,7 @@ OPERATOR = re.compile(
 
 _BLANKS = re.compile(r"(?:[ \t]|\\\n)*")
 _DUPLICATE = re.compile(r"[0-9]+-?|-")
+_VARIABLE = re.compile(r"(\"?)\$(?:[A-Za-z_][A-Za-z0-9_]*|\{[A-Za-z_][A-Za-z0-9_]*\})\1")
 _HARMLESS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
 _NETWORK = ("/dev/tcp/", "/dev/udp/")
 
@@ -45,13 +46,17 @@ def read_redirection(
         body = word.text if word.literal else None
         return Redirection(operator, Effect.NONE, source, word, body), at
     effect = _effect(operator, word, named=descriptor is not None)
+    if operator == "<" and _VARIABLE.fullmatch(word.source):
+        # What it holds can only come from the environment, or from a loop, which is looked at.
+        effect = Effect.READ
+        reading.findings.variable_input = source
     return Redirection(operator, effect, source, word), at
 
 
 def _effect(operator: str, word: Word, *, named: bool) -> Effect:
     text = word.text
     if not word.literal:
-        return Effect.READ if operator == "<" and not _may_connect(word) else Effect.WRITE
+        return Effect.READ if operator == "<" and not may_connect(word) else Effect.WRITE
     if operator in {">&", "<&"} and _DUPLICATE.fullmatch(text):
         return Effect.NONE
     if operator == "<":
@@ -61,12 +66,13 @@ def _effect(operator: str, word: Word, *, named: bool) -> Effect:
     return Effect.NONE if outputs and text in _HARMLESS else Effect.WRITE
 
 
-def _may_connect(word: Word) -> bool:
-    """Could bash open a network connection for this word?"""
+def may_connect(word: Word) -> bool:
+    """Could it be a place for which bash opens a network connection?"""
     known = word.text
-    if not known:
-        return word.kind is WordKind.EXPANSION
-    return any(known.startswith(place) or place.startswith(known) for place in _NETWORK)
+    if known or word.literal:
+        starts = any(place.startswith(known) for place in _NETWORK) and not word.literal
+        return starts or known.startswith(_NETWORK)
+    return word.kind is WordKind.EXPANSION or "{" in word.source
 
 
 def _document(reading: Reading, found: re.Match[str], scope: Scope) -> tuple[Redirection, int]:

@@ -3,16 +3,23 @@ redirections."""
 
 import re
 from collections.abc import Sequence
+from itertools import islice
+
+import msgspec
 
 from alhena.policy.bash.evaluation import DECLARATIONS, RESERVED, doubt_about
 from alhena.policy.bash.model import Assignment, Part, Redirection, Word, WordKind
-from alhena.policy.bash.reading import Findings, Reading, Scope, UnclearError
+from alhena.policy.bash.reading import Findings, Reading, Scope, Shell, UnclearError
 from alhena.policy.bash.redirections import OPERATOR, read_redirection
+from alhena.policy.bash.source import Source
 from alhena.policy.bash.words import SIMPLE, read_value, read_word
 
 _BLANKS = re.compile(r"(?:[ \t]|\\\n)+")
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\[[^\]\s]*\])?(\+?=)")
 _TRANSPARENT = RESERVED - {"time", "coproc", "[[", "]]"}
+_BREAKS = re.compile(r"[;&|()`{}\n]+|\b(?:if|then|elif|else|while|until|do|case|in)\b")
+_MAX_PIECES = 64
+_MAX_PARTS = 1000
 _DIRECTORY = frozenset({"cd", "pushd", "popd"})
 _HOME = Word("", WordKind.PATTERN, "~")
 _ANYWHERE = Word("", WordKind.EXPANSION, "popd", split=True)
@@ -145,15 +152,41 @@ def read_simple(reading: Reading, start: int, stop: int, scope: Scope) -> None:
         clear = False
         reading.unclear(start, stop)
         reading.queue_within(start, stop, scope)
+        if reading.root is not None:
+            read_pieces(reading, max(start, min(command.stop, stop)), stop, scope)
     words = command.words
     if clear and words and words[0].text in _TRANSPARENT and words[0].literal:
         reading.unclear(start, stop)
         while words and words[0].text in _TRANSPARENT:
             del words[0]
-    part = command.part(start, stop)
-    reading.findings.parts.append(part)
-    if words:
-        _judge(reading.findings, part, scope)
+    if words or command.assignments or command.redirections:
+        part = command.part(start, stop)
+        reading.findings.parts.append(part)
+        if words:
+            _judge(reading.findings, part, scope)
+            _group_behind(reading.findings, part)
+
+
+def read_pieces(reading: Reading, start: int, stop: int, scope: Scope) -> None:
+    """Whatever looks like a command in text that is not understood."""
+    source = reading.source
+    around = Scope(Shell(), nested=scope.nested)
+    at = start
+    for found in [*islice(_BREAKS.finditer(source.text, start, stop), _MAX_PIECES), None]:
+        end = found.start() if found else stop
+        text = source.text[at:end].strip(" \t")
+        if text and len(reading.findings.parts) < _MAX_PARTS:
+            piece = Source(text, text, source.ascii)
+            read_simple(Reading(piece, None, reading.findings), 0, len(text), around)
+        at = found.end() if found else stop
+
+
+def _group_behind(findings: Findings, part: Part) -> None:
+    """`coproc {` and `time {` begin a group, which is no word of theirs."""
+    if part.words[0].text in {"coproc", "time"}:
+        at = next((i for i, word in enumerate(part.words) if word.source == "{"), None)
+        if at is not None:
+            findings.parts.append(msgspec.structs.replace(part, words=part.words[at + 1 :]))
 
 
 def _judge(findings: Findings, part: Part, scope: Scope) -> None:

@@ -9,8 +9,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from alhena.policy.bash.reading import MAX_DEPTH, Reading, Scope, Shell
-from alhena.policy.bash.simple import read_simple
+from alhena.policy.bash.reading import MAX_DEPTH, Reading, Scope
+from alhena.policy.bash.simple import read_pieces, read_simple
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -39,8 +39,6 @@ SIMPLE = frozenset(
 """Node types that are one simple command (a `test_command` unless it is `[[` or `((`)."""
 
 _CLAUSES = frozenset({"elif_clause", "else_clause", "do_group"})
-_BREAKS = re.compile(r"[;&|()`{}\n]+|\b(?:if|then|elif|else|while|until|do|case|in)\b")
-_MAX_PIECES = 64
 
 
 class Walk:
@@ -189,15 +187,8 @@ class Walk:
         """Syntax that is not known here: what looks like a command in it is kept for the rules
         that deny."""
         start, stop = node.start_byte, node.end_byte
-        reading = self.reading
-        reading.unclear(start, stop)
-        reading.queue_within(start, stop, scope)
-        at = start
-        for found in [*list(_BREAKS.finditer(reading.text, start, stop))[:_MAX_PIECES], None]:
-            end = found.start() if found else stop
-            if reading.text[at:end].strip():
-                blanks = len(reading.text[at:end]) - len(reading.text[at:end].lstrip())
-                read_simple(reading, at + blanks, end, Scope(Shell(), nested=scope.nested))
-            at = found.end() if found else stop
+        self.reading.unclear(start, stop)
+        self.reading.queue_within(start, stop, scope)
+        read_pieces(self.reading, start, stop, scope)
         self.at = stop
         self.ready = True

@@ -57,7 +57,7 @@ WRAPPERS = {
     "chronic": _wraps(),
     "chrt": _wraps("TPD", "sched-runtime sched-period sched-deadline", operands=1),
     "command": _wraps(),
-    "coproc": _wraps(),
+    "coproc": Wrapper(settings=True),
     "corepack": _wraps(),
     "cpulimit": _wraps("lepP", "limit exe pid path"),
     "daemonize": _wraps("aceolpuE"),
@@ -134,7 +134,7 @@ WRAPPERS = {
         "path-property socket-property timer-property job-mode",
     ),
     "taskset": _wraps(operands=1),
-    "time": _wraps("fo", "format output"),
+    "time": Wrapper(options("fo", "format output"), settings=True),
     "timeout": _wraps("sk", "signal kill-after", operands=1),
     "tini": _wraps("pe"),
     "torsocks": _wraps("uaP", "user address port"),
@@ -333,8 +333,13 @@ LONG_CODE_OPTIONS = _words(
     "-eval --execute-script"
 )
 
+FINDERS = _words("find gfind fd fdfind")
+
+FIND_ACTIONS = _words("-exec -execdir -ok -okdir -x -X --exec --exec-batch")
+"""Arguments of the finders that a command follows."""
+
 MENTIONING = _words(
-    "bwrap cargo gdb lldb proot tmux screen nix nix-shell hyperfine dotenv crontab at batch osascript"
+    "bwrap gdb lldb proot tmux screen nix nix-shell hyperfine dotenv crontab at batch osascript"
 )
 """Programs that may take a command apart from their arguments: any word may be the start of one."""
 

@@ -115,4 +115,4 @@ def refuse_rust(words: Sequence[Word]) -> str | None:
         known = name in {"stable", "beta", "nightly"} or (number.isdecimal() and number.isascii())
         if texts[0][:1] == "+" and known and "/" not in rest:
             return None
-    return "runs the toolchain that rust-toolchain.toml names; name one (rustc +stable --version)"
+    return "rustup runs what rust-toolchain.toml names; name a toolchain: rustc +stable --version"

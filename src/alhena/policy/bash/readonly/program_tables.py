@@ -3,10 +3,6 @@
 SHARED: dict[str, str] = {}
 
 TABLES = {
-    "npm ls": """guarded
-        -aglp --all --depth= --global --include= --json --link --long --no-update-notifier
-        --omit= --package-lock-only --parseable --workspace= --workspaces
-        ? --no-update-notifier may ask the registry for a newer npm""",
     "pip list": """guarded operands=0
         -elv --disable-pip-version-check --editable --exclude= --exclude-editable --format=
         --include-editable --local --no-index --not-required --path= --pre --user --verbose
@@ -34,7 +30,6 @@ TABLES = {
 }
 
 ALIASES = {
-    "npm list": "npm ls",
     "pip3 list": "pip list",
     "pip3 show": "pip show",
     "pip3 freeze": "pip freeze",
@@ -43,9 +38,8 @@ ALIASES = {
 VERSIONS = {
     "python python2 python3 pip pip3": "--version -V",
     """ar as autoconf automake awk bash bat bison black bzip2 c++ cc clang clang++ cmake ctags curl
-    find flex g++ gawk gcc gdb gfortran gh gpg grep gzip ld less lldb llvm-config m4 meson mypy
-    ninja patch pkg-config protoc rsync ruff sed shellcheck shfmt sqlite3 systemctl tar
-    tidy uv wget xargs
+    find flex g++ gawk gcc gfortran gh gpg grep gzip ld less lldb llvm-config m4 meson mypy ninja
+    patch pkg-config protoc rsync ruff sed shellcheck shfmt sqlite3 systemctl tar tidy uv wget xargs
     xz zip zsh zstd""": "--version",
     "deno docker git lua make nginx node npm perl php psql ruby tsc": "--version -v",
     "java javac": "-version --version",
@@ -58,6 +52,7 @@ ELSEWHERE = {
     "bundle dotnet gradle mvn pnpm pytest yarn": "runs what the folder names, whatever its options",
     "curl dig ftp host nc nslookup ping rsync scp ssh telnet wget": "uses the network",
     "env printenv": "shows or changes the environment",
+    "npm npx": "writes logs, may use the network and runs what package.json names",
     "less man more": "can run programs from its pages",
     "chmod chown cp dd install ln mkdir mv rm rmdir tee touch truncate": "writes",
     "eval exec nice nohup parallel sudo time timeout watch xargs": "runs what its words say",

@@ -88,7 +88,7 @@ TABLES = {
         --parent= --pgroup= --pidfile= --runstates= --session= --terminal= --uid= --help
         --version""",
     "pidof": "guarded -sx",
-    "ss": """guarded
+    "ss": """guarded operands=0
         -0246aeHilmMnOopSstuwxZzV -A: -f: --all --cgroup --extended --family= --info --ipv4
         --ipv6 --listening --memory --no-header --numeric --oneline --options --processes
         --query= --summary --tcp --udp --unix --help --version

@@ -1,0 +1,190 @@
+"""Text as people see it: nothing in it acts on a terminal, hides, or moves what stands around it.
+
+`escaped` and `one_line` are for messages, `exact` for what somebody has to approve, and
+`without_controls` for an answer, which programs read too. Paths that a model may name again are
+`system.errors.printable`.
+"""
+
+from collections.abc import Iterator
+from itertools import groupby
+
+ELLIPSIS = "…"
+PADDING = 40
+"""Columns of blanks in a row that can push the end of a line out of sight; a tab counts as 4."""
+LINE_BREAKS = 4
+"""The most line breaks with nothing but blanks between them that a command is shown with."""
+
+# What isprintable takes for visible although nothing is drawn: Unicode's default ignorable code
+# points, and blanks that are no white space.
+_UNDRAWN = (
+    "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0"
+    "\U00016fe4\U0001d159" + "".join(map(chr, range(0xFE00, 0xFE10)))
+)
+_SELECTORS = ("\U000e0000", "\U000e0fff")
+_OVERLAYS = ("\u0334", "\u0338")
+_MARKS = 4
+"""The most combining marks that a letter of a living language carries."""
+
+_SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_BLANKS = {" ": "spaces", "\t": "tabs", "\n": "line breaks"}
+_LOOKALIKE = (
+    r"(\\+)(x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}|\{[0-9]+ (?:spaces|tabs|line breaks)\})"
+)
+
+
+def escaped(text: str, *, block: bool = False) -> str:
+    """`text` on one line, what cannot be seen written as `\\x1b`, `\\u202e`, `\\n`.
+
+    A `block` keeps its line breaks and tabs. What is escaped already, and plain text, stay.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    kept = "\n\t" if block else ""
+    return "".join(
+        _SHORT.get(char) or code(char) if hidden and char not in kept else char
+        for char, hidden in seen(text)
+    )
+
+
+def one_line(text: str, limit: int = 0) -> str:
+    """A message on one line: runs of white space become single spaces, the rest is `escaped`.
+
+    Of one longer than `limit` characters (0: any length) the beginning and an ellipsis.
+    """
+    # What is cut anyway need not be escaped, however long it is.
+    line = escaped(" ".join((text[: 4 * limit + 100] if limit else text).split()))
+    whole = not limit or (len(line) <= limit and len(text) <= 4 * limit + 100)
+    return line if whole else line[: max(limit - 1, 0)].rstrip() + ELLIPSIS
+
+
+def exact(text: str) -> str:
+    """`text` so that a person sees all of it: line breaks and tabs stay, padding becomes
+    `\\{400 spaces}`, what cannot be seen is escaped.
+
+    It stands for one text only: backslashes before what reads like such an escape are doubled.
+    """
+    import re
+
+    plain = text.isascii() and text.isprintable()
+    if plain and "\\" not in text and " " * PADDING not in text:
+        return text
+    shown: list[str] = []
+    for piece, coded in _pieces(text):
+        if coded:
+            tail = shown[-1] if shown else ""
+            slashes = len(tail) - len(tail.rstrip("\\"))
+            shown += ["\\" * slashes, piece]
+        else:
+            shown.append(re.sub(_LOOKALIKE, _doubled, piece))
+    return "".join(shown)
+
+
+def without_controls(text: str) -> str:
+    """`text` without terminal sequences and control characters; line breaks and tabs stay.
+
+    For answers and results: they go to programs as well, and the letters and marks of a language
+    are theirs. A sequence without its end loses only its first character.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    import re
+
+    if "\x1b" in text:
+        text = re.sub(
+            r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)|[@-OQ-WYZ\\])", "", text
+        )
+    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]+", "", text)
+
+
+def seen(text: str) -> Iterator[tuple[str, bool]]:
+    """Each character of `text`, and whether a reader would miss or mistake it."""
+    room = 0
+    for char in text:
+        if " " <= char < "\x7f":
+            room = _MARKS if char.isalnum() else 0
+            yield char, False
+        elif unseen(char):
+            room = 0
+            yield char, True
+        elif _is_mark(char):
+            room = 0 if _overlays(char) else room
+            yield char, room == 0
+            room = max(room - 1, 0)
+        else:
+            room = _MARKS if char.isalnum() else 0
+            yield char, False
+
+
+def unseen(char: str) -> bool:
+    """Whether a character is a control, is not drawn, or steers how others are drawn."""
+    return not char.isprintable() or char in _UNDRAWN or _between(char, _SELECTORS)
+
+
+def code(char: str) -> str:
+    """`\\x1b`, `\\u202e` or `\\U000e0001`."""
+    point = ord(char)
+    if point < 0x100:
+        return f"\\x{point:02x}"
+    return f"\\u{point:04x}" if point < 0x10000 else f"\\U{point:08x}"
+
+
+def is_padding(run: str) -> bool:
+    """Whether blanks in a row (spaces and tabs) are wide enough to hide what follows."""
+    return len(run) + 3 * run.count("\t") >= PADDING
+
+
+def _pieces(text: str) -> Iterator[tuple[str, bool]]:
+    """Text as it stands, and what is written in its place, in turns."""
+    import re
+
+    for index, run in enumerate(re.split(r"([ \t\n]{5,})", text)):
+        if index % 2 == 0:
+            for hidden, pairs in groupby(_kept(run), key=lambda pair: pair[1]):
+                chars = "".join(char for char, _ in pairs)
+                yield ("".join(map(code, chars)) if hidden else chars), hidden
+        elif run.count("\n") > LINE_BREAKS:
+            yield _counted(run), True
+        else:
+            for part in re.split(r"(\n)", run):
+                yield (_counted(part), True) if is_padding(part) else (part, False)
+
+
+def _kept(text: str) -> Iterator[tuple[str, bool]]:
+    return ((char, hidden and char not in "\n\t") for char, hidden in seen(text))
+
+
+def _counted(run: str) -> str:
+    shown: list[str] = []
+    for char, group in groupby(run):
+        count = len(list(group))
+        shown.append(f"\\{{{count} {_BLANKS[char]}}}" if count > 1 else code(char))
+    return "".join(shown)
+
+
+def _doubled(match: "re.Match[str]") -> str:
+    slashes, name = match.groups()
+    point = -1 if name.startswith("{") else int(name[1:], 16)
+    if point > 0x10FFFF:
+        return match[0]
+    char = chr(point) if point >= 0 else ""
+    ours = not char or char in _BLANKS or unseen(char) or _is_mark(char)
+    return slashes * 2 + name if ours else match[0]
+
+
+def _is_mark(char: str) -> bool:
+    if char < "\u0300":
+        return False
+    from unicodedata import category
+
+    return category(char).startswith("M")
+
+
+def _overlays(char: str) -> bool:
+    """Whether a mark is drawn through or around what stands before it."""
+    from unicodedata import category
+
+    return _between(char, _OVERLAYS) or category(char) == "Me"
+
+
+def _between(char: str, bounds: tuple[str, str]) -> bool:
+    return bounds[0] <= char <= bounds[1]

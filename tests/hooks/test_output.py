@@ -1,0 +1,202 @@
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from alhena.hooks.model import OUTPUT_LIMIT, HookEvent, HookRun, HookVerdict, TailCall
+from alhena.hooks.output import MESSAGE_LIMIT, HookAnswer, interpret
+
+BEFORE = HookEvent.BEFORE_TOOL
+
+
+def said(
+    stdout: str | bytes | dict[str, Any] | list[Any],
+    code: int | None = 0,
+    *,
+    stderr: bytes = b"",
+    event: HookEvent = BEFORE,
+    problem: str = "",
+) -> HookAnswer:
+    if isinstance(stdout, dict | list):
+        stdout = json.dumps(stdout)
+    data = stdout.encode() if isinstance(stdout, str) else stdout
+    run = HookRun(
+        exit_code=code,
+        stdout=data[:OUTPUT_LIMIT],
+        stderr=stderr,
+        stdout_bytes=len(data),
+        duration_ms=1,
+        problem=problem,
+    )
+    return interpret(event, run)
+
+
+def test_silence_with_exit_code_0_says_nothing():
+    assert said("") == HookAnswer(verdict=HookVerdict())
+
+
+def test_text_with_exit_code_0_is_for_people():
+    assert said(" hello \n").verdict == HookVerdict(system_messages=("hello",))
+    assert said("", stderr=b"note").verdict == HookVerdict(system_messages=("note",))
+
+
+def test_text_with_exit_code_1_is_a_failure_that_tells_it():
+    answer = said("", 1, stderr=b"no such file")
+    assert answer == HookAnswer(
+        verdict=HookVerdict(), failure="it ended with exit code 1: no such file"
+    )
+
+
+@pytest.mark.parametrize("code", [2, 3, 126, 127, 255])
+def test_any_other_exit_code_blocks_with_the_text_as_reason(code: int):
+    assert said("", code, stderr=b" not that \n").verdict.block == "not that"
+    assert said("", code).verdict.block == f"the hook ended with exit code {code}"
+    assert said({"decision": "allow"}, code, stderr=b"no").verdict.block == "no"
+    assert said({"decision": "ask", "reason": "why"}, code).verdict == HookVerdict(block="why")
+    assert said([1], code, stderr=b"no").verdict.block == "no"
+
+
+def test_json_that_blocks_or_stops_counts_whatever_the_exit_code():
+    for code in (0, 1, 2, 9, None):
+        problem = "" if code is not None else "it was ended by SIGKILL"
+        for decision in ("block", "deny"):
+            answer = said({"decision": decision, "reason": "no"}, code, problem=problem)
+            assert answer.verdict == HookVerdict(block="no"), code
+        answer = said({"continue": False, "stopReason": "enough"}, code, problem=problem)
+        assert answer.verdict == HookVerdict(stop="enough")
+
+
+def test_what_was_allowed_before_a_crash_is_not():
+    answer = said({"decision": "allow", "systemMessage": "m"}, None, problem="killed")
+    assert answer == HookAnswer(verdict=HookVerdict(), failure="killed")
+
+
+def test_an_explicit_allow_with_exit_code_1_is_one():
+    assert said({"decision": "allow"}, 1) == HookAnswer(verdict=HookVerdict())
+    assert said({"systemMessage": "hm"}, 1) == HookAnswer(
+        verdict=HookVerdict(system_messages=("hm",)), failure="it ended with exit code 1"
+    )
+
+
+@pytest.mark.parametrize(
+    ("written", "what"),
+    [
+        ("[1, 2]", "it wrote a JSON array, not a JSON object"),
+        ("12", "it wrote a number, not a JSON object"),
+        ("1.5", "it wrote a number, not a JSON object"),
+        ("true", "it wrote true or false, not a JSON object"),
+        ("null", "it wrote null, not a JSON object"),
+        ('"[1]"', "it wrote a JSON array, not a JSON object"),
+        ('{"decision": "perhaps"}', "its output cannot be used: Invalid enum value 'perhaps'"),
+        ('{"continue": "false"}', "its output cannot be used: Expected bool | null, got str"),
+        ('{"decision": "deny"', "its output is no valid JSON"),
+        ('{"hookSpecificOutput": {"tool_input": []}}', "its output cannot be used"),
+        (b"\xff\xfe{}", "its output is not UTF-8 (byte 0)"),
+        ("[" * 100_000 + "]" * 100_000, ""),
+        ('{"a":' * 100_000 + "1" + "}" * 100_000, "its output is no valid JSON"),
+    ],
+)
+def test_what_nobody_can_have_meant_is_a_failure(written: str | bytes, what: str):
+    answer = said(written)
+    assert answer.failure.startswith(what)
+    if what:
+        assert answer.verdict == HookVerdict()
+
+
+def test_more_than_can_be_read_is_a_failure():
+    answer = said('{"a": "' + "x" * OUTPUT_LIMIT + '"}')
+    assert answer.failure == f"it wrote {OUTPUT_LIMIT + 9} bytes, of which {OUTPUT_LIMIT} are read"
+
+
+def test_json_in_a_json_string_is_read():
+    assert said(json.dumps(json.dumps({"decision": "block", "reason": "r"}))).verdict.block == "r"
+    assert said('"just text"').verdict.system_messages == ('"just text"',)
+
+
+def test_fields_may_be_null_and_unknown_ones_are_left_alone():
+    answer = said({"decision": None, "reason": None, "hookSpecificOutput": None, "new": 1})
+    assert answer == HookAnswer(verdict=HookVerdict())
+
+
+def test_a_byte_order_mark_is_no_part_of_it():
+    assert said(b'\xef\xbb\xbf{"decision": "deny"}').verdict.block == "No reason provided"
+
+
+def test_asking_is_for_tools_only_and_stopping_goes_before_blocking():
+    ask = {"decision": "ask", "reason": "sure?"}
+    assert said(ask).verdict == HookVerdict(ask=True, reason="sure?")
+    assert said(ask, event=HookEvent.AFTER_TOOL).verdict == HookVerdict()
+    both = {"continue": False, "decision": "deny", "reason": "b", "stopReason": "s"}
+    assert said(both).verdict == HookVerdict(stop="s")
+
+
+def test_a_permission_as_claudes_hooks_give_it_counts():
+    specific = {"permissionDecision": "deny", "permissionDecisionReason": "no"}
+    assert said({"hookSpecificOutput": specific}).verdict.block == "no"
+    assert said({"decision": "allow", "hookSpecificOutput": specific}).verdict.block is None
+
+
+SPECIFIC: dict[str, Any] = {
+    "additionalContext": "a <b> c",
+    "tool_input": {"x": 1},
+    "llm_request": {"model": "m"},
+    "llm_response": {"text": "t"},
+    "toolConfig": {"mode": "ANY", "allowedFunctionNames": ["a"]},
+    "clearContext": True,
+    "tailToolCallRequest": {"name": "n", "args": {"k": 1}},
+}
+
+
+@pytest.mark.parametrize(
+    ("event", "own"),
+    [
+        (HookEvent.BEFORE_TOOL, {"tool_input": {"x": 1}}),
+        (HookEvent.AFTER_TOOL, {"tail_call": TailCall("n", {"k": 1})}),
+        (HookEvent.AFTER_AGENT, {"clear_context": True}),
+        (
+            HookEvent.BEFORE_MODEL,
+            {"llm_request": {"model": "m"}, "llm_response": {"text": "t"}},
+        ),
+        (HookEvent.AFTER_MODEL, {"llm_response": {"text": "t"}}),
+        (
+            HookEvent.BEFORE_TOOL_SELECTION,
+            {"tool_config": {"mode": "ANY", "allowedFunctionNames": ["a"]}},
+        ),
+        (HookEvent.SESSION_START, {}),
+        (HookEvent.NOTIFICATION, {}),
+    ],
+)
+def test_each_event_takes_what_is_its_own(event: HookEvent, own: dict[str, Any]):
+    verdict = said({"hookSpecificOutput": SPECIFIC, "suppressOutput": True}, event=event).verdict
+    context = "a &lt;b&gt; c"
+    assert verdict == HookVerdict(additional_context=context, suppress_output=True, **own)
+
+
+def test_long_words_are_cut_with_a_word_on_it():
+    reason = said({"decision": "deny", "reason": "x" * (MESSAGE_LIMIT + 5)}).verdict.block
+    assert reason == "x" * MESSAGE_LIMIT + " [… 5 more characters]"
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=8,
+)
+
+
+@given(
+    st.binary() | JSON.map(json.dumps).map(str.encode),
+    st.binary(max_size=20),
+    st.none() | st.integers(0, 255),
+    st.sampled_from(HookEvent),
+)
+def test_whatever_is_written_is_understood_or_a_failure_and_2_never_passes(
+    out: bytes, errors: bytes, code: int | None, event: HookEvent
+):
+    answer = said(out, code, stderr=errors, event=event, problem="" if code is not None else "p")
+    if code is None:
+        assert answer.failure
+    elif code >= 2:
+        assert answer.verdict.block or answer.verdict.stop
