@@ -104,11 +104,12 @@ class _Reader:
         if not isinstance(enabled, bool):
             self._wrong("hooksConfig.enabled", "is neither true nor false")
             enabled = True
+        disabled = frozenset(self._strings(config.get("disabled", ()), "hooksConfig.disabled"))
         return LoadedHooks(
             groups=tuple(groups),
             problems=tuple(self._problems),
             enabled=enabled,
-            disabled=frozenset(self._strings(config.get("disabled", ()), "hooksConfig.disabled")),
+            disabled=disabled,
         )
 
     def _groups(self, event: HookEvent, value: Any) -> Iterator[HookGroup]:

@@ -60,7 +60,7 @@ def words_in_bash(text: str) -> tuple[str, ...]:
     """The words that bash makes of a text, in an empty directory."""
     with tempfile.TemporaryDirectory() as base:
         done = subprocess.run(
-            [BASH, "--norc", "--noprofile", "-c", f"printf '%s\\0' {text}"],
+            [BASH, "--norc", "--noprofile", "-c", f"printf '%s\\0' x {text}"],
             env={"PATH": "/nonexistent", "LC_ALL": "C.UTF-8", "HOME": "/home/of/test"},
             cwd=base,
             stdin=subprocess.DEVNULL,
@@ -68,7 +68,7 @@ def words_in_bash(text: str) -> tuple[str, ...]:
             check=False,
             timeout=5,
         )
-    return tuple(done.stdout.decode("utf-8", "surrogateescape").split("\0")[:-1])
+    return tuple(done.stdout.decode("utf-8", "surrogateescape").split("\0")[1:-1])
 
 
 def shows(part: Part, run: tuple[str, ...]) -> bool:

@@ -27,7 +27,7 @@ def redirections(command: str) -> tuple[Redirection, ...]:
         *((text, ">", WRITE) for text in (">f", "2>f", ">$f", ">~/f", ">/dev/null/x", ">/dev/tcp/a/1")),
         *((text, "<", WRITE) for text in ("</dev/tcp/a/1", "</dev/udp/a/1", "<$(a)", "</dev/$x")),
         *((">>f", ">>", WRITE), (">|f", ">|", WRITE), ("&>f", "&>", WRITE), ("&>>f", "&>>", WRITE)),
-        *(("<>f", "<>", WRITE), (">&f", ">&", WRITE), (">&$x", ">&", WRITE), ("2>&f", ">&", WRITE)),
+        *((">&f", ">&", WRITE), (">&$x", ">&", WRITE), ("2>&f", ">&", WRITE)),
         *(("2>&/dev/null", ">&", WRITE), ("&>1", "&>", WRITE), ("<&$x", "<&", WRITE)),
     ],
 )  # fmt: skip
@@ -44,6 +44,7 @@ def test_digits_are_a_descriptor_only_where_they_touch_the_operator() -> None:
         assert [w.text for w in part.words] == words
         assert part.redirections[0].effect is WRITE
     assert not certain(analyse("a {fd}>f"))
+    assert not certain(analyse("a <>f"))
 
 
 def test_a_loop_may_not_hand_a_network_address_to_an_input() -> None:

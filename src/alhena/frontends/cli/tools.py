@@ -43,6 +43,7 @@ def run(argv: list[str]) -> int:
     calling = commands.add_parser("call", help="run one tool through the policy")
     calling.add_argument("name", help="the tool's name")
     calling.add_argument("args", nargs="?", default="{}", help="its parameters as a JSON object")
+    calling.add_argument("-m", "--model", metavar="NAME", help="for tools that ask a model")
     for each in (listing, calling):
         each.add_argument("--json", action="store_true", help="print JSON")
         each.add_argument("--approval-mode", choices=["default", "auto_edit", "yolo", "plan"])
@@ -69,7 +70,9 @@ def run(argv: list[str]) -> int:
         skip_trust=found.skip_trust,
         sandbox=found.sandbox,
     )
-    links = SessionLinks(session_id=new_session_id(), answering=_answering(options))
+    links = SessionLinks(
+        session_id=new_session_id(), answering=_answering(options, getattr(found, "model", None))
+    )
     if found.command == "call":
         done = _call(options, links, found.name, found.args)
         if found.json:
@@ -83,7 +86,7 @@ def run(argv: list[str]) -> int:
     return _list(_open(options, links), as_json=found.json)
 
 
-def _answering(options: WorkbenchOptions) -> Source:
+def _answering(options: WorkbenchOptions, given: str | None) -> Source:
     """The model for tools that use one: chosen as a run would choose it, when one is used."""
 
     @cache
@@ -92,7 +95,7 @@ def _answering(options: WorkbenchOptions) -> Source:
         from alhena.models.thinking import default_model
 
         environ, settings = options.environ, options.settings
-        model = environ.get("GEMINI_MODEL") or settings.model.name or default_model()
+        model = given or environ.get("GEMINI_MODEL") or settings.model.name or default_model()
         chosen = choose_generator(ModelChoice(model=model, environ=environ))
         return chosen.generator, chosen.model
 

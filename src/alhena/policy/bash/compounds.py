@@ -8,7 +8,7 @@ from alhena.policy.bash.conditional import read_conditional
 from alhena.policy.bash.expansions import ARITHMETIC
 from alhena.policy.bash.reading import Scope, UnclearError
 from alhena.policy.bash.redirections import may_connect
-from alhena.policy.bash.simple import SimpleCommand
+from alhena.policy.bash.simple import SimpleCommand, read_pieces
 from alhena.policy.bash.statements import Walk
 from alhena.policy.bash.words import read_word
 
@@ -86,12 +86,27 @@ def _group(walk: Walk, node: "Node", scope: Scope, stop: int) -> None:
     inner = _trailing(walk, node.end_byte, scope, stop)
     start = node.start_byte
     if walk.reading.text.startswith("((", start):
-        walk.reading.doubt(ARITHMETIC, start, node.end_byte)
-        walk.reading.queue_within(start, node.end_byte, scope)
+        _arithmetic(walk, start, node.end_byte, scope)
     if node.children[0].type == "((":
         walk.at = node.end_byte
         return
     walk.sequence(node.children, inner.subshell() if node.type == "subshell" else inner)
+
+
+def _arithmetic(walk: Walk, start: int, stop: int, scope: Scope) -> None:
+    """`((…))`, which bash takes for groups in groups when its brackets do not match."""
+    reading = walk.reading
+    reading.doubt(ARITHMETIC, start, stop)
+    reading.queue_within(start, stop, scope)
+    inside = reading.text[start + 2 : stop - 2]
+    depth = 0
+    for bracket in re.findall(r"[()'\"\\]", inside):
+        depth += {"(": 1, ")": -1}.get(bracket, -1000)
+        if depth < 0:
+            break
+    if depth or not reading.text.startswith("))", stop - 2):
+        reading.unclear(start, stop)
+        read_pieces(reading, start, stop, scope)
 
 
 def _while(walk: Walk, node: "Node", scope: Scope, stop: int) -> None:
@@ -228,8 +243,7 @@ def _conditional(walk: Walk, node: "Node", scope: Scope, stop: int) -> None:
     if walk.reading.text.startswith("[[", start):
         read_conditional(walk.reading, start, end, inner)
     else:
-        walk.reading.doubt(ARITHMETIC, start, end)
-        walk.reading.queue_within(start, end, scope)
+        _arithmetic(walk, start, end, scope)
 
 
 COMPOUNDS: "Mapping[str, Callable[[Walk, Node, Scope, int], None]]" = {

@@ -72,7 +72,11 @@ def _printf(operands: Sequence[Word]) -> str | None:
     if not formats:
         return None
     first = formats[0]
-    if first.text.startswith("-v") or not first.literal or _RETURNING.search(first.text):
+    if (
+        first.text.startswith("-v")
+        or not first.literal
+        or _RETURNING.search(first.text.replace("%%", ""))
+    ):
         return "printf can set a variable"
     return None
 
@@ -83,6 +87,8 @@ def _test(operands: Sequence[Word]) -> str | None:
     reason = "a test with -v or -R can run code hidden in data"
     if any(w.text in {"-v", "-R"} or (w.split and not w.literal) for w in operands):
         return reason
+    if len(operands) == 2 and operands[0].literal and operands[0].text == "!":
+        return None
     for index, word in enumerate(operands):
         if not word.literal and len(operands) > 1:
             before = operands[index - 1] if index else None

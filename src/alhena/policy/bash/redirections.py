@@ -33,6 +33,9 @@ def read_redirection(
         return _document(reading, found, scope)
     if operator in {"<&-", ">&-"}:
         return Redirection(operator, Effect.NONE, reading.source.written(start, at)), at
+    if reading.text.startswith("\\\n", at):
+        # Joined, the operator may be a longer one.
+        raise UnclearError
     blanks = _BLANKS.match(reading.text, at)
     at = blanks.end() if blanks else at
     simple = SIMPLE.match(reading.text, at)

@@ -1,0 +1,318 @@
+import json
+import os
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from alhena import Agent
+from alhena.config.errors import ConfigError
+from alhena.errors import AlhenaError
+from alhena.events import Event, HookCallEvent, UserMessageEvent, WarningEvent
+from alhena.hooks.errors import HookBlockedError
+from tests.agent.kit import agent, conforming, events_of, kinds
+from tests.support.scripted import ScriptedGenerator
+from tests.support.server import call, chunk, text
+
+
+def says(value: Any, *, first: str = "cat >/dev/null") -> str:
+    return f"{first}; echo {shlex.quote(json.dumps(value))}"
+
+
+def hooked(
+    generator: ScriptedGenerator, /, *, given: Any = None, **events: str | list[str]
+) -> Agent:
+    """An agent with these commands as hooks of its program."""
+    hooks = {
+        event: [{"hooks": [{"command": each} for each in ([it] if isinstance(it, str) else it)]}]
+        for event, it in events.items()
+    }
+    return agent(generator, hooks={"hooks": hooks}, **(given or {}))
+
+
+def texts(generator: ScriptedGenerator, index: int) -> list[list[str]]:
+    """The texts of a request's contents behind the opening."""
+    return [
+        [part["text"] for part in content["parts"] if "text" in part]
+        for content in generator.seen(index)[2:]
+    ]
+
+
+def hook_calls(events: list[Event]) -> list[str]:
+    return [event.event for event in events if isinstance(event, HookCallEvent)]
+
+
+def warnings(events: list[Event]) -> list[str]:
+    return [event.message for event in events if isinstance(event, WarningEvent)]
+
+
+async def test_a_session_begins_and_ends_once_and_tells_where_it_is(project: Path):
+    generator = ScriptedGenerator([text("one")], [text("two")])
+    running = hooked(
+        generator,
+        SessionStart="cat >>start; echo >>start",
+        SessionEnd="cat >>end; echo >>end",
+        BeforeAgent="cat >>before; echo >>before",
+        AfterAgent="cat >>after; echo >>after",
+    )
+    async with running:
+        assert await running.ask("first") == "one"
+        assert await running.ask("second") == "two"
+        session = running.session_id
+    told = {
+        name: [json.loads(line) for line in (project / name).read_text("utf-8").splitlines()]
+        for name in ("start", "end", "before", "after")
+    }
+    assert [each["source"] for each in told["start"]] == ["startup"]
+    assert [each["reason"] for each in told["end"]] == ["exit"]
+    assert [each["prompt"] for each in told["before"]] == ["first", "second"]
+    assert [
+        (each["prompt"], each["prompt_response"], each["stop_hook_active"])
+        for each in told["after"]
+    ] == [("first", "one", False), ("second", "two", False)]
+    for name, event in (("start", "SessionStart"), ("end", "SessionEnd")):
+        each = told[name][0]
+        assert (each["session_id"], each["cwd"], each["hook_event_name"]) == (
+            session,
+            str(project),
+            event,
+        )
+
+
+async def test_contexts_stand_where_they_are_documented():
+    generator = ScriptedGenerator([text("one")], [text("two")])
+    running = hooked(
+        generator,
+        SessionStart=says({"hookSpecificOutput": {"additionalContext": "start <b>"}}),
+        BeforeAgent=says({"hookSpecificOutput": {"additionalContext": "before"}}),
+    )
+    async with running:
+        await running.ask("first")
+        await running.ask("second")
+    assert texts(generator, 0) == [
+        [
+            "<hook_context>start &lt;b&gt;</hook_context>\n\nfirst",
+            "<hook_context>before</hook_context>",
+        ]
+    ]
+    assert texts(generator, 1)[-1] == ["second", "<hook_context>before</hook_context>"]
+    assert conforming(generator)
+
+
+async def test_a_blocked_prompt_is_not_run_and_leaves_no_trace():
+    generator = ScriptedGenerator([text("fine")])
+    deny = "if grep -q '\"bad\"'; then echo not today >&2; exit 2; fi"
+    async with hooked(generator, BeforeAgent=deny) as running:
+        events, error = await events_of(running, "bad")
+        assert isinstance(error, HookBlockedError)
+        assert str(error) == "Agent execution blocked: not today"
+        assert kinds(events)[-2:] == ["error", "result"]
+        assert generator.requests == []
+        assert await running.ask("good") == "fine"
+    assert texts(generator, 0) == [["good"]]
+
+
+async def test_a_hook_that_stops_ends_the_run_in_good_order_and_the_prompt_is_kept():
+    generator = ScriptedGenerator([text("fine")])
+    stop = f"if grep -q '\"one\"'; then {says({'continue': False, 'stopReason': 'enough'})}; fi"
+    async with hooked(generator, BeforeAgent=stop) as running:
+        events, error = await events_of(running, "one")
+        assert error is None
+        assert warnings(events) == ["Agent execution stopped by hook: enough"]
+        assert events[-1].reason == "stopped"
+        assert await running.ask("two") == "fine"
+    assert texts(generator, 0)[0] == ["one"]
+    assert texts(generator, 0)[-1] == ["two"]
+    assert conforming(generator)
+
+
+async def test_an_answer_that_is_not_let_pass_is_followed_by_the_reason_as_a_prompt(project: Path):
+    generator = ScriptedGenerator([text("half")], [text("whole")])
+    script = (
+        "cat >input; if grep -q '\"stop_hook_active\":false' input; then echo go on >&2; exit 2; fi"
+    )
+    async with hooked(generator, AfterAgent=script) as running:
+        events, error = await events_of(running, "work")
+        assert error is None
+        assert events[-1].text == "whole"
+    assert texts(generator, 1) == [["work"], ["half"], ["go on"]]
+    prompts = [event.text for event in events if isinstance(event, UserMessageEvent)]
+    assert prompts == ["work", "go on"]
+    assert hook_calls(events) == ["AfterAgent", "AfterAgent"]
+
+
+async def test_a_hook_that_never_lets_an_answer_pass_meets_the_turn_limit():
+    generator = ScriptedGenerator(*[[text("again")] for _ in range(3)])
+    async with hooked(generator, given={"max_turns": 3}, AfterAgent="exit 2") as running:
+        events, error = await events_of(running, "work")
+    assert error is not None
+    assert error.exit_code == 53
+    assert events[-1].turns == 3
+
+
+async def test_the_conversation_can_be_cleared_after_an_answer():
+    generator = ScriptedGenerator([text("one")], [text("two")])
+    clear = says({"hookSpecificOutput": {"clearContext": True}})
+    async with hooked(generator, AfterAgent=clear) as running:
+        await running.ask("first")
+        await running.ask("second")
+    assert texts(generator, 1) == [["second"]]
+
+
+async def test_a_request_can_be_answered_without_being_sent():
+    generator = ScriptedGenerator()
+    answer = says(
+        {"decision": "deny", "hookSpecificOutput": {"llm_response": {"text": "from the cache"}}}
+    )
+    async with hooked(generator, BeforeModel=answer) as running:
+        events, error = await events_of(running, "work")
+        assert error is None
+        assert events[-1].text == "from the cache"
+        assert running.history[-1].parts[0].text == "from the cache"
+    assert generator.requests == []
+    assert "api_request" not in kinds(events)
+
+
+async def test_a_blocked_request_is_not_sent_and_the_prompt_taken_back():
+    generator = ScriptedGenerator()
+    async with hooked(generator, BeforeModel="echo no >&2; exit 2") as running:
+        before = len(running.history)
+        _, error = await events_of(running, "work")
+        assert isinstance(error, HookBlockedError)
+        assert len(running.history) == before
+    assert generator.requests == []
+
+
+async def test_a_changed_request_is_sent_and_the_history_stays_as_it_was(project: Path):
+    generator = ScriptedGenerator([text("ok")])
+    script = (
+        "import json,sys; r=json.load(sys.stdin)['llm_request'];"
+        "r['messages'][-1]['content']=r['messages'][-1]['content'].replace('hunter2','***');"
+        "r['model']='other'; r['config']['temperature']=0;"
+        "print(json.dumps({'hookSpecificOutput':{'llm_request':r}}))"
+    )
+    async with hooked(generator, BeforeModel=f"python3 -c {shlex.quote(script)}") as running:
+        assert await running.ask("my password is hunter2") == "ok"
+        assert running.history[-2].parts[0].text == "my password is hunter2"
+    (request,) = generator.requests
+    assert request.model == "other"
+    assert texts(generator, 0) == [["my password is ***"]]
+    assert request.config.generation_config is not None
+    assert request.config.generation_config.temperature == 0
+    assert request.config.generation_config.thinking_config is not None
+
+
+async def test_the_choice_of_tools_can_be_narrowed():
+    generator = ScriptedGenerator([text("ok")])
+    choice = {"toolConfig": {"mode": "ANY", "allowedFunctionNames": ["read_file", "nothing"]}}
+    async with hooked(
+        generator, BeforeToolSelection=says({"hookSpecificOutput": choice})
+    ) as running:
+        events, _ = await events_of(running, "work")
+    tools = generator.requests[0].config.tool_config
+    assert tools is not None
+    assert tools.function_calling_config is not None
+    assert tools.function_calling_config.mode == "ANY"
+    assert tools.function_calling_config.allowed_function_names == ("read_file",)
+    assert any("nothing" in warning for warning in warnings(events))
+    assert conforming(generator)
+
+
+async def test_an_answer_is_changed_before_anybody_sees_it(project: Path):
+    turn = [
+        chunk({"text": "the password is hun"}),
+        chunk({"text": "ter2"}, call("list_directory", {"path": "."}, id="1"), finish="STOP"),
+    ]
+    generator = ScriptedGenerator(turn, [text("done")])
+    redact = (
+        "import json,sys; r=json.load(sys.stdin)['llm_response'];"
+        "print(json.dumps({'hookSpecificOutput':{'llm_response':"
+        "{'text':r['text'].replace('hunter2','***')}}}))"
+    )
+    async with hooked(generator, AfterModel=f"python3 -c {shlex.quote(redact)}") as running:
+        events, error = await events_of(running, "work")
+        assert error is None
+        said = [event.text for event in events if event.__struct_config__.tag == "content"]
+        assert said == ["the password is ***", "done"]
+    assert "hunter2" not in str(generator.seen(1))
+    assert conforming(generator)
+
+
+async def test_an_answer_that_is_blocked_is_not_kept():
+    generator = ScriptedGenerator([text("bad words")], [text("good")])
+    script = "if grep -q 'bad words'; then echo rude >&2; exit 2; fi"
+    async with hooked(generator, AfterModel=script) as running:
+        events, error = await events_of(running, "one")
+        assert isinstance(error, HookBlockedError)
+        assert "bad words" not in str(events)
+        assert await running.ask("two") == "good"
+    assert texts(generator, 1) == [["two"]]
+
+
+async def test_leaving_a_run_ends_its_hooks(project: Path):
+    os.mkfifo("ready")
+    generator = ScriptedGenerator()
+    async with hooked(generator, BeforeModel="echo $$ >pid; echo >ready; sleep 60") as running:
+        run = running.run("work")
+        async for event in run:
+            if isinstance(event, UserMessageEvent):
+                break
+        import asyncio
+
+        await asyncio.to_thread(Path("ready").read_text)
+        await run.aclose()
+        with pytest.raises(ProcessLookupError):
+            os.kill(int((project / "pid").read_text("utf-8")), 0)
+
+
+async def test_the_users_hooks_run_and_a_projects_wait_to_be_trusted(project: Path, home: Path):
+    (home / ".gemini").mkdir()
+    (project / ".gemini").mkdir()
+
+    def configure(place: Path, command: str) -> None:
+        hooks = {"BeforeAgent": [{"hooks": [{"type": "command", "command": command}]}]}
+        (place / ".gemini" / "settings.json").write_text(json.dumps({"hooks": hooks}), "utf-8")
+
+    configure(home, "touch users")
+    configure(project, "touch projects")
+    for skip in (False, True):
+        async with agent(ScriptedGenerator([text("ok")]), skip_trust=skip) as running:
+            events, _ = await events_of(running, "x")
+            assert (project / "users").exists()
+            assert not (project / "projects").exists()
+        notices = [notice for event in events for notice in getattr(event, "notices", ())]
+        assert any("not trusted and will not run" in each for each in notices) is skip
+
+
+def test_hooks_that_cannot_be_read_end_it_before_anything_runs(home: Path):
+    from alhena.agent.channel import EventChannel
+    from alhena.agent.options import AgentOptions, AgentSettings
+    from alhena.agent.session import open_session
+
+    bad = {"hooks": {"BeforeTool": [{"hooks": [{"command": 1, "onFailure": "block"}]}]}}
+    options = AgentOptions(
+        model=None,
+        cwd=None,
+        tools=(),
+        approve=None,
+        policy=(),
+        settings=AgentSettings(generator=ScriptedGenerator(), hooks=bad),
+    )
+    with pytest.raises(ConfigError, match="hooks"):
+        open_session(options, EventChannel())
+
+
+async def test_without_hooks_nothing_of_them_is_there():
+    async with agent(ScriptedGenerator([text("ok")]), hooks={"hooks": {}}) as running:
+        assert await running.ask("x") == "ok"
+        session = running._session
+        assert session is not None
+        assert session.bench.hooks is None
+        assert session.prompt_hooks is None
+        assert session.chat.interposer is None
+
+
+def test_an_error_that_blocks_has_an_exit_code():
+    assert issubclass(HookBlockedError, AlhenaError)
+    assert HookBlockedError.exit_code == 1

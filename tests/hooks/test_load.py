@@ -1,0 +1,156 @@
+from typing import Any
+
+import pytest
+
+from alhena.hooks.load import HookDocument, Level, LoadedHooks, load_hooks
+from alhena.hooks.model import HookDefinition, HookEvent, HookGroup, HookSource, OnFailure
+
+
+def load(value: Any, source: HookSource = HookSource.USER) -> LoadedHooks:
+    return load_hooks(HookDocument(value=value, file="f.json", source=source))
+
+
+def one(**fields: Any) -> dict[str, Any]:
+    entry = {"type": "command", "command": "true"} | fields
+    return {"hooks": {"BeforeTool": [{"matcher": "edit", "hooks": [entry]}]}}
+
+
+def told(value: Any, source: HookSource = HookSource.USER) -> list[str]:
+    return [str(problem) for problem in load(value, source).problems]
+
+
+@pytest.mark.requirement("HOOK-04")
+def test_a_document_of_the_reference_is_read_whole():
+    loaded = load(
+        {
+            "hooks": {
+                "BeforeTool": [
+                    {
+                        "matcher": "write_file|replace",
+                        "sequential": True,
+                        "hooks": [
+                            {
+                                "type": "command",
+                                "command": "$GEMINI_PROJECT_DIR/check.sh",
+                                "name": "check",
+                                "description": "looks",
+                                "timeout": 5000,
+                                "env": {"A": "1"},
+                                "onFailure": "block",
+                            }
+                        ],
+                    }
+                ],
+                "SessionStart": [{"hooks": [{"type": "command", "command": "date"}]}],
+            },
+            "hooksConfig": {"enabled": True, "disabled": ["check"], "notifications": False},
+            "theme": "dark",
+        }
+    )
+    assert loaded.problems == ()
+    assert loaded.disabled == {"check"}
+    assert loaded.groups == (
+        HookGroup(
+            event=HookEvent.BEFORE_TOOL,
+            matcher="write_file|replace",
+            sequential=True,
+            hooks=(
+                HookDefinition(
+                    command="$GEMINI_PROJECT_DIR/check.sh",
+                    source=HookSource.USER,
+                    name="check",
+                    description="looks",
+                    timeout_ms=5000,
+                    env={"A": "1"},
+                    on_failure=OnFailure.BLOCK,
+                    place="f.json: hooks.BeforeTool[0].hooks[0]",
+                ),
+            ),
+        ),
+        HookGroup(
+            event=HookEvent.SESSION_START,
+            hooks=(
+                HookDefinition(
+                    command="date",
+                    source=HookSource.USER,
+                    place="f.json: hooks.SessionStart[0].hooks[0]",
+                ),
+            ),
+        ),
+    )
+
+
+def test_a_systems_hooks_block_when_they_fail_unless_they_say_otherwise():
+    (group,) = load(one(), HookSource.SYSTEM).groups
+    assert group.hooks[0].on_failure is OnFailure.BLOCK
+    (group,) = load(one(onFailure="warn"), HookSource.SYSTEM).groups
+    assert group.hooks[0].on_failure is OnFailure.WARN
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        ([], "f.json: the document is no JSON object. Correct it."),
+        ({"hooks": []}, "f.json: hooks is no object. Correct it."),
+        ({"hooks": {"BeforeTool": {}}}, "f.json: hooks.BeforeTool is no array."),
+        ({"hooks": {"BeforeTool": [1]}}, "f.json: hooks.BeforeTool[0] is no object."),
+        ({"hooks": {"BeforeTool": [{}]}}, "f.json: hooks.BeforeTool[0].hooks is missing"),
+        (one(command=""), "f.json: hooks.BeforeTool[0].hooks[0].command is missing, empty"),
+        (one(command="a\0"), "f.json: hooks.BeforeTool[0].hooks[0].command holds a NUL"),
+        (one(timeout="5"), "f.json: hooks.BeforeTool[0].hooks[0].timeout is no number of mill"),
+        (one(timeout=0), "f.json: hooks.BeforeTool[0].hooks[0].timeout is no number of mill"),
+        (one(timeout=float("nan")), "f.json: hooks.BeforeTool[0].hooks[0].timeout is no number"),
+        (one(timeout=True), "f.json: hooks.BeforeTool[0].hooks[0].timeout is no number of mill"),
+        (one(env={"A": 1}), "f.json: hooks.BeforeTool[0].hooks[0].env.A is no text"),
+        (one(env={"A=B": "1"}), "f.json: hooks.BeforeTool[0].hooks[0].env.A=B is no name"),
+        (one(env=[]), "f.json: hooks.BeforeTool[0].hooks[0].env is no object"),
+        (one(name=1), "f.json: hooks.BeforeTool[0].hooks[0].name is no text"),
+        (one(onFailure="stop"), "f.json: hooks.BeforeTool[0].hooks[0].onFailure is neither"),
+        (one(on_failure="block"), "f.json: hooks.BeforeTool[0].hooks[0].on_failure is not known"),
+        (one(type="plugin"), "f.json: hooks.BeforeTool[0].hooks[0].type 'plugin' is not known"),
+        ({"hooks": {"beforeTool": []}}, "f.json: hooks.beforeTool is no event. The events are Be"),
+        ({"hooksConfig": {"enabled": 1}}, "f.json: hooksConfig.enabled is neither true nor fa"),
+        ({"hooksConfig": {"disabled": "x"}}, "f.json: hooksConfig.disabled is no array"),
+        ({"hooksConfig": {"disabled": [1]}}, "f.json: hooksConfig.disabled[0] is no text"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_place(value: Any, problem: str):
+    found = told(value)
+    assert len(found) == 1, found
+    assert found[0].startswith(problem), found
+
+
+def test_what_is_right_beside_it_still_counts():
+    value = one(timeout="x")
+    value["hooks"]["BeforeTool"][0]["hooks"].append({"command": "ok"})
+    value["hooks"]["AfterTool"] = [7, {"hooks": [{"command": "too"}]}]
+    value["hooks"]["Nothing"] = []
+    loaded = load(value)
+    assert [each.command for group in loaded.groups for each in group.hooks] == ["ok", "too"]
+    assert len(loaded.problems) == 3
+
+
+def test_a_lost_hook_that_was_to_block_weakens_and_one_of_a_project_does_not():
+    bad = one(timeout=0, onFailure="block")
+    assert [each.weakens for each in load(bad).problems] == [True]
+    assert [each.weakens for each in load(one(timeout=0)).problems] == [False]
+    assert [each.weakens for each in load(one(timeout=0), HookSource.SYSTEM).problems] == [True]
+    assert [each.weakens for each in load(bad, HookSource.PROJECT).problems] == [False]
+
+
+def test_a_matcher_that_is_no_pattern_is_told_and_means_that_name():
+    value = one()
+    value["hooks"]["BeforeTool"][0]["matcher"] = "[a"
+    (problem,) = load(value).problems
+    assert problem.level is Level.WARNING
+    assert load(value).groups[0].matcher == "[a"
+
+
+def test_keys_of_others_are_notes_and_the_older_place_of_the_config_is_read():
+    value = one(statusMessage="x")
+    value["hooks"]["disabled"] = ["old"]
+    value["hooks"]["enabled"] = False
+    loaded = load(value)
+    assert [each.level for each in loaded.problems] == [Level.NOTE]
+    assert loaded.disabled == {"old"}
+    assert not loaded.enabled
