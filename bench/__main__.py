@@ -3,7 +3,7 @@
 import tempfile
 from pathlib import Path
 
-from bench import edit, files, search, shell, startup, stream, turns
+from bench import edit, files, hooks, policy, search, shell, startup, stream, turns
 
 
 def main() -> None:
@@ -18,8 +18,10 @@ def main() -> None:
         stream.run()
         edit.run(home, cwd)
         shell.run(home, cwd)
+        hooks.run(home, cwd)
         files.run(home, cwd)
         search.run(home, cwd)
+        policy.run(home, cwd)
 
 
 if __name__ == "__main__":

@@ -44,7 +44,17 @@ from alhena.tools.registry import ToolRegistry
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "alhena"
-PAGES = ("embedding", "headless", "models", "policy", "sandbox", "settings", "tools")
+PAGES = (
+    "embedding",
+    "headless",
+    "hooks",
+    "models",
+    "policy",
+    "sandbox",
+    "settings",
+    "telemetry",
+    "tools",
+)
 
 
 @cache
@@ -172,6 +182,7 @@ def test_what_holds_for_all_tools_is_that_of_the_code() -> None:
 UNTOLD_KEYS = {
     *("tools.core", "tools.allowed", "mcp.allowed", "mcp.excluded", "mcpServers"),
     *("security.folderTrust.enabled", "security.disableAlwaysAllow"),
+    "hooksConfig.notifications",
 }
 """Keys that are known and do nothing yet: each is told of once it does."""
 

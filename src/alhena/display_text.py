@@ -5,8 +5,12 @@
 `system.errors.printable`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import groupby
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import re
 
 ELLIPSIS = "…"
 PADDING = 40
@@ -28,7 +32,7 @@ _MARKS = 4
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _BLANKS = {" ": "spaces", "\t": "tabs", "\n": "line breaks"}
 _LOOKALIKE = (
-    r"(\\+)(x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}|\{[0-9]+ (?:spaces|tabs|line breaks)\})"
+    r"(?<!\\)(\\++)(x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}|\{[0-9]+ (?:spaces|tabs|line breaks)\})"
 )
 
 
@@ -63,11 +67,10 @@ def exact(text: str) -> str:
 
     It stands for one text only: backslashes before what reads like such an escape are doubled.
     """
+    if text.isascii() and text.isprintable() and "\\" not in text and " " * PADDING not in text:
+        return text
     import re
 
-    plain = text.isascii() and text.isprintable()
-    if plain and "\\" not in text and " " * PADDING not in text:
-        return text
     shown: list[str] = []
     for piece, coded in _pieces(text):
         if coded:
@@ -91,7 +94,9 @@ def without_controls(text: str) -> str:
 
     if "\x1b" in text:
         text = re.sub(
-            r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)|[@-OQ-WYZ\\])", "", text
+            r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)|[@-OQ-WYZ\\])",
+            "",
+            text,
         )
     return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]+", "", text)
 
@@ -99,6 +104,7 @@ def without_controls(text: str) -> str:
 def seen(text: str) -> Iterator[tuple[str, bool]]:
     """Each character of `text`, and whether a reader would miss or mistake it."""
     room = 0
+    category = _categories(text)
     for char in text:
         if " " <= char < "\x7f":
             room = _MARKS if char.isalnum() else 0
@@ -106,8 +112,9 @@ def seen(text: str) -> Iterator[tuple[str, bool]]:
         elif unseen(char):
             room = 0
             yield char, True
-        elif _is_mark(char):
-            room = 0 if _overlays(char) else room
+        elif category(char)[0] == "M":
+            if category(char) == "Me" or _OVERLAYS[0] <= char <= _OVERLAYS[1]:
+                room = 0  # it is drawn through or around what stands before it
             yield char, room == 0
             room = max(room - 1, 0)
         else:
@@ -117,7 +124,7 @@ def seen(text: str) -> Iterator[tuple[str, bool]]:
 
 def unseen(char: str) -> bool:
     """Whether a character is a control, is not drawn, or steers how others are drawn."""
-    return not char.isprintable() or char in _UNDRAWN or _between(char, _SELECTORS)
+    return not char.isprintable() or char in _UNDRAWN or _SELECTORS[0] <= char <= _SELECTORS[1]
 
 
 def code(char: str) -> str:
@@ -167,24 +174,14 @@ def _doubled(match: "re.Match[str]") -> str:
     if point > 0x10FFFF:
         return match[0]
     char = chr(point) if point >= 0 else ""
-    ours = not char or char in _BLANKS or unseen(char) or _is_mark(char)
+    ours = not char or char in _BLANKS or unseen(char) or _categories(char)(char)[0] == "M"
     return slashes * 2 + name if ours else match[0]
 
 
-def _is_mark(char: str) -> bool:
-    if char < "\u0300":
-        return False
+def _categories(text: str) -> Callable[[str], str]:
+    """What tells a character's category, loaded when there is more to tell than ASCII has."""
+    if text.isascii():
+        return lambda _char: "Cc"
     from unicodedata import category
 
-    return category(char).startswith("M")
-
-
-def _overlays(char: str) -> bool:
-    """Whether a mark is drawn through or around what stands before it."""
-    from unicodedata import category
-
-    return _between(char, _OVERLAYS) or category(char) == "Me"
-
-
-def _between(char: str, bounds: tuple[str, str]) -> bool:
-    return bounds[0] <= char <= bounds[1]
+    return category

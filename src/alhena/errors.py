@@ -27,6 +27,8 @@
     ├── scheduler.errors.SchedulerError
     │   ├── TransitionError              a tool call cannot go from one state to the other
     │   └── ConfirmationError            an answer that no waiting call can take
+    ├── hooks.errors.HookBlockedError     a hook did not let something pass
+    ├── hooks.errors.HookStopError       exit 0    a hook asked for the end of the run
     ├── chat.errors.InvalidResponseError an answer that is empty, blocked or malformed
     ├── frontends.streams.OutputError    the result cannot be written
     ├── agent.errors.BusyError           a second prompt while one is at work

@@ -65,6 +65,24 @@ class ToolCallUpdateEvent(EventBase, frozen=True, kw_only=True, tag="tool_call_u
     parent_call_id: str | None = None
 
 
+class ToolCallState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A tool call as it stands; `status` is a `scheduler.states.Status`."""
+
+    call_id: str
+    name: str
+    status: str
+    description: str = ""
+    parent_call_id: str | None = None
+    scheduler_id: str | None = None
+
+
+class ToolCallsUpdateEvent(EventBase, frozen=True, kw_only=True, tag="tool_calls_update"):
+    """All calls of the batch at work, in call order, after some of them have changed."""
+
+    calls: tuple[ToolCallState, ...]
+    parent_call_id: str | None = None
+
+
 class ToolOutputEvent(EventBase, frozen=True, kw_only=True, tag="tool_output"):
     """Live output of a running tool: the text that came since the last such event."""
 
@@ -74,12 +92,22 @@ class ToolOutputEvent(EventBase, frozen=True, kw_only=True, tag="tool_output"):
 
 
 class ConfirmationRequestEvent(EventBase, frozen=True, kw_only=True, tag="confirmation_request"):
-    """A tool call waits for an answer. `details` is the confirmation, encoded as plain values."""
+    """A tool call waits for an answer. `details` is the confirmation, encoded as plain values.
+
+    `reason` and `parts` say why it is asked; `outcomes` are the answers it takes, and `lasting` the
+    rule, or the approval mode, that those which hold beyond the call would leave (each a
+    `bus.messages.LastingRule` as plain values). `problem` says why it is asked once more.
+    """
 
     call_id: str
     name: str
     details: dict[str, Any]
     reason: str = ""
+    parts: tuple[str, ...] = ()
+    outcomes: tuple[str, ...] = ()
+    lasting: tuple[dict[str, Any], ...] = ()
+    problem: str = ""
+    correlation_id: str = ""
     parent_call_id: str | None = None
 
 
@@ -88,7 +116,7 @@ class ToolCallResponseEvent(EventBase, frozen=True, kw_only=True, tag="tool_call
 
     `display` is what a person sees: text, or the encoded display object. `decision` says how the
     call came to run or not (auto_accept, accept, modify, reject); `denied` is set when the policy
-    or a person kept it from running.
+    or a person kept it from running. `tool_type` is native or mcp.
     """
 
     call_id: str
@@ -103,6 +131,8 @@ class ToolCallResponseEvent(EventBase, frozen=True, kw_only=True, tag="tool_call
     content_length: int = 0
     data: dict[str, Any] | None = None
     output_file: str | None = None
+    tool_type: str = "native"
+    mcp_server_name: str | None = None
     parent_call_id: str | None = None
 
 
@@ -127,16 +157,20 @@ class FinishedEvent(EventBase, frozen=True, kw_only=True, tag="finished"):
 
 
 class ApiRequestEvent(EventBase, frozen=True, kw_only=True, tag="api_request"):
-    """A request is about to be sent."""
+    """A request is about to be sent. `role` says on whose behalf: main, subagent or utility_tool.
+    `text` is its contents as JSON, when somebody asked for texts."""
 
     model: str
     prompt_id: str
     contents: int
     body_bytes: int = 0
+    role: str = "main"
+    text: str | None = None
 
 
 class ApiResponseEvent(EventBase, frozen=True, kw_only=True, tag="api_response"):
-    """A request was answered in full. Token counts are the server's; 0 where it gave none."""
+    """A request was answered in full. Token counts are the server's; 0 where it gave none. `text`
+    is the answer as a JSON array of its pieces, when somebody asked for texts."""
 
     model: str
     prompt_id: str
@@ -148,6 +182,8 @@ class ApiResponseEvent(EventBase, frozen=True, kw_only=True, tag="api_response")
     thoughts_tokens: int = 0
     tool_tokens: int = 0
     total_tokens: int = 0
+    role: str = "main"
+    text: str | None = None
 
 
 class ApiErrorEvent(EventBase, frozen=True, kw_only=True, tag="api_error"):
@@ -159,6 +195,7 @@ class ApiErrorEvent(EventBase, frozen=True, kw_only=True, tag="api_error"):
     error_type: str
     message: str
     status: int | None = None
+    role: str = "main"
 
 
 class HookCallEvent(EventBase, frozen=True, kw_only=True, tag="hook_call"):
@@ -200,8 +237,8 @@ class ErrorEvent(EventBase, frozen=True, kw_only=True, tag="error"):
 class RunFinishedEvent(EventBase, frozen=True, kw_only=True, tag="result"):
     """The last event of a run.
 
-    `reason` is one of done, stopped (by a hook), turn_limit, interrupted, error; `text` is the text of the last model
-    turn.
+    `reason` is one of done, stopped (by a hook), turn_limit, interrupted, error; `text` is the text
+    of the last model turn.
     """
 
     reason: str
@@ -217,6 +254,7 @@ Event = (
     | ContentEvent
     | ToolCallRequestEvent
     | ToolCallUpdateEvent
+    | ToolCallsUpdateEvent
     | ToolOutputEvent
     | ConfirmationRequestEvent
     | ToolCallResponseEvent

@@ -1,3 +1,4 @@
+import asyncio
 import json
 import os
 import shlex
@@ -9,7 +10,13 @@ import pytest
 from alhena import Agent
 from alhena.config.errors import ConfigError
 from alhena.errors import AlhenaError
-from alhena.events import Event, HookCallEvent, UserMessageEvent, WarningEvent
+from alhena.events import (
+    Event,
+    HookCallEvent,
+    ToolCallResponseEvent,
+    UserMessageEvent,
+    WarningEvent,
+)
 from alhena.hooks.errors import HookBlockedError
 from tests.agent.kit import agent, conforming, events_of, kinds
 from tests.support.scripted import ScriptedGenerator
@@ -245,9 +252,43 @@ async def test_an_answer_that_is_blocked_is_not_kept():
     async with hooked(generator, AfterModel=script) as running:
         events, error = await events_of(running, "one")
         assert isinstance(error, HookBlockedError)
-        assert "bad words" not in str(events)
+        assert "content" not in kinds(events)
         assert await running.ask("two") == "good"
     assert texts(generator, 1) == [["two"]]
+
+
+DELEGATE = {"agent_name": "codebase_investigator", "objective": "look"}
+
+
+async def test_requests_of_a_subagent_have_the_same_hooks(project: Path):
+    report = {"summary_of_findings": "x", "exploration_trace": [], "relevant_locations": []}
+    generator = ScriptedGenerator(
+        [chunk(call("delegate_to_agent", DELEGATE, id="1"), finish="STOP")],
+        [chunk(call("complete_task", {"result": report}, id="2"), finish="STOP")],
+        [text("done")],
+    )
+    script = says({"hookSpecificOutput": {"llm_request": {"config": {"topK": 7}}}})
+    async with hooked(generator, BeforeModel=f"echo >>requests; {script}") as running:
+        assert await running.ask("work") == "done"
+    assert (project / "requests").read_text("utf-8") == "\n" * 3
+    settings = [request.config.generation_config for request in generator.requests]
+    assert [each and each.top_k for each in settings] == [7, 7, 7]
+
+
+async def test_a_hook_that_stops_a_subagent_ends_the_run(project: Path):
+    generator = ScriptedGenerator(
+        [chunk(call("delegate_to_agent", DELEGATE, id="1"), finish="STOP")]
+    )
+    stop = says({"continue": False, "stopReason": "enough"}, first="cat >in")
+    script = f"if [ -e in ]; then {stop}; else cat >in; fi"
+    async with hooked(generator, BeforeModel=script) as running:
+        events, error = await events_of(running, "work")
+    assert error is None
+    assert len(generator.requests) == 1
+    (answer,) = [event for event in events if isinstance(event, ToolCallResponseEvent)]
+    assert answer.error_type == "stop_execution"
+    assert answer.error is not None
+    assert "enough" in answer.error
 
 
 async def test_leaving_a_run_ends_its_hooks(project: Path):
@@ -258,8 +299,6 @@ async def test_leaving_a_run_ends_its_hooks(project: Path):
         async for event in run:
             if isinstance(event, UserMessageEvent):
                 break
-        import asyncio
-
         await asyncio.to_thread(Path("ready").read_text)
         await run.aclose()
         with pytest.raises(ProcessLookupError):

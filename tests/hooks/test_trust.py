@@ -165,14 +165,19 @@ def test_a_list_that_cannot_be_used_ends_it_with_the_place(project: Path, home: 
     assert path.read_bytes() == text.encode("utf-8", "surrogateescape")
 
 
-def test_what_the_user_turns_off_is_off_for_all_but_the_system(project: Path, home: Path):
+def test_what_the_user_turns_off_is_off_for_all_but_the_system_and_the_program(
+    project: Path, home: Path
+):
     entry = {"hooks": {"BeforeTool": [{"hooks": [{"command": "c", "name": "n"}]}]}}
     system = HookDocument(value=entry, file="/etc/s", source=HookSource.SYSTEM)
     extension = HookDocument(value=entry, file="/x", source=HookSource.EXTENSION, extension="x")
     for config in ({"enabled": False}, {"disabled": ["n"]}, {"disabled": ["c"]}):
         settings = settings_of(entry | {"hooksConfig": config}, "u")
-        found = gather(project, home, settings=settings, extensions=(system, extension))
+        found = gather(
+            project, home, settings=settings, extensions=(system, extension), program=entry
+        )
         assert {each.hook.source: each.state for each in found.entries} == {
+            HookSource.RUNTIME: HookState.ENABLED,
             HookSource.USER: HookState.DISABLED,
             HookSource.SYSTEM: HookState.ENABLED,
             HookSource.EXTENSION: HookState.DISABLED,

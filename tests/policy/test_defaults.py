@@ -156,7 +156,11 @@ def test_an_always_rule_for_a_tool_covers_the_tool_of_that_server() -> None:
 
 @pytest.mark.parametrize(
     "command",
-    ["ls; rm b", "ls > f", "sudo a", "", "bash -c ls", "git", "npx a", "python -c x", None],
+    [
+        *("ls; rm b", "ls > f", "sudo a", "", "bash -c ls", "git", "npx a", "python -c x", None),
+        *("git log \u202e", "git log '\u2800'", "git log" + " " * 40 + "x", "git log '\u05d0'"),
+        *("git log '\u0430b'", "\u0441\u0441 a.c", "git log \x1b[2J", "git log\n\n\n\n\n\nls"),
+    ],
 )
 def test_there_is_no_always_for_what_no_rule_can_allow(command: str | None) -> None:
     assert always_rule(PolicyCall(names=(SHELL,), args={"command": command})) is None

@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+from alhena.bus.bus import MessageBus
+from alhena.bus.messages import ToolConfirmationRequest
 from alhena.events import (
     ConfirmationRequestEvent,
     Event,
@@ -14,8 +16,10 @@ from alhena.events import (
     ToolCallUpdateEvent,
 )
 from alhena.policy.model import Decision, PolicyCall, PolicyOutcome, PolicyRule
+from alhena.scheduler.confirm import Approver, listen
 from alhena.scheduler.executor import Executor
-from alhena.scheduler.gate import Authority, Check
+from alhena.scheduler.gate import Authority, Check, Watch
+from alhena.scheduler.questions import Asking
 from alhena.scheduler.scheduler import Scheduler
 from alhena.scheduler.states import CompletedToolCall
 from alhena.tools.confirmation import ConfirmationDetails, InfoConfirmation
@@ -117,18 +121,26 @@ class Stage:
         decide: Callable[[PolicyCall], Decision] | None = None,
         executor: Executor | None = None,
         check: Check | None = None,
-        **options: Any,
+        approver: Approver | None = None,
+        watch: Watch | None = None,
+        **asking: Any,
     ) -> None:
+        self.reports: list[str] = []
+        self.bus = MessageBus(self.reports.append)
+        if approver is None:  # whoever uses the stage answers through `confirm`
+            self.bus.subscribe(ToolConfirmationRequest, lambda message: None)
+        else:
+            listen(approver, self.bus)
         self.events: list[Event] = []
         self.on_event: Callable[[Event], None] = lambda event: None
         self.registry = ToolRegistry(tools)
         self.executor = executor or Executor(Path.cwd())
         self.scheduler = Scheduler(
             self.registry,
-            Authority(decide or deciding(), check),
+            Authority(decide or deciding(), check, watch),
             self.emit,
             self.executor,
-            **options,
+            asking=Asking(bus=self.bus, **asking),
         )
 
     def emit(self, event: Event) -> None:

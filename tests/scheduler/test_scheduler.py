@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from alhena.events import ToolCallResponseEvent
+from alhena.events import ToolCallResponseEvent, ToolCallUpdateEvent
 from alhena.policy.model import Decision, PolicyCall, PolicyOutcome, PolicyRule
 from alhena.scheduler.states import Status
 from alhena.tools.contract import ExecutionContext, Kind, ToolErrorType, ToolResult
@@ -64,7 +64,8 @@ async def test_wrong_parameters_are_an_error_and_the_tool_never_runs():
 async def test_the_whole_batch_is_built_before_anything_runs():
     stage = Stage(SmallTool("echo"))
     await stage.run("echo", "nope", "echo")
-    order = [(event.call_id, event.status) for event in stage.events if event.call_id != "c0"]
+    updates = [event for event in stage.events if isinstance(event, ToolCallUpdateEvent)]
+    order = [(event.call_id, event.status) for event in updates if event.call_id != "c0"]
     assert order.index(("c1", "error")) < order.index(("c2", "executing"))
     assert stage.statuses("c0") == ["validating", "scheduled", "executing", "success"]
 

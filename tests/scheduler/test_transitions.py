@@ -1,7 +1,11 @@
+import re
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import alhena
 from alhena.events import Event
 from alhena.scheduler.errors import TransitionError
 from alhena.scheduler.states import Status
@@ -10,24 +14,19 @@ from alhena.scheduler.transitions import TERMINAL, TRANSITIONS, advance
 from alhena.tools.contract import ToolErrorType
 from tests.scheduler.kit import request
 
-DRAWN = {
-    (None, "validating"),
-    (None, "error"),
-    (None, "cancelled"),
-    ("validating", "scheduled"),
-    ("validating", "awaiting_approval"),
-    ("validating", "error"),
-    ("validating", "cancelled"),
-    ("awaiting_approval", "scheduled"),
-    ("awaiting_approval", "error"),
-    ("awaiting_approval", "cancelled"),
-    ("scheduled", "executing"),
-    ("scheduled", "cancelled"),
-    ("executing", "executing"),
-    ("executing", "success"),
-    ("executing", "error"),
-    ("executing", "cancelled"),
-}
+ARCHITECTURE = Path(alhena.__file__).parents[2] / "ARCHITECTURE.md"
+
+
+def drawn() -> set[tuple[str | None, str]]:
+    """The arrows of the picture in ARCHITECTURE.md; None is the beginning."""
+    text = ARCHITECTURE.read_text(encoding="utf-8")
+    (picture,) = re.findall(r"```mermaid\nstateDiagram-v2\n(.*?)```", text, re.DOTALL)
+    arrows = re.findall(r"^    (\S+) --> ([a-z_]+|\[\*\])(?::.*)?$", picture, re.MULTILINE)
+    assert len(arrows) == picture.count("-->") == len(picture.splitlines())
+    return {(None if old == "[*]" else old, new) for old, new in arrows}
+
+
+DRAWN = {(old, new) for old, new in drawn() if new != "[*]"}
 
 
 @pytest.mark.requirement("SCHED-01")
@@ -55,6 +54,11 @@ def test_a_walk_goes_on_exactly_as_long_as_its_steps_are_drawn(walk):
         else:
             with pytest.raises(TransitionError, match=f"cannot go from .* to {step}"):
                 advance(state, step)
+
+
+@pytest.mark.requirement("SCHED-01")
+def test_the_picture_of_the_states_ends_where_the_table_does():
+    assert {old for old, new in drawn() if new == "[*]"} == {str(each) for each in TERMINAL}
 
 
 def test_nothing_follows_a_terminal_state_and_something_follows_every_other():

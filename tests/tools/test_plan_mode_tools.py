@@ -21,7 +21,7 @@ class Modes:
     def enter_plan_mode(self) -> None:
         self.planning = True
 
-    def leave_plan_mode(self) -> None:
+    def leave_plan_mode(self, mode: str | None = None) -> None:
         self.planning = False
 
 

@@ -299,7 +299,7 @@ def test_a_call_is_described_in_one_line(shell: RunShellCommand) -> None:
     invocation = built(
         shell, command="make  test\n  -k", directory="sub", description="Runs\nthe tests"
     )
-    assert invocation.describe() == "make test -k [in sub] (Runs the tests)"
+    assert invocation.describe() == "make test\\n -k [in sub] (Runs the tests)"
     assert built(shell, command="ls").describe() == "ls"
     assert invocation.locations() == ()
 
@@ -311,8 +311,29 @@ async def test_approval_is_asked_with_the_whole_command_and_its_programs(
     assert await invocation.confirmation(ExecutionContext(shell.workspace.cwd)) == ExecConfirmation(
         title="Confirm Shell Command",
         command="git status && npm test",
+        command_shown="git status && npm test",
         root_command="git, npm",
         root_commands=("git", "npm"),
+    )
+
+
+async def test_a_command_that_hides_something_is_shown_whole_and_warned_of(
+    shell: RunShellCommand,
+) -> None:
+    hostile = "git log\x1b[8m; rm -rf ~\u202e" + " " * 400 + "; \u0441url x"
+    invocation = built(shell, command=hostile, description="Looks\x1b[2J around")
+    details = await invocation.confirmation(ExecutionContext(shell.workspace.cwd))
+    assert isinstance(details, ExecConfirmation)
+    assert details.command == hostile
+    assert details.command_shown == ("git log\\x1b[8m; rm -rf ~\\u202e\\{400 spaces}; \u0441url x")
+    assert details.warnings == (
+        "contains an escape character (\\x1b) at column 8",
+        "contains a right-to-left override (\\u202e) at column 22",
+        "has 400 blanks in a row at column 23",
+        '"\u0441url" at column 425 mixes in letters that only look Latin (U+0441)',
+    )
+    assert invocation.describe() == (
+        "git log\\x1b[8m; rm -rf ~\\u202e ; \u0441url x (Looks\\x1b[2J around)"
     )
 
 
@@ -329,6 +350,7 @@ async def test_approval_is_asked_with_the_whole_command_and_its_programs(
         ("git log\ngit diff", ("git",)),
         ("echo 'unfinished", ("echo",)),
         ("$EDITOR x", ("$EDITOR",)),
+        ("\u0441url x; caf\u00e9 | \u6f22", ("\u0441url", "caf\u00e9", "\u6f22")),
     ],
 )
 def test_root_commands_are_the_programs_a_command_names(

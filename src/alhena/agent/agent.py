@@ -3,18 +3,21 @@
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 from weakref import ref
+
+import msgspec
 
 from alhena.agent.channel import EventChannel
 from alhena.agent.errors import BusyError
 from alhena.agent.loop import run_prompt
 from alhena.agent.options import AgentOptions, AgentSettings
-from alhena.agent.run import Run, ended
+from alhena.agent.run import Run, ToolRun, ended
 from alhena.agent.session import Session, open_session
+from alhena.agent.workbench import Workbench
 from alhena.chat.turn import Turn
 from alhena.errors import AlhenaError, InputError, InterruptedRunError
 from alhena.events import (
@@ -24,14 +27,24 @@ from alhena.events import (
     Event,
     RunFinishedEvent,
     RunStartedEvent,
+    ToolCallRequestEvent,
     UserMessageEvent,
     WarningEvent,
 )
 from alhena.policy.model import PolicyRule
-from alhena.scheduler.confirm import Approver
 from alhena.tools.contract import Tool
+from alhena.wire.calls import ToolCallRequestInfo
 from alhena.wire.content import Content, Part
 from alhena.wire.text import scrub
+
+if TYPE_CHECKING:
+    from alhena.scheduler.confirm import Approver
+
+Around = tuple[tuple[Part, ...], tuple[Part, ...]]
+"""What is sent with a prompt: before its text, and behind it."""
+
+Drive = Callable[[Session], Coroutine[Any, Any, None]]
+"""Does the work of a run; its events go out over the session's channel."""
 
 REASONS = {53: "turn_limit", 130: "interrupted"}
 """Exit code of an error -> the `reason` of the last event; anything else is "error"."""
@@ -55,7 +68,7 @@ class Agent:
         model: str | None = None,
         cwd: str | os.PathLike[str] | None = None,
         tools: Sequence[Tool] = (),
-        approve: Approver | None = None,
+        approve: "Approver | None" = None,
         policy: str | os.PathLike[str] | Sequence[str | os.PathLike[str] | PolicyRule] = (),
         settings: AgentSettings | None = None,
     ) -> None:
@@ -75,6 +88,7 @@ class Agent:
         self._driver: asyncio.Task[None] | None = None
         self._reader: Callable[[], Run | None] = lambda: None
         self._prompts = 0
+        self._calls = 0
 
     async def __aenter__(self) -> Self:
         """Reads settings and policies, chooses the model, declares the tools."""
@@ -110,15 +124,48 @@ class Agent:
         """What was left out when the session was opened, and why; no warning needs to be."""
         return self._opened().bench.notes
 
-    def run(self, prompt: str) -> Run:
+    @property
+    def model(self) -> str:
+        """The model that answers."""
+        return self._opened().chosen.model
+
+    @property
+    def workbench(self) -> Workbench:
+        """The tools, policies, hooks and approval mode of the session, for front ends."""
+        return self._opened().bench
+
+    def run(
+        self, prompt: str, *, before: Sequence[Part] = (), attached: Sequence[Part] = ()
+    ) -> Run:
         """Carries a prompt to its answer, event by event; the last one is a RunFinishedEvent.
 
+        `before` and `attached` are sent with the prompt, around its text; hooks see the text only.
         When the run fails, its ErrorEvent and RunFinishedEvent come first, then the AlhenaError is
         raised. Leaving the iteration early stops the run and its tools. Raises InputError for what
         is no prompt, and BusyError, with the first event, while another run is at work.
         """
         _require_text(prompt)
-        return Run(partial(self._start, scrub(prompt)))
+        around = (tuple(before), tuple(attached))
+        return Run(partial(self._start, partial(self._drive, scrub(prompt), around)))
+
+    def call(self, name: str, args: Mapping[str, Any]) -> ToolRun:
+        """Calls a tool as a person would have it: through the same policy, confirmation and hooks
+        as the model's calls, event by event. The model is told nothing of it.
+
+        Raises BusyError, with the first event, while another run is at work.
+        """
+        self._calls += 1
+        request = ToolCallRequestInfo(
+            call_id=f"client-{self._calls}",
+            name=name,
+            args=dict(args),
+            is_client_initiated=True,
+            prompt_id=f"{self.session_id}#{self._prompts}",
+        )
+        return ToolRun(
+            request.call_id,
+            lambda run: self._start(partial(self._carry_call, request, run), run),
+        )
 
     async def ask(self, prompt: str) -> str:
         """Carries a prompt to its answer and returns the text of the last model turn."""
@@ -139,12 +186,27 @@ class Agent:
     def kill(self) -> None:
         """Ends every process the session has started, at once."""
         if self._session is not None:
-            self._session.processes.kill()
+            self._session.kill()
+
+    async def clear(self) -> None:
+        """Ends the conversation and begins another: a new session, with the same approval mode."""
+        session = self._opened()
+        if self._driver is not None:
+            await ended(self._driver)
+        self._driver = None
+        mode = session.bench.modes.mode
+        settings = msgspec.structs.replace(self._options.settings, approval_mode=mode, history=())
+        options = msgspec.structs.replace(self._options, settings=settings)
+        channel = EventChannel()
+        opened = open_session(options, channel, source="clear")
+        self._channel, self._session = channel, opened
+        opened.told = session.told
+        await session.aclose("clear")
 
     async def _start(
-        self, prompt: str, run: Run
+        self, drive: Drive, run: Run
     ) -> tuple["asyncio.Task[None]", AsyncIterator[Event]]:
-        """Starts driving a run, when no other one is being read; one that was left is ended."""
+        """Starts a run, when no other one is being read; one that was left is ended."""
         session = self._opened()
         reader = self._reader()
         if reader is not None and not reader.over:
@@ -156,7 +218,7 @@ class Agent:
             await ended(self._driver)
         self._reader = ref(run)
         self._channel.open()
-        self._driver = asyncio.ensure_future(self._drive(session, prompt))
+        self._driver = asyncio.ensure_future(drive(session))
         # A task that is cancelled before its first step runs nothing, not even its clean-up.
         self._driver.add_done_callback(self._driver_ended)
         return self._driver, self._channel.events()
@@ -166,7 +228,7 @@ class Agent:
         if driver is self._driver:
             self._channel.close()
 
-    async def _drive(self, session: Session, prompt: str) -> None:
+    async def _drive(self, prompt: str, around: Around, session: Session) -> None:
         """Runs the prompt and closes the event stream, whatever happens."""
         self._prompts += 1
         prompt_id = f"{session.session_id}#{self._prompts}"
@@ -186,7 +248,7 @@ class Agent:
         emit(UserMessageEvent(prompt_id=prompt_id, text=prompt))
         reason = "error"
         try:
-            await self._carry(session, prompt, prompt_id)
+            await self._carry(session, prompt, around, prompt_id)
             reason = "done"
         except asyncio.CancelledError:
             error = InterruptedRunError("the run was interrupted.")
@@ -197,23 +259,48 @@ class Agent:
             if error.exit_code:
                 raise
         finally:
-            emit(
-                RunFinishedEvent(
-                    reason=reason,
-                    text=text.value,
-                    turns=session.limits.prompt_turns,
-                    duration_ms=round((time.perf_counter() - start) * 1000, 3),
+            try:
+                await self._flush(session)
+            finally:
+                emit(
+                    RunFinishedEvent(
+                        reason=reason,
+                        text=text.value,
+                        turns=session.limits.prompt_turns,
+                        duration_ms=round((time.perf_counter() - start) * 1000, 3),
+                    )
                 )
+                unsubscribe()
+                self._channel.close()
+
+    async def _carry_call(
+        self, request: ToolCallRequestInfo, run: ToolRun, session: Session
+    ) -> None:
+        """Takes one call of a person's to its end, and closes the event stream."""
+        self._channel.emit(
+            ToolCallRequestEvent(
+                call_id=request.call_id,
+                name=request.name,
+                args=request.args,
+                prompt_id=request.prompt_id,
             )
-            unsubscribe()
+        )
+        try:
+            (run.completed,) = await session.scheduler.schedule(request)
+        except asyncio.CancelledError:
+            raise InterruptedRunError("the call was interrupted.") from None
+        finally:
             self._channel.close()
 
-    async def _carry(self, session: Session, prompt: str, prompt_id: str) -> None:
+    async def _carry(self, session: Session, prompt: str, around: Around, prompt_id: str) -> None:
         """Takes a prompt to its end, past the hooks if there are any."""
         chat, limits = session.chat, session.limits
         limits.new_prompt()
 
         async def send(parts: tuple[Part, ...]) -> Turn:
+            nonlocal around
+            (before, attached), around = around, ((), ())  # they go with the prompt, not with
+            parts = (*before, *parts, *attached)  # what hooks send after it
             return await run_prompt(chat, session.scheduler, limits, parts, prompt_id)
 
         if session.prompt_hooks is None:
@@ -225,6 +312,12 @@ class Agent:
             send,
             lambda text: self._channel.emit(UserMessageEvent(prompt_id=prompt_id, text=text)),
         )
+
+    async def _flush(self, session: Session) -> None:
+        """Has the run written down before it ends; what keeps it from that is a warning."""
+        problem = await session.flush()
+        if problem is not None:
+            self._channel.emit(WarningEvent(message=problem))
 
     def _report(self, error: AlhenaError) -> str:
         """Emits the event of an error; returns the reason it gives the run's end. What ends with

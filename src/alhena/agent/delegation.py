@@ -81,7 +81,7 @@ class Delegation:
             traits,
             _config(definition, traits.name, registry, bench),
             History(),
-            Outlets(self._relay.emit, outlets.pace),
+            Outlets(self._relay.emit, outlets.pace, role="subagent", texts=outlets.texts),
             CallIds(os.urandom(4).hex()),
         )
         if bench.hooks is not None:
@@ -93,6 +93,8 @@ class Delegation:
         self._words = ""
         self._stop: str | None = None
         self._timer: asyncio.Timeout | None = None
+        self._asking = 0
+        self._left = 0.0
 
     async def run(self, opening: Sequence[Content], objective: str) -> ToolResult:
         """The result of the agent's work. Raises AlhenaError when its model fails."""
@@ -214,18 +216,20 @@ class Delegation:
 
     @contextmanager
     def _clock_stopped(self) -> Generator[None]:
+        """The clock stands still while a person is asked, about one call or several."""
+        loop = asyncio.get_running_loop()
         timer = self._timer
         end = None if timer is None else timer.when()
-        if timer is None or end is None:
-            yield
-            return
-        loop = asyncio.get_running_loop()
-        left = end - loop.time()
-        timer.reschedule(None)
+        if timer is not None and end is not None:
+            self._left = end - loop.time()
+            timer.reschedule(None)
+        self._asking += 1
         try:
             yield
         finally:
-            timer.reschedule(loop.time() + left)
+            self._asking -= 1
+            if timer is not None and self._asking == 0:
+                timer.reschedule(loop.time() + self._left)
 
 
 def _config(

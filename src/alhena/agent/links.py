@@ -21,7 +21,8 @@ async def at_once() -> None:
 class SessionLinks(msgspec.Struct, frozen=True, kw_only=True):
     """`answering` gives the model when a tool first needs one; `emit` takes the events of such
     requests and `pace` holds them back; `approver` and `ask` reach the person, if there is one;
-    `opening` are the contents that a subagent's conversation begins with."""
+    `opening` are the contents that a subagent's conversation begins with. With `texts` the events
+    of requests say what was sent and answered."""
 
     session_id: str
     answering: Source
@@ -30,3 +31,4 @@ class SessionLinks(msgspec.Struct, frozen=True, kw_only=True):
     approver: "Approver | None" = None
     ask: "Ask | None" = None
     opening: tuple[Content, ...] = ()
+    texts: bool = False

@@ -23,9 +23,12 @@ Source = Callable[[], tuple[ContentGenerator, str]]
 class SessionModel:
     """A `tools.model_access.ModelAccess`. Requests and answers go out as events."""
 
-    def __init__(self, source: Source, emit: Callable[[Event], None]) -> None:
+    def __init__(
+        self, source: Source, emit: Callable[[Event], None], *, texts: bool = False
+    ) -> None:
         self._source = source
         self._emit = emit
+        self._texts = texts
 
     async def generate(
         self,
@@ -46,7 +49,7 @@ class SessionModel:
                 generation_config=GenerationConfig(temperature=0, top_p=1),
             ),
         )
-        account = Account(request)
+        account = Account(request, role="utility_tool", texts=self._texts)
         self._emit(account.sent())
         try:
             response = await generator.generate(request)

@@ -47,6 +47,8 @@ class SessionMode:
         """Turns plan mode on."""
         self.switch(ApprovalMode.PLAN)
 
-    def leave_plan_mode(self) -> None:
-        """Turns plan mode off, into `next_mode`; nothing changes when it is off."""
-        self.switch(self._work_mode)
+    def leave_plan_mode(self, mode: str | None = None) -> None:
+        """Turns plan mode off, into `mode`, or `next_mode` without one; nothing changes when it is
+        off."""
+        if self.planning:
+            self.switch(self._work_mode if mode is None else ApprovalMode.parse(mode))

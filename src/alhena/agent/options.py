@@ -3,17 +3,21 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from alhena.config.settings import Settings
 from alhena.models.generator import ContentGenerator
 from alhena.policy.model import ApprovalMode, PolicyRule
-from alhena.scheduler.confirm import Approver
 from alhena.tools.builtin.ask_user import Ask
 from alhena.tools.contract import Tool
 from alhena.wire.content import Content
+
+if TYPE_CHECKING:
+    from alhena.bus.bus import MessageBus
+    from alhena.scheduler.confirm import Approver
+    from alhena.scheduler.questions import Edit
 
 
 class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,7 +31,10 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     model's questions to a person; without it there is no tool for them. `allowed_tools`: tools, or
     `run_shell_command(prefix)`, that need no approval. `skip_trust`: the workspace is trusted.
     `sandbox`: whether commands run in one, whatever the settings say; None leaves it to them.
-    `hooks`: hooks of the program's own, as settings.json has them: {"hooks": {…}}.
+    `hooks`: hooks of the program's own, as settings.json has them: {"hooks": {…}}. `facts`: what
+    telemetry is told of the front end (output_format, debug_mode). `bus`: whoever listens on it
+    answers, too, for calls that need a person and for the model's questions. `edit`: lets a person
+    change what a call would write, in an editor of theirs.
     """
 
     approval_mode: ApprovalMode = ApprovalMode.DEFAULT
@@ -46,6 +53,9 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     skip_trust: bool = False
     sandbox: bool | None = None
     hooks: Mapping[str, Any] | None = None
+    facts: Mapping[str, str | bool] = {}
+    bus: "MessageBus | None" = None
+    edit: "Edit | None" = None
 
 
 class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,6 +64,6 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
     model: str | None
     cwd: Path | None
     tools: tuple[Tool, ...]
-    approve: Approver | None
+    approve: "Approver | None"
     policy: tuple[str | os.PathLike[str] | PolicyRule, ...]
     settings: AgentSettings

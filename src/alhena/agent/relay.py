@@ -10,10 +10,12 @@ from alhena.events import (
     ApiResponseEvent,
     ConfirmationRequestEvent,
     Event,
+    HookCallEvent,
     OutputTruncatedEvent,
     ThoughtEvent,
     ToolCallRequestEvent,
     ToolCallResponseEvent,
+    ToolCallsUpdateEvent,
     ToolCallUpdateEvent,
     ToolOutputEvent,
     WarningEvent,
@@ -21,7 +23,8 @@ from alhena.events import (
 
 
 class EventRelay:
-    """Passes on requests to the model, and tool calls under ids that are unique in the session.
+    """Passes on requests to the model, runs of hooks, and tool calls under ids that are unique in
+    the session.
 
     What the subagent says and thinks is not what the session's model says: subjects of thoughts and
     the calls that start become live output of the call that runs it.
@@ -64,13 +67,37 @@ class EventRelay:
                         else self.call_id(event.parent_call_id),
                     )
                 )
-            case ApiRequestEvent() | ApiResponseEvent() | ApiErrorEvent() | WarningEvent():
+            case ToolCallsUpdateEvent():
+                self._emit(self._of_session(event))
+            case (
+                ApiRequestEvent()
+                | ApiResponseEvent()
+                | ApiErrorEvent()
+                | HookCallEvent()
+                | WarningEvent()
+            ):
                 self._emit(event)
             case ThoughtEvent():
                 if event.subject:
                     self._output(f"{event.subject}\n")
             case _:
                 pass
+
+    def _of_session(self, event: ToolCallsUpdateEvent) -> ToolCallsUpdateEvent:
+        """A batch of the subagent's under the ids of the session. Of one deeper down the calls have
+        their parents already, which are this subagent's own."""
+        parent = event.parent_call_id
+        return ToolCallsUpdateEvent(
+            calls=tuple(
+                msgspec.structs.replace(
+                    call,
+                    call_id=self.call_id(call.call_id),
+                    parent_call_id=self._parent if parent is None else self.call_id(parent),
+                )
+                for call in event.calls
+            ),
+            parent_call_id=self._parent if parent is None else self.call_id(parent),
+        )
 
     def _tell(self, event: ToolCallUpdateEvent) -> None:
         if event.status == "executing" and event.pid is None:

@@ -7,8 +7,10 @@ from typing import Self
 from alhena.agent.settle import settled
 from alhena.errors import InterruptedRunError
 from alhena.events import Event
+from alhena.scheduler.states import CompletedToolCall
 
-Start = Callable[["Run"], Awaitable[tuple["asyncio.Task[None]", AsyncIterator[Event]]]]
+Starting = Awaitable[tuple["asyncio.Task[None]", AsyncIterator[Event]]]
+Start = Callable[["Run"], Starting]
 """Starts what drives a run; gives its task and its events."""
 
 
@@ -56,6 +58,16 @@ class Run(AsyncIterator[Event]):
         loop = driver.get_loop()
         if not loop.is_closed():
             loop.call_soon_threadsafe(driver.cancel)
+
+
+class ToolRun(Run):
+    """The events of one tool call. `completed` is what it came to, None before its end and when it
+    was interrupted."""
+
+    def __init__(self, call_id: str, start: Callable[["ToolRun"], Starting]) -> None:
+        super().__init__(lambda _run: start(self))
+        self.call_id = call_id
+        self.completed: CompletedToolCall | None = None
 
 
 async def outcome(driver: "asyncio.Task[None]") -> None:

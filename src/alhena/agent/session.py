@@ -4,17 +4,16 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from alhena.agent.approval import one_at_a_time
 from alhena.agent.channel import EventChannel
 from alhena.agent.limits import TurnLimits
-from alhena.agent.links import SessionLinks
+from alhena.agent.links import SessionLinks, at_once
 from alhena.agent.options import AgentOptions
 from alhena.agent.session_id import new_session_id
 from alhena.agent.workbench import Workbench, WorkbenchOptions, open_workbench
@@ -22,7 +21,7 @@ from alhena.chat.chat import Chat, ModelTraits, Outlets
 from alhena.chat.history import History
 from alhena.chat.prompt import EnvironmentFacts, environment_context, system_instruction
 from alhena.config.home import user_settings_path
-from alhena.config.settings import load_settings
+from alhena.config.settings import Settings, load_settings
 from alhena.errors import InputError
 from alhena.events import Event, ToolCallResponseEvent, ToolCallUpdateEvent
 from alhena.models.select import ChosenGenerator, ModelChoice, choose_generator
@@ -39,6 +38,14 @@ from alhena.wire.request import GenerateContentConfig, GenerationConfig, Tool
 
 if TYPE_CHECKING:
     from alhena.agent.hooking import PromptHooks
+    from alhena.bus.bus import MessageBus
+    from alhena.scheduler.confirm import Approver
+    from alhena.telemetry.options import TelemetryOptions
+    from alhena.telemetry.telemetry import Telemetry
+    from alhena.tools.builtin.ask_user import Ask
+
+KILL_S = 0.5
+"""Seconds that an exit without waiting leaves to telemetry."""
 
 TEMPERATURE = 1.0
 TOP_P = 0.95
@@ -55,7 +62,9 @@ class Session(msgspec.Struct, kw_only=True):
     bench: Workbench
     chosen: ChosenGenerator
     session_id: str
+    close_bus: Callable[[], Awaitable[None]] = at_once
     prompt_hooks: "PromptHooks | None" = None
+    telemetry: "Telemetry | None" = None
     told: bool = False
 
     def take_notices(self) -> tuple[str, ...]:
@@ -64,19 +73,43 @@ class Session(msgspec.Struct, kw_only=True):
         self.told = True
         return notices
 
-    async def aclose(self) -> None:
+    async def aclose(self, reason: Literal["exit", "clear"] = "exit") -> None:
         """Tells the hooks, ends processes, closes connections and files."""
         try:
             if self.prompt_hooks is not None:
-                await self.prompt_hooks.end("exit")
+                await self.prompt_hooks.end(reason)
         finally:
             await self._close()
 
     async def _close(self) -> None:
+        for leave in self.bench.when_closed:
+            leave()
         try:
+            await self.close_bus()
             await self.processes.groups.close()
         finally:
-            await self.chosen.generator.aclose()
+            try:
+                await self.chosen.generator.aclose()
+            finally:
+                if self.telemetry is not None:
+                    from alhena.agent.session_telemetry import finish
+
+                    await finish(self.telemetry)
+
+    async def flush(self) -> str | None:
+        """Waits until telemetry, if there is any, has written down what has happened; says once
+        why it could not."""
+        if self.telemetry is None:
+            return None
+        from alhena.agent.session_telemetry import flushed
+
+        return await flushed(self.telemetry)
+
+    def kill(self) -> None:
+        """Ends every process at once, for an exit without waiting."""
+        self.processes.kill()
+        if self.telemetry is not None:
+            self.telemetry.close(KILL_S)
 
 
 class SessionProcesses:
@@ -91,6 +124,10 @@ class SessionProcesses:
         """Takes note of commands that start and end."""
         if isinstance(event, ToolCallUpdateEvent) and event.pid is not None:
             self._running[event.call_id] = event.pid
+        elif isinstance(event, ToolCallUpdateEvent) and event.status == "validating":
+            self._running.pop(
+                event.call_id, None
+            )  # a call that a hook put in place of one that ran
         elif isinstance(event, ToolCallResponseEvent):
             self._running.pop(event.call_id, None)
 
@@ -103,26 +140,30 @@ class SessionProcesses:
         self.groups.kill()
 
 
-def open_session(options: AgentOptions, channel: EventChannel) -> Session:
-    """A session ready for its first prompt; nothing is sent. Raises ConfigError, InputError,
-    CredentialsError."""
+def open_session(
+    options: AgentOptions, channel: EventChannel, source: Literal["startup", "clear"] = "startup"
+) -> Session:
+    """A session ready for its first prompt; nothing is sent. `source` is what hooks are told of
+    its start. Raises ConfigError, InputError, CredentialsError."""
     given = options.settings
     environ: Mapping[str, str] = os.environ if given.environ is None else given.environ
     settings = given.settings or load_settings(user_settings_path(environ))
     cwd = _directory(options.cwd)
     model = options.model or environ.get("GEMINI_MODEL") or settings.model.name or default_model()
     chosen = _generator(options, model, environ)
+    watch = _watch(settings, environ, cwd)
     processes = SessionProcesses()
-    approver = None if options.approve is None else one_at_a_time(options.approve)
+    bus, close_bus = _bus(options, channel)
     opening = given.history or environment_context(_facts(cwd, given.include_directories))
     links = SessionLinks(
         session_id=new_session_id(),
         answering=lambda: (chosen.generator, chosen.model),
         emit=channel.emit,
         pace=channel.pace,
-        approver=approver,
-        ask=given.ask,
+        approver=None if bus is None else _asks(bus),
+        ask=given.ask or (None if given.bus is None else _questions(given.bus)),
         opening=opening[:2],
+        texts=watch is not None and watch.texts,
     )
     bench = open_workbench(
         WorkbenchOptions(
@@ -130,7 +171,7 @@ def open_session(options: AgentOptions, channel: EventChannel) -> Session:
             environ=environ,
             settings=settings,
             mode=given.approval_mode,
-            interactive=approver is not None,
+            interactive=bus is not None,
             include_directories=given.include_directories,
             policy=options.policy,
             allowed_tools=given.allowed_tools,
@@ -146,9 +187,10 @@ def open_session(options: AgentOptions, channel: EventChannel) -> Session:
     channel.subscribe(processes.feed)
     chat = _chat(bench, links, chosen, opening)
     _tell_checkers(bench, chat, 0 if given.history else len(opening))
-    scheduler = bench.scheduler(channel.emit, approver)
+    bench.edit = given.edit
+    scheduler = bench.scheduler(channel.emit, bus=bus)
     limits = TurnLimits(given.max_turns, settings.model.max_session_turns)
-    return Session(
+    session = Session(
         chat=chat,
         scheduler=scheduler,
         limits=limits,
@@ -156,8 +198,55 @@ def open_session(options: AgentOptions, channel: EventChannel) -> Session:
         bench=bench,
         chosen=chosen,
         session_id=links.session_id,
-        prompt_hooks=_hook(bench, chat, processes, links, resumed=bool(given.history)),
+        close_bus=close_bus,
+        prompt_hooks=_hook(bench, chat, processes, links, "resume" if given.history else source),
     )
+    if watch is not None:
+        from alhena.agent.session_telemetry import Told, open_session_telemetry
+
+        told = Told(
+            session_id=session.session_id,
+            environ=environ,
+            settings=settings,
+            chosen=chosen,
+            bench=bench,
+            facts=given.facts,
+        )
+        session.telemetry = open_session_telemetry(watch, told, channel)
+    return session
+
+
+def _bus(
+    options: AgentOptions, channel: EventChannel
+) -> "tuple[MessageBus | None, Callable[[], Awaitable[None]]]":
+    """How people are asked, None when nobody is there: then nothing of it is imported."""
+    given = options.settings
+    if options.approve is None and given.bus is None:
+        return None, at_once
+    from alhena.agent.approval import session_bus
+
+    return session_bus(options.approve, given.bus, channel.emit)
+
+
+def _asks(bus: "MessageBus") -> "Approver":
+    from alhena.agent.approval import asks_over
+
+    return asks_over(bus)
+
+
+def _questions(bus: "MessageBus") -> "Ask":
+    from alhena.agent.approval import questions_over
+
+    return questions_over(bus)
+
+
+def _watch(settings: Settings, environ: Mapping[str, str], cwd: Path) -> "TelemetryOptions | None":
+    """What telemetry is asked for, None for none: then nothing of it is imported."""
+    if not (settings.telemetry.enabled or environ.get("GEMINI_TELEMETRY_ENABLED")):
+        return None
+    from alhena.telemetry.options import telemetry_options
+
+    return telemetry_options(settings.telemetry, environ, cwd)
 
 
 def _hook(
@@ -165,8 +254,7 @@ def _hook(
     chat: Chat,
     processes: SessionProcesses,
     links: SessionLinks,
-    *,
-    resumed: bool,
+    source: Literal["startup", "resume", "clear"],
 ) -> "PromptHooks | None":
     """Puts the hooks of the session, if there are any, between the chat and its model and around
     its prompts."""
@@ -176,7 +264,6 @@ def _hook(
 
     processes.kill_hooks = bench.hooks.kill
     chat.interposer = model_hooks(bench.hooks, links.emit)
-    source = "resume" if resumed else "startup"
     opening = tuple(entry.content for entry in chat.history.contents)
     return PromptHooks(bench.hooks, links.emit, source, opening)
 
@@ -191,7 +278,7 @@ def _chat(
         ModelTraits(name=model, sign_calls=wants_signatures(model)),
         _config(bench, model, headless=headless),
         History(opening),
-        Outlets(links.emit, links.pace),
+        Outlets(links.emit, links.pace, texts=links.texts),
         CallIds(os.urandom(4).hex()),
     )
 

@@ -47,9 +47,8 @@ def register_session_tools(bench: "Workbench", links: SessionLinks, plans: Path)
             generator, own = links.answering()
             return SubagentModel(generator, ModelTraits(name=own, sign_calls=wants_signatures(own)))
 
-        agents = Subagents(
-            bench, model, Outlets(links.emit, links.pace), links.approver, links.opening
-        )
+        outlets = Outlets(links.emit, links.pace, texts=links.texts)
+        agents = Subagents(bench, model, outlets, links.approver, links.opening)
         return await agents.run(name, objective, context)
 
     summaries = tuple(agent.summary for agent in builtin_agents())

@@ -14,11 +14,11 @@ from alhena.agent.modes import SessionMode
 from alhena.agent.session_hooks import HookOptions, open_session_hooks
 from alhena.agent.session_tools import open_fetcher, register_session_tools
 from alhena.config.errors import ConfigError
-from alhena.config.home import claim_project_temp, project_temp
+from alhena.config.home import claim_project_temp, project_temp, saved_policies_path
 from alhena.config.settings import Settings
 from alhena.errors import InputError
 from alhena.events import Event
-from alhena.policy.engine import PolicyEngine, always_rule
+from alhena.policy.engine import PolicyEngine
 from alhena.policy.filter import PolicyFilter, tighten
 from alhena.policy.gather import GatheredPolicy, PolicyRequest, gather_policy
 from alhena.policy.model import (
@@ -34,15 +34,17 @@ from alhena.policy.settings_rules import ToolNames
 from alhena.policy.surroundings import DirectorySurroundings
 from alhena.system.workspace import Workspace
 from alhena.tools.builtin.catalogue import ModelTools, ToolHost, builtin_tools
-from alhena.tools.confirmation import ToolConfirmationOutcome
 from alhena.tools.contract import Tool
 from alhena.tools.names import ALIASES, BUILT_IN, all_names, declared_name
 from alhena.tools.registry import ToolRegistry
 
 if TYPE_CHECKING:  # deciding and listing need no event loop
+    from alhena.bus.bus import MessageBus
     from alhena.hooks.system import Hooks
     from alhena.policy.safety.check import SafetyChecks
-    from alhena.scheduler.confirm import Approver, ConfirmationRequest
+    from alhena.scheduler.confirm import Approver
+    from alhena.scheduler.hooked import ToolHooks
+    from alhena.scheduler.questions import Asking, Edit
     from alhena.scheduler.scheduler import Scheduler
     from alhena.system.processes import ProcessGroups
     from alhena.system.sandbox.sandbox import Sandbox
@@ -76,7 +78,8 @@ class Workbench:
     """A workspace with the tools for it and the policy over them. `warnings` are for people,
     `notes` for those who look closer. `filters` and, where there are any,
     safety `checks` make decisions of the `engine` stricter. Where not `offers_always`, an approval
-    holds for its call and no further.
+    holds for its call and no further; those that hold for good go to the file `saved`. `edit` lets
+    a person change what a call would write.
 
     `modes.switch` changes the approval mode while the session runs.
     """
@@ -99,7 +102,14 @@ class Workbench:
         self.filters: tuple[PolicyFilter, ...] = ()
         self.checks: SafetyChecks | None = None
         self.offers_always = True
+        self.sandboxed = False
+        self.saved: Path | None = None
+        self.edit: Edit | None = None
+        self.when_closed: list[Callable[[], object]] = []
         self.hooks: Hooks | None = None
+        self._tool_hooks: ToolHooks | None = None
+        self._watchers: dict[Callable[[], None], None] = {}
+        self.modes.subscribe(self.policy_changed)
         self._interactive = context.interactive
         self._surroundings = context.surroundings
 
@@ -121,41 +131,49 @@ class Workbench:
             return decision
         return await self.checks.check(call, decision, self.context)
 
+    def watch(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Calls `listener` whenever the policy may decide otherwise; returns what ends that."""
+        self._watchers[listener] = None
+        return lambda: self._watchers.pop(listener, None)
+
+    def policy_changed(self) -> None:
+        """Tells those who watch that a rule was added, or that the mode is another."""
+        for listener in tuple(self._watchers):
+            listener()
+
     def scheduler(
         self,
         emit: Callable[[Event], None],
         approver: "Approver | None" = None,
         registry: ToolRegistry | None = None,
+        bus: "MessageBus | None" = None,
     ) -> "Scheduler":
-        """A scheduler over these tools, or over those of another registry; the policy is the
-        same."""
+        """A scheduler over these tools, or over those of another registry; policy and hooks are the
+        same. People are asked over `bus`, or else `approver` is; without either nobody is."""
         from alhena.scheduler.executor import Executor
         from alhena.scheduler.gate import Authority
         from alhena.scheduler.scheduler import Scheduler
 
+        asking: Asking | None = None
+        if bus is not None or approver is not None:
+            from alhena.agent.approval import open_asking
+
+            asking = open_asking(self, emit, approver, bus)
         return Scheduler(
             self.registry if registry is None else registry,
-            Authority(self.decide, None if self.checks is None else self.check),
+            Authority(self.decide, None if self.checks is None else self.check, self.watch),
             emit,
-            Executor(self.workspace.cwd, outputs=self.outputs),
-            approver=approver,
-            remember=self.remember,
+            Executor(self.workspace.cwd, outputs=self.outputs, hooks=self._hooks_of_tools()),
+            asking=asking,
         )
 
-    def remember(self, request: "ConfirmationRequest", outcome: ToolConfirmationOutcome) -> None:
-        """Makes an "always" hold for the rest of the session."""
-        del outcome  # there is only one that is remembered so far
-        if not self.offers_always:
-            return
-        rule = always_rule(
-            PolicyCall(
-                names=all_names(request.tool_name),
-                args=request.args,
-                server_name=request.server_name,
-            )
-        )
-        if rule is not None:
-            self.engine.add_rule(rule)
+    def _hooks_of_tools(self) -> "ToolHooks | None":
+        """The hooks around calls, one for all schedulers; None when there are none."""
+        if self.hooks is not None and self._tool_hooks is None:
+            from alhena.scheduler.hooked import tool_hooks
+
+            self._tool_hooks = tool_hooks(self.hooks)
+        return self._tool_hooks
 
     def hide_denied(self) -> None:
         """Takes the tools out of sight that could only ever be denied: they are not declared, and
@@ -207,7 +225,7 @@ def open_workbench(
     sandbox, told = (None, "") if groups is None else _sandbox(options, workspace, groups)
     rules = list(gathered.rules)
     rules += (rule for tool in options.tools for rule in _own_tool(tool))
-    model = SessionModel(links.answering, links.emit)
+    model = SessionModel(links.answering, links.emit, texts=links.texts)
     host = ToolHost(
         workspace=workspace,
         environ=options.environ,
@@ -229,6 +247,8 @@ def open_workbench(
     registry = ToolRegistry(builtin_tools(host))
     bench = Workbench(workspace, registry, PolicyEngine(rules), context, outputs)
     bench.filters = gathered.filters
+    bench.saved = saved_policies_path(options.environ)
+    bench.sandboxed = sandbox is not None
     if gathered.checkers:
         from alhena.policy.safety.opening import open_checks
 

@@ -30,10 +30,13 @@ class ModelTraits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outlets(msgspec.Struct, frozen=True):
-    """Where events go. `emit` takes one at once; `pace` waits while readers are far behind."""
+    """Where events go. `emit` takes one at once; `pace` waits while readers are far behind. Those
+    of requests say that they are `role`'s, and with `texts` what was sent and answered."""
 
     emit: Callable[[Event], None]
     pace: Callable[[], Awaitable[None]]
+    role: str = "main"
+    texts: bool = False
 
 
 class Chat:
@@ -127,7 +130,7 @@ class Chat:
         """Checks, sends and streams one request, with its events."""
         require_conformance(request, needs_signatures=self._model.sign_calls)
         emit = self._outlets.emit
-        account = Account(request)
+        account = Account(request, role=self._outlets.role, texts=self._outlets.texts)
         emit(account.sent())
         stream = self._generator.stream(request)
         try:

@@ -58,6 +58,8 @@ HIJACKING = frozenset(
 )
 _HIJACKING_PREFIXES = ("DYLD_", "BASH_FUNC_")
 
+MIN_CREDENTIAL = 6
+
 _SECRET_WORDS = frozenset(
     {
         *("TOKEN", "TOKENS", "SECRET", "SECRETS", "KEY", "KEYS", "AUTH", "OAUTH"),
@@ -91,6 +93,27 @@ _VALUE_PATTERN = r"""
   | \bxox[abeprs]-[A-Za-z0-9-]{10}
   | \bhf_[A-Za-z0-9]{30}
 """
+
+
+REDACTED = "[redacted]"
+"""What stands where a secret was taken out of a text."""
+
+# A key is taken out whole; of anything else what follows it, up to a blank or a quote. Letters of
+# an escape (\n) may stand before it, as in a string of a program.
+_AFTER_ESCAPE = r"(?<=\\[nrt])"
+_ANYWHERE_PATTERN = _VALUE_PATTERN.replace(r"\b", rf"(?:\b|{_AFTER_ESCAPE})").replace(
+    r"(?<![A-Za-z0-9_-])eyJ", rf"(?:(?<![A-Za-z0-9_-])|{_AFTER_ESCAPE})eyJ"
+)
+_IN_TEXT_PATTERN = rf"""
+    -----BEGIN\ (?:[A-Za-z0-9]+\ ){{0,3}}PRIVATE\ KEY(?s:.*?)(?:-----END[^-]{{0,80}}-----|\Z)
+  | (?:{_ANYWHERE_PATTERN}) [^\s"'<>\\]*
+"""
+
+# What secrets begin with. Looking for this alone is thirty times faster than for all that follows.
+_MARKS = (
+    r"-----BEGIN|[Hh][Tt][Tt][Pp][Ss]?://|://|[Aa][Uu][Tt][Hh][Oo][Rr][Ii][Zz][Aa][Tt][Ii][Oo][Nn]:"
+    r"|gh[pousr]_|github_pat_|glpat-|npm_|AIza|ya29\.|GOCSPX-|AKIA|ASIA|eyJ|[sr]k_|sk-|xox|hf_"
+)
 
 
 class SanitisedEnvironment(msgspec.Struct, frozen=True):
@@ -163,6 +186,35 @@ def has_secret_value(value: str) -> bool:
     return len(value) > 5 and _secret_value().search(value) is not None
 
 
+def credentials(environ: Mapping[str, str]) -> frozenset[str]:
+    """The values that the agent signs in with, those of its own headers one by one. Values too
+    short to be told from words are left out."""
+    found: set[str] = set()
+    for name in CREDENTIALS:
+        value = environ.get(name, "")
+        found.add(value.strip())
+        if name.endswith("_HEADERS"):
+            found.update(header.partition(":")[2].strip() for header in value.split(","))
+    return frozenset(value for value in found if len(value) >= MIN_CREDENTIAL)
+
+
+def without_secrets(text: str) -> str:
+    """`text` without what `has_secret_value` finds in it."""
+    secret = _secret_in_text()
+    kept: list[str] = []
+    done = 0
+    for mark in _marks().finditer(text):
+        if mark.start() < done:
+            continue
+        found = secret.match(text, mark.start())
+        if found is None and mark.group().endswith("://"):
+            found = secret.match(text, mark.end() - 3)
+        if found is not None:
+            kept += (text[done : found.start()], REDACTED)
+            done = found.end()
+    return "".join((*kept, text[done:])) if kept else text
+
+
 def is_hijacking(name: str) -> bool:
     """Whether a variable of this name makes other programs run code of its choosing.
 
@@ -180,3 +232,13 @@ def _words() -> re.Pattern[str]:
 @cache
 def _secret_value() -> re.Pattern[str]:
     return re.compile(_VALUE_PATTERN, re.VERBOSE)
+
+
+@cache
+def _secret_in_text() -> re.Pattern[str]:
+    return re.compile(_IN_TEXT_PATTERN, re.VERBOSE)
+
+
+@cache
+def _marks() -> re.Pattern[str]:
+    return re.compile(_MARKS)

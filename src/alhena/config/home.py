@@ -52,6 +52,11 @@ def trusted_hooks_path(environ: Mapping[str, str]) -> Path:
     return config_home(environ) / "trusted_hooks.json"
 
 
+def installation_id_path(environ: Mapping[str, str]) -> Path:
+    """The file of the random number by which telemetry knows this installation."""
+    return config_home(environ) / "installation_id"
+
+
 def workspace_settings_path(project: Path) -> Path:
     """A workspace's own settings.json."""
     return project / ".gemini" / "settings.json"

@@ -121,6 +121,15 @@ class HooksConfig(_Section, frozen=True, kw_only=True):
     notifications: bool = True
 
 
+class TelemetrySettings(_Section, frozen=True, kw_only=True):
+    """`telemetry.*`. `log_prompts` None: what people and models wrote is left out, arguments of
+    tool calls aside; false leaves these out too."""
+
+    enabled: bool = False
+    outfile: str | None = None
+    log_prompts: bool | None = None
+
+
 class Settings(_Section, frozen=True, kw_only=True):
     """The settings in force."""
 
@@ -134,6 +143,7 @@ class Settings(_Section, frozen=True, kw_only=True):
     policy_paths: tuple[str, ...] = ()
     hooks: dict[str, Any] = {}
     hooks_config: HooksConfig = HooksConfig()
+    telemetry: TelemetrySettings = TelemetrySettings()
 
 
 def load_settings(path: Path) -> Settings:

@@ -200,8 +200,9 @@ def _entries(
     document: HookDocument, found: LoadedHooks, own: LoadedHooks, accepted: frozenset[str]
 ) -> list[HookEntry]:
     """The hooks of a document with their states. What `own`, the user's settings, turn off counts
-    for all but a system's; what a document turns off counts for itself."""
-    deciding = [found] if document.source is HookSource.SYSTEM else [found, own]
+    for all but a system's and a program's; what a document turns off counts for itself."""
+    alone = document.source in (HookSource.SYSTEM, HookSource.RUNTIME)
+    deciding = [found] if alone else [found, own]
     off = any(not each.enabled for each in deciding)
     disabled = frozenset[str]().union(*(each.disabled for each in deciding))
     entries: list[HookEntry] = []

@@ -34,11 +34,13 @@ class ModelChoice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChosenGenerator(msgspec.Struct, frozen=True, kw_only=True):
-    """Who answers, under which model name, and the lines a person should see about it."""
+    """Who answers, under which model name, and the lines a person should see about it. `auth_type`
+    is how it signs in, in the words of `security.auth.selectedType`; None where it need not."""
 
     generator: ContentGenerator
     model: str
     notices: tuple[str, ...] = ()
+    auth_type: str | None = None
 
 
 def choose_generator(choice: ModelChoice) -> ChosenGenerator:
@@ -119,7 +121,9 @@ def _gemini_api(choice: ModelChoice, key: str) -> ChosenGenerator:
         place = service.endpoint.place
         notices = (f"Requests to {place} go unencrypted, with the API key and your files.",)
     generator = GeminiApi(service, environ=choice.environ)
-    return ChosenGenerator(generator=generator, model=choice.model, notices=notices)
+    return ChosenGenerator(
+        generator=generator, model=choice.model, notices=notices, auth_type="gemini-api-key"
+    )
 
 
 def _rehearsal(*notices: str) -> ChosenGenerator:

@@ -5,16 +5,17 @@ restricts is looked for in everything the part may come down to.
 """
 
 from collections.abc import Iterator
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from alhena.policy.active import ActiveRules
 from alhena.policy.bash.hazards import hazard
 from alhena.policy.bash.model import Analysis, Doubt, Effect, Part
-from alhena.policy.bash.prefix import Match
+from alhena.policy.bash.prefix import Match, programs_of
 from alhena.policy.bash.reach import Reach, reach
 from alhena.policy.bash.reader import analyse
+from alhena.policy.bash.readonly import folder_may_run, not_read_only
 from alhena.policy.conditions import Conditions, looks_at_arguments, looks_at_commands
 from alhena.policy.model import Decision, PolicyCall, PolicyContext, PolicyOutcome, PolicyRule
 from alhena.policy.places import CHANGES_DIRECTORY, Places
@@ -23,40 +24,43 @@ from alhena.policy.words import by_default, by_rule, describe_rule, strictness
 if TYPE_CHECKING:
     from alhena.policy.bash.model import Word
 
-_NEED_NO_RULE = frozenset({CHANGES_DIRECTORY, "true", "false", ":", "exit", "break", "continue"})
+_CONDITION = "[["
+_FEW = 16
+_NEED_NO_RULE = frozenset(
+    {CHANGES_DIRECTORY, _CONDITION, "true", "false", ":", "exit", "break", "continue"}
+)
 
 
-def decide_command(call: PolicyCall, active: list[PolicyRule], context: PolicyContext) -> Decision:
-    """The decision on a call of the shell tool; `active` are the rules for it, strongest first."""
+def decide_command(call: PolicyCall, active: ActiveRules, context: PolicyContext) -> Decision:
+    """The decision on a call of the shell tool; `active` are the rules for it."""
     argument = call.args.get("command")
     command = argument if isinstance(argument, str) else "\0"  # never certain
     # Reading the command is spared when the first rule decides without looking at it.
-    if active and not looks_at_arguments(active[0]):
-        first = active[0]
+    if active.rules and not looks_at_arguments(active.rules[0]):
+        first = active.rules[0]
         if first.decision is not PolicyOutcome.ALLOW or first.allow_redirection:
             return by_rule(first, (command,))
     return _CommandLine(call, command, active, context).decide()
 
 
 class _Read:
-    """A part with what it may come down to, which is looked up when it is first needed."""
+    """A part with what it may come down to, which is incomplete when the whole line is; `programs`
+    are its names."""
+
+    __slots__ = ("part", "programs", "reach")
 
     def __init__(self, part: Part, *, complete: bool) -> None:
         self.part = part
-        self._complete = complete
-
-    @cached_property
-    def reach(self) -> Reach:
-        """What the part may come down to; incomplete when the whole line is."""
-        found = reach(self.part)
-        return found if self._complete else Reach(found.commands, complete=False)
+        found = reach(part)
+        self.reach = found if complete else Reach(found.commands, complete=False)
+        self.programs = programs_of(self.reach)
 
 
 class _CommandLine:
     """One command line against the rules."""
 
     def __init__(
-        self, call: PolicyCall, command: str, active: list[PolicyRule], context: PolicyContext
+        self, call: PolicyCall, command: str, active: ActiveRules, context: PolicyContext
     ) -> None:
         self.call = call
         self.command = command
@@ -67,22 +71,24 @@ class _CommandLine:
 
     def decide(self) -> Decision:
         parts = self.analysis.parts or (Part(text=self.command),)
+        if len(parts) > _FEW:  # what cannot be read to its end is taken apart more than once
+            parts = tuple(dict.fromkeys(parts))
         # Where data may be evaluated, code that stands in data may run.
         complete = self.analysis.complete and not (
             self.analysis.doubts and any(map(_holds_code, parts))
         )
-        reads = [_Read(part, complete=complete) for part in parts]
         strictest: Decision | None = None
-        for decision in self._judged(reads):
+        for decision in self._judged(parts, complete=complete):
             if strictest is None or strictness(decision) > strictness(strictest):
                 strictest = decision
             if strictest.outcome is PolicyOutcome.DENY:
                 break
         # A line of nothing but `cd` and `true` is decided like any other.
-        return strictest or self._judge(reads[0])
+        return strictest or self._judge(_Read(parts[0], complete=complete))
 
-    def _judged(self, reads: list[_Read]) -> Iterator[Decision]:
-        for read in reads:
+    def _judged(self, parts: tuple[Part, ...], *, complete: bool) -> Iterator[Decision]:
+        for part in parts:
+            read = _Read(part, complete=complete)
             if not self._needs_no_rule(read.part):
                 yield self._judge(read)
                 continue
@@ -95,9 +101,11 @@ class _CommandLine:
         words = part.words
         if not words or words[0].text not in _NEED_NO_RULE or self.analysis.doubts:
             return False
-        if part.assignments or not all(word.literal for word in words):
+        if part.assignments or any(item.effect is not Effect.NONE for item in part.redirections):
             return False
-        if any(item.effect is not Effect.NONE for item in part.redirections):
+        if words[0].text == _CONDITION:
+            return True  # no rule can name it; what runs within it is a part of its own
+        if not all(word.literal for word in words):
             return False
         if words[0].text == CHANGES_DIRECTORY:
             return self.places.changes_within(part)
@@ -106,7 +114,8 @@ class _CommandLine:
     def _restriction(self, read: _Read) -> Decision | None:
         """What a rule that speaks of this very command says against it."""
         floor: Decision | None = None
-        for rule in self.active:
+        for candidate in self.active.about(read.programs):
+            rule = candidate.rule
             if rule.decision is PolicyOutcome.ALLOW or not looks_at_commands(rule):
                 continue
             match = self.conditions.restricts(rule, read.part, read.reach)
@@ -124,15 +133,11 @@ class _CommandLine:
         allow that does not stand, for one that allows everything.
         """
         part = read.part
-        tentative: Decision | None = None
         floor: Decision | None = None
-        for rule in self.active:
+        for rule in self.active.deciding(read.programs, part):
             if rule.decision is PolicyOutcome.ALLOW:
-                objection = self._objection(rule, read)
-                if objection is None:
+                if self._objection(rule, read) is None:
                     return floor or by_rule(rule, (part.text,))
-                if tentative is None and objection and self._meant(rule, read):
-                    tentative = self._not_standing(rule, part, objection)
                 continue
             match = (
                 self.conditions.restricts(rule, part, read.reach)
@@ -142,9 +147,10 @@ class _CommandLine:
             if match is Match.MAYBE:
                 floor = floor or self._uncertain(rule, part)
             elif match is Match.YES:
-                asked = tentative or (floor if rule.decision is PolicyOutcome.ASK_USER else None)
+                asked = self._not_standing(read, above=rule)
+                asked = asked or (floor if rule.decision is PolicyOutcome.ASK_USER else None)
                 return asked or self._by_rule(rule, part)
-        return floor or tentative or by_default(self.call, (part.text,))
+        return floor or self._not_standing(read) or by_default(self.call, (part.text,))
 
     def _by_rule(self, rule: PolicyRule, part: Part) -> Decision:
         """What a restriction decides, with what is odd about the part when the rule is for any
@@ -189,8 +195,6 @@ class _CommandLine:
     def _named(self, rule: PolicyRule, part: Part) -> tuple[str, ...] | str:
         """The words that the rule names, or why it does not allow them ("": not about them)."""
         if rule.command_class is not None:
-            from alhena.policy.bash.readonly import not_read_only
-
             refusal = not_read_only(part) or self._folder_runs(part)
             if refusal is not None:
                 return refusal
@@ -204,8 +208,6 @@ class _CommandLine:
     def _folder_runs(self, part: Part) -> str | None:
         """Why a command that only reads may run something here, the folder not being trusted. For
         git the repository is looked at (`Places`)."""
-        from alhena.policy.bash.readonly import folder_may_run
-
         facts = self.places.surroundings
         if facts is None or facts.trusted or part.words[0].text == "git":
             return None
@@ -224,17 +226,26 @@ class _CommandLine:
             else (f"{written} may write to a file, and the rule does not say allowRedirection")
         )
 
-    def _meant(self, rule: PolicyRule, read: _Read) -> bool:
-        """Would the rule allow this part, if it were nothing but what the rule names?"""
-        return self.conditions.restricts(rule, read.part, read.reach) is Match.YES
-
-    def _not_standing(self, rule: PolicyRule, part: Part, objection: str) -> Decision:
-        return Decision(
-            outcome=PolicyOutcome.ASK_USER,
-            reason=f"{describe_rule(rule)} would allow this, but {objection}",
-            rule=rule,
-            parts=(part.text,),
-        )
+    def _not_standing(self, read: _Read, above: PolicyRule | None = None) -> Decision | None:
+        """What is said of the first rule that would allow this part, were it nothing but what the
+        rule names; of those above the one that restricts it."""
+        for candidate in self.active.about(read.programs):
+            rule = candidate.rule
+            if rule is above:
+                break
+            if rule.decision is not PolicyOutcome.ALLOW or not candidate.may_speak_of(
+                read.programs
+            ):
+                continue
+            objection = self._objection(rule, read)
+            if objection and self.conditions.restricts(rule, read.part, read.reach) is Match.YES:
+                return Decision(
+                    outcome=PolicyOutcome.ASK_USER,
+                    reason=f"{describe_rule(rule)} would allow this, but {objection}",
+                    rule=rule,
+                    parts=(read.part.text,),
+                )
+        return None
 
     def _uncertain(self, rule: PolicyRule, part: Part) -> Decision:
         return Decision(

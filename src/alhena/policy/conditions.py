@@ -56,9 +56,10 @@ class Conditions:
         if rule.command_prefixes:
             from alhena.policy.bash.prefix import allows, prefix_words
 
-            prefix = next((each for each in rule.command_prefixes if allows(each, part)), None)
-            named = None if prefix is None else prefix_words(prefix)
-            return named if named is not None and self._pattern_allows(rule, part) else None
+            for prefix in rule.command_prefixes:
+                if allows(prefix, part):
+                    return prefix_words(prefix) if self._pattern_allows(rule, part) else None
+            return None
         if rule.command_regex and not self._clock.starts(rule.command_regex, part.text):
             return None
         if not self._pattern_allows(rule, part):

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from alhena.policy.active import ActiveRules
 from alhena.policy.conditions import Conditions, looks_at_commands
 from alhena.policy.model import Decision, PolicyCall, PolicyContext, PolicyOutcome, PolicyRule
 from alhena.policy.names import is_shell, names_tool
@@ -23,19 +24,21 @@ def decide(call: PolicyCall, rules: Sequence[PolicyRule], context: PolicyContext
 
 def rules_for(
     call: PolicyCall, ordered: Sequence[PolicyRule], context: PolicyContext
-) -> list[PolicyRule]:
+) -> ActiveRules:
     """Those of the rules that speak of the tool of this call, in these circumstances."""
-    return [rule for rule in ordered if is_active(rule, context) and names_tool(rule, call)]
+    return ActiveRules(
+        [rule for rule in ordered if is_active(rule, context) and names_tool(rule, call)]
+    )
 
 
-def decide_among(call: PolicyCall, active: list[PolicyRule], context: PolicyContext) -> Decision:
+def decide_among(call: PolicyCall, active: ActiveRules, context: PolicyContext) -> Decision:
     """The decision, given the rules for this tool (`rules_for`), the strongest first."""
     if is_shell(call):
         from alhena.policy.command_line import decide_command
 
         decision = decide_command(call, active, context)
     else:
-        decision = _decide_tool(call, active, context)
+        decision = _decide_tool(call, active.rules, context)
     if decision.outcome is PolicyOutcome.ASK_USER and not context.interactive:
         return msgspec.structs.replace(
             decision,

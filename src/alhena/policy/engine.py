@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
+from alhena.policy.active import ActiveRules
 from alhena.policy.conditions import looks_at_arguments, looks_at_commands
 from alhena.policy.decide import decide_among, is_active, rules_for
 from alhena.policy.model import (
@@ -31,7 +32,7 @@ class PolicyEngine:
 
     def __init__(self, rules: Iterable[PolicyRule] = ()) -> None:
         self._rules = sorted(rules, key=_order)
-        self._active: dict[tuple[object, ...], list[PolicyRule]] = {}
+        self._active: dict[tuple[object, ...], ActiveRules] = {}
 
     @property
     def rules(self) -> tuple[PolicyRule, ...]:
@@ -78,7 +79,8 @@ def always_rule(call: PolicyCall) -> PolicyRule | None:
     """The rule of an "always": this tool from now on; for the shell, commands that begin like each
     part of this one. It does not reach into plan mode.
 
-    None when it would be too broad, or could not allow the call again.
+    None when it would be too broad, could not allow the call again, or when the command is not what
+    it looks like to whoever says "always".
     """
     name = call.names[0]
     rule = PolicyRule(
@@ -92,10 +94,14 @@ def always_rule(call: PolicyCall) -> PolicyRule | None:
     if not is_shell(call):
         return rule
     from alhena.policy.bash.reader import analyse
-    from alhena.policy.bash.suggest import always_prefixes
+    from alhena.policy.bash.suggest import always_prefixes, root_commands
+    from alhena.suspicious_text import suspicious
 
     command = call.args.get("command")
-    prefixes = always_prefixes(analyse(command)) if isinstance(command, str) else None
+    analysis = analyse(command) if isinstance(command, str) else None
+    if analysis is None or suspicious(str(command), root_commands(analysis)):
+        return None
+    prefixes = always_prefixes(analysis)
     return replace(rule, command_prefixes=prefixes) if prefixes else None
 
 

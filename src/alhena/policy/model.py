@@ -42,6 +42,9 @@ class Tier(IntEnum):
     ADMIN = 3
 
 
+_TIER_NAMES = tuple(tier.name.lower() for tier in Tier)
+
+
 class CommandClass(StrEnum):
     """A kind of shell commands that a rule can name."""
 
@@ -82,7 +85,7 @@ class PolicyRule(msgspec.Struct, frozen=True, kw_only=True):
         """Whose rule this is: default, user, admin, or what `layer` says (workspace, extension)."""
         if self.layer is not None:
             return self.layer
-        return Tier(min(max(int(self.priority), Tier.DEFAULT), Tier.ADMIN)).name.lower()
+        return _TIER_NAMES[min(max(int(self.priority), 1), len(_TIER_NAMES)) - 1]
 
 
 class PolicyCall(msgspec.Struct, frozen=True, kw_only=True):

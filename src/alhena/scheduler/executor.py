@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
@@ -26,7 +26,13 @@ from alhena.tools.response import response_parts
 from alhena.tools.truncation import Truncation, bounded, bounded_display
 from alhena.wire.content import Part
 
+if TYPE_CHECKING:
+    from alhena.hooks.model import TailCall
+    from alhena.scheduler.hooked import ToolHooks
+
 CANCEL_GRACE_S = 2.0
+MAX_REPLACEMENTS = 8
+"""How often hooks may put another call in the place of one that has run."""
 
 
 class Execution(msgspec.Struct, frozen=True):
@@ -44,7 +50,8 @@ class Executor:
 
     A tool that was cancelled and has not ended after `grace_s` seconds is left behind; its call
     ends all the same. Of a result too long for the model the whole goes to `outputs`; without
-    that nothing is left out (TOOLS-22).
+    that nothing is left out (TOOLS-22). What `hooks` make of a result is done before the call ends;
+    when they put another call in its place, it goes on from `TrackedCall.current`.
     """
 
     def __init__(
@@ -54,8 +61,10 @@ class Executor:
         clock: Clock = time.monotonic,
         grace_s: float = CANCEL_GRACE_S,
         outputs: OutputStore | None = None,
+        hooks: "ToolHooks | None" = None,
     ) -> None:
         self.cwd = cwd
+        self.hooks = hooks
         self.clock = clock
         self.outputs = outputs
         self.leash = Leash(grace_s)
@@ -110,18 +119,22 @@ class Executor:
 
     async def _execution(
         self, call: TrackedCall, scheduled: ScheduledToolCall, context: ExecutionContext
-    ) -> Execution | ToolFailure:
+    ) -> "Execution | ToolFailure | TailCall":
         boundary = Boundary()
         with boundary:
-            # What surrounds a tool (hooks before and after it) belongs here, around this one line.
             result = cast("object", await scheduled.invocation.execute(context))
-            if isinstance(result, ToolResult):
-                return self._bounded(call, scheduled.tool.name, result)
-            raise TypeError(f"the tool returned {type(result).__name__} instead of a ToolResult")
+            if not isinstance(result, ToolResult):
+                kind = type(result).__name__
+                raise TypeError(f"the tool returned {kind} instead of a ToolResult")
+            said = "" if self.hooks is None else await self.hooks.after(call, result)
+            if not isinstance(said, str):
+                return said
+            return self._bounded(call, scheduled.tool.name, result, said)
         reason = "unknown" if boundary.failure is None else one_line(boundary.failure)
         return ToolFailure(reason, ToolErrorType.UNHANDLED_EXCEPTION)
 
-    def _bounded(self, call: TrackedCall, tool: str, result: ToolResult) -> Execution:
+    def _bounded(self, call: TrackedCall, tool: str, result: ToolResult, said: str) -> Execution:
+        """The result as it is passed on, `said` by its hooks behind what is left of it."""
         request = call.request
         truncation: Truncation | None = None
         if self.outputs is None:
@@ -130,12 +143,20 @@ class Executor:
         else:
             made = bounded(result, self.outputs, tool, request.call_id)
             result, truncation = made.result, made.truncation
+        if call.input_notice or said:
+            from alhena.scheduler.hooked import with_notice
+
+            result = with_notice(with_notice(result, call.input_notice), said)
         parts = response_parts(request.name, request.call_id, result.llm_content)
         plain(result.display)
         return Execution(result, parts, plain(result.data), truncation)
 
     def _finish(
-        self, call: TrackedCall, task: asyncio.Task[Execution | ToolFailure], *, stopped: bool
+        self,
+        call: TrackedCall,
+        task: "asyncio.Task[Execution | ToolFailure | TailCall]",
+        *,
+        stopped: bool,
     ) -> None:
         """Ends `call` with what came of its task."""
         if task.done() and not task.cancelled():
@@ -173,7 +194,12 @@ def _loop_caller() -> Callable[..., None]:
     return call
 
 
-def _end(call: TrackedCall, task: asyncio.Task[Execution | ToolFailure], *, stopped: bool) -> None:
+def _end(
+    call: TrackedCall,
+    task: "asyncio.Task[Execution | ToolFailure | TailCall]",
+    *,
+    stopped: bool,
+) -> None:
     reason = call.cancel_reason or "The tool cancelled itself"
     if not task.done():
         call.end_cancelled(f"{reason}. The tool did not stop and was left behind")
@@ -182,18 +208,29 @@ def _end(call: TrackedCall, task: asyncio.Task[Execution | ToolFailure], *, stop
         call.end_cancelled(reason)
         return
     outcome = task.result()
-    if isinstance(outcome, ToolFailure):
-        if stopped:
-            call.end_cancelled(reason)
-        else:
-            call.fail(outcome.message, outcome.type)
-        return
-    result = outcome.result
+    if isinstance(outcome, Execution):
+        _end_with(call, outcome, reason, stopped=stopped)
+    elif stopped:
+        call.end_cancelled(reason)
+    elif isinstance(outcome, ToolFailure):
+        call.fail(outcome.message, outcome.type)
+    elif call.replacements >= MAX_REPLACEMENTS:
+        call.fail(
+            f"Hooks have put another call in the place of this one {MAX_REPLACEMENTS} times, and "
+            "want one more.",
+            ToolErrorType.EXECUTION_FAILED,
+        )
+    else:
+        call.replace(outcome.name, outcome.args)
+
+
+def _end_with(call: TrackedCall, done: Execution, reason: str, *, stopped: bool) -> None:
+    result = done.result
     if stopped:
         call.end_cancelled(reason, result.llm_content, result.display or None)
     elif result.error is None:
-        call.succeed(outcome.parts, result.display, outcome.data)
+        call.succeed(done.parts, result.display, done.data)
     elif result.error.type is ToolErrorType.CANCELLED:
         call.end_cancelled(result.error.message)
     else:
-        call.fail(result.error.message, result.error.type, result.display, outcome.data)
+        call.fail(result.error.message, result.error.type, result.display, done.data)

@@ -1,102 +1,208 @@
-"""The gate: a call that was built becomes one that may run, or ends here (SCHED-03)."""
+"""The gate: a call that was built becomes one that may run, or ends here (SCHED-03).
+
+The policy is asked first, then a person when the policy says so, then the BeforeTool hooks. A hook
+may stop or block the call, want a person asked, or change the input: then the policy, and a person
+if it says so, are asked again about what would run now.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
 import msgspec
 
-from alhena.events import ConfirmationRequestEvent
 from alhena.policy.model import Decision, PolicyCall, PolicyOutcome
-from alhena.scheduler.confirm import (
-    NOT_ALLOWED,
-    Approver,
-    ConfirmationRequest,
-    Remember,
-    denial,
-    verdict,
-)
+from alhena.scheduler.denial import denial, deny, deny_unknown
 from alhena.scheduler.executor import Executor
-from alhena.scheduler.plain import plain
 from alhena.scheduler.states import ScheduledToolCall, ValidatingToolCall, WaitingToolCall
 from alhena.scheduler.track import TrackedCall
-from alhena.tools.boundary import Boundary, one_line
-from alhena.tools.confirmation import (
-    ConfirmationDetails,
-    InfoConfirmation,
-    ToolConfirmationOutcome,
-)
-from alhena.tools.contract import ExecutionContext, ToolErrorType, ToolFailure, ToolInvocation
+from alhena.tools.boundary import Boundary
+from alhena.tools.contract import ToolErrorType, ToolFailure
 from alhena.tools.registry import RegisteredTool
-from alhena.wire.text import scrub
+
+if TYPE_CHECKING:
+    from alhena.hooks.model import HookVerdict
+    from alhena.scheduler.asking import Asker
+    from alhena.scheduler.confirm import ConfirmationRequest
+    from alhena.scheduler.hooked import ToolHooks
+    from alhena.scheduler.questions import Asking
+
+BLOCKED = "Tool execution blocked"
 
 Decide = Callable[[PolicyCall], Decision]
 
 Check = Callable[[PolicyCall, Decision], Awaitable[Decision]]
 """Takes a decision of the rules to the one that holds. It may be stricter, never laxer."""
 
+Watch = Callable[[Callable[[], None]], Callable[[], None]]
+"""Calls a listener whenever the policy may say something else; returns what ends that."""
+
 
 class Authority(msgspec.Struct, frozen=True):
-    """Who says whether a call may run: `decide` the rules, `check` the safety checkers, if any."""
+    """Who says whether a call may run: `decide` the rules, `check` the safety checkers, if any.
+    `watch` tells of changes of the rules and of the approval mode."""
 
     decide: Decide
     check: Check | None = None
+    watch: Watch | None = None
 
 
 class Gate:
-    """Asks the policy, then a person when the policy says so."""
+    """Asks the policy, then a person when the policy says so, then the hooks.
+
+    Without `asking` nobody can be asked, and calls that need a person are denied.
+    """
 
     def __init__(
         self,
         authority: Authority,
         executor: Executor,
-        *,
-        approver: Approver | None,
-        remember: Remember | None,
+        asking: "Asking | None",
+        hooks: "ToolHooks | None",
+        cancel_all: Callable[[str], None],
     ) -> None:
         self._authority = authority
         self._executor = executor
-        self._approver = approver
-        self._remember = remember
+        self._asking = asking
+        self._hooks = hooks
+        self._cancel_all = cancel_all
+        self._asker: Asker | None = None
+        self._at_work: dict[TrackedCall, None] = {}
+        self._unwatch: Callable[[], object] = lambda: None
 
     async def authorise(self, call: TrackedCall) -> None:
         """Takes a validating call to scheduled, or to its end."""
-        state, entry = call.state, call.entry
-        if not isinstance(state, ValidatingToolCall) or entry is None:
+        if not isinstance(call.state, ValidatingToolCall) or call.entry is None:
             return
-        decision = await self._decision(call, entry)
-        if decision is None or call.ended:
-            return
-        call.decision = decision
-        match decision.outcome:
-            case PolicyOutcome.DENY:
-                message = denial(decision, entry.tool.display_name)
-                call.fail(message, ToolErrorType.POLICY_VIOLATION)
-            case PolicyOutcome.ALLOW:
-                _schedule(call, state, decision)
-            case PolicyOutcome.ASK_USER:
-                await self._ask(call, state, entry, decision)
-            case _:
-                assert_never(decision.outcome)
+        if not self._at_work and self._authority.watch is not None:
+            self._unwatch = self._authority.watch(self._policy_changed)
+        self._at_work[call] = None
+        try:
+            if await self._passes(call, call.entry) and not call.ended:
+                _schedule(call)
+        finally:
+            del self._at_work[call]
+            if not self._at_work:
+                self._unwatch()
+
+    async def release(self, call: TrackedCall) -> None:
+        """Ends what runs beside a call that has come to its end."""
+        beside, call.beside = call.beside, None
+        if beside is not None and not beside.done():
+            beside.cancel()
+            await asyncio.wait({beside})
 
     def refusal(self, call: TrackedCall, hidden: RegisteredTool) -> str:
         """Why no call to a hidden tool can run, in words for people."""
         call.decision = self._authority.decide(
-            PolicyCall(names=hidden.names, args=call.request.args, server_name=hidden.server)
+            PolicyCall(names=hidden.names, args=call.current.args, server_name=hidden.server)
         )
         return denial(call.decision, hidden.tool.display_name)
 
-    async def _decision(self, call: TrackedCall, entry: RegisteredTool) -> Decision | None:
+    def _policy_changed(self) -> None:
+        """Calls that wait for a person, and that the policy covers by now, need not wait."""
+        for call in self._at_work:
+            call.policy_changed()
+
+    async def _passes(self, call: TrackedCall, entry: RegisteredTool) -> bool:
+        """Whether policy, person and hooks let the call run; False: it has ended."""
+        decision = await self._decision(call)
+        if decision is None or not await self._permitted(call, decision):
+            return False
+        hooks = self._hooks
+        if hooks is None or not hooks.before_heard:
+            return True
+        said = await self._heard(call, hooks)
+        return said is not None and await self._weighed(call, entry, said)
+
+    async def _permitted(self, call: TrackedCall, decision: Decision) -> bool:
+        """Whether the call may go on, asking a person when it is said to; False: it has ended."""
+        call.decision = decision
+        match decision.outcome:
+            case PolicyOutcome.DENY:
+                deny(call, decision, None if self._asking is None else self._asking.bus)
+                return False
+            case PolicyOutcome.ALLOW:
+                return not call.ended
+            case PolicyOutcome.ASK_USER:
+                return await self._ask(call, decision)
+            case _:
+                assert_never(decision.outcome)
+
+    async def _ask(self, call: TrackedCall, why: Decision, *, by_hook: bool = False) -> bool:
+        if self._asking is None:
+            nobody = msgspec.structs.replace(why, outcome=PolicyOutcome.DENY)
+            deny(call, nobody, None)
+            return False
+        if self._asker is None:
+            from alhena.scheduler.asking import Asker
+
+            self._asker = Asker(
+                self._asking, self._executor, self._decision, self._cancel_all, self._notify
+            )
+        return await self._asker.approved(call, why, by_hook=by_hook) and not call.ended
+
+    def _notify(self, call: TrackedCall, request: "ConfirmationRequest") -> None:
+        """Tells the hooks, beside the question: a person need not wait for them."""
+        hooks = self._hooks
+        if hooks is not None and hooks.notification_heard and call.beside is None:
+            call.beside = asyncio.create_task(hooks.notify(request))
+
+    async def _heard(self, call: TrackedCall, hooks: "ToolHooks") -> "HookVerdict | None":
+        """What BeforeTool hooks say; None when the call was stopped first."""
+        task = asyncio.create_task(hooks.before(call))
+        if await self._executor.leash.hold(call, task):
+            return None
+        if task.cancelled():
+            call.fail(f"{BLOCKED}: its hooks gave up", ToolErrorType.EXECUTION_FAILED)
+            return None
+        return task.result()
+
+    async def _weighed(self, call: TrackedCall, entry: RegisteredTool, said: "HookVerdict") -> bool:
+        """Whether the call may run after what its hooks say; False: it has ended."""
+        from alhena.scheduler.hooked import rebuilt, stopped
+
+        if said.stop is not None:
+            call.fail(stopped(said.stop), ToolErrorType.STOP_EXECUTION)
+            return False
+        if said.block is not None:
+            call.fail(f"{BLOCKED}: {said.block}", ToolErrorType.EXECUTION_FAILED)
+            return False
+        approved = call.outcome is not None
+        if said.tool_input is not None:
+            built = rebuilt(call, entry, said.tool_input)
+            if isinstance(built, ToolFailure):
+                call.fail(built.message, built.type)
+                return False
+            if built is not None:
+                decision = await self._decision(call)
+                call.outcome = None
+                if decision is None or not await self._permitted(call, decision):
+                    return False
+                approved = call.outcome is not None
+        if not said.ask or approved:
+            return True
+        reason = (
+            f"a BeforeTool hook asks: {said.reason}" if said.reason else "a BeforeTool hook asks"
+        )
+        why = Decision(outcome=PolicyOutcome.ASK_USER, reason=reason)
+        return await self._ask(call, why, by_hook=True)
+
+    async def _decision(self, call: TrackedCall) -> Decision | None:
         """What holds for this call; None when it has ended, because that cannot be said or it was
         stopped meanwhile."""
-        asked = PolicyCall(names=entry.names, args=call.params, server_name=entry.server)
+        entry = call.entry
+        if entry is None:
+            return None
+        asked = call.asked(entry)
+        call.stale = False
         boundary = Boundary()
         decision: Decision | None = None
         with boundary:
             decision = self._authority.decide(asked)
         check = self._authority.check
         if decision is None or boundary.failure is not None:
-            _deny_unknown(call, "the policy", boundary)
+            deny_unknown(call, "the policy", boundary)
             return None
         if check is None or decision.outcome is PolicyOutcome.DENY:
             return decision
@@ -104,93 +210,13 @@ class Gate:
         if await self._executor.leash.hold(call, task):
             return None
         if task.cancelled():
-            _deny_unknown(call, "the safety checkers", None)
+            deny_unknown(call, "the safety checkers", None)
             return None
         found = task.result()
         if isinstance(found, Boundary):
-            _deny_unknown(call, "the safety checkers", found)
+            deny_unknown(call, "the safety checkers", found)
             return None
         return found
-
-    async def _ask(
-        self, call: TrackedCall, state: ValidatingToolCall, entry: RegisteredTool, why: Decision
-    ) -> None:
-        details = await self._details(call, state.invocation)
-        if call.ended:
-            return
-        if isinstance(details, ToolFailure):
-            call.fail(details.message, details.type)
-            return
-        if details is None and why.rule is None:
-            _schedule(call, state, why)
-            return
-        if details is None:  # a rule wants a question that the tool has no words for
-            prompt = call.description or entry.tool.name
-            details = InfoConfirmation(title=f"Run {entry.tool.display_name}?", prompt=prompt)
-        request = ConfirmationRequest(
-            call_id=call.request.call_id,
-            name=call.request.name,
-            tool_name=entry.tool.name,
-            args=call.params,
-            details=details,
-            decision=why,
-            server_name=entry.server,
-        )
-        outcome = await self._answer(call, state, request)
-        if outcome is None or call.ended:
-            return
-        if isinstance(outcome, ToolFailure):
-            call.fail(outcome.message, outcome.type)
-            return
-        call.outcome = outcome
-        if outcome is ToolConfirmationOutcome.CANCEL:
-            call.end_cancelled(NOT_ALLOWED)
-            return
-        if outcome is ToolConfirmationOutcome.PROCEED_ALWAYS and self._remember is not None:
-            self._remember(request, outcome)
-        _schedule(call, state, why)
-
-    async def _details(
-        self, call: TrackedCall, invocation: ToolInvocation
-    ) -> ConfirmationDetails | ToolFailure | None:
-        """What to show for this call; None when there is nothing to approve, or it was stopped."""
-        task = asyncio.create_task(_confirmation(invocation, self._executor.context(call)))
-        if await self._executor.leash.hold(call, task):
-            return None
-        if task.cancelled():
-            return _unasked("the tool cancelled itself")
-        return task.result()
-
-    async def _answer(
-        self, call: TrackedCall, state: ValidatingToolCall, request: ConfirmationRequest
-    ) -> ToolConfirmationOutcome | ToolFailure | None:
-        """The first answer of the approver and of `Scheduler.confirm`; None when stopped."""
-        call.enter(
-            WaitingToolCall(
-                request=call.request,
-                start_time=call.start_time,
-                tool=state.tool,
-                invocation=state.invocation,
-                decision=request.decision,
-                details=request.details,
-            )
-        )
-        if call.ended:
-            return None
-        call.emit(
-            ConfirmationRequestEvent(
-                call_id=request.call_id,
-                name=request.name,
-                details=plain(request.details),
-                reason=scrub(request.decision.reason),
-            )
-        )
-        task = asyncio.create_task(_first_answer(call.answer, self._approver, request))
-        if await self._executor.leash.hold(call, task):
-            return None
-        if task.cancelled():
-            return _unasked("the approval callback cancelled itself")
-        return task.result()
 
 
 async def _checked(check: Check, asked: PolicyCall, decision: Decision) -> Decision | Boundary:
@@ -201,54 +227,21 @@ async def _checked(check: Check, asked: PolicyCall, decision: Decision) -> Decis
     return boundary
 
 
-def _deny_unknown(call: TrackedCall, who: str, boundary: Boundary | None) -> None:
-    """Ends a call of which nobody can say whether it may run."""
-    failure = None if boundary is None else boundary.failure
-    reason = "no answer" if failure is None else one_line(failure)
-    message = f"Tool execution denied: {who} could not be asked ({reason})."
-    call.fail(message, ToolErrorType.POLICY_VIOLATION)
-
-
-async def _confirmation(
-    invocation: ToolInvocation, context: ExecutionContext
-) -> ConfirmationDetails | ToolFailure | None:
-    boundary = Boundary()
-    with boundary:
-        return await invocation.confirmation(context)
-    return _unasked("nothing" if boundary.failure is None else one_line(boundary.failure))
-
-
-async def _first_answer(
-    answer: asyncio.Future[ToolConfirmationOutcome],
-    approver: Approver | None,
-    request: ConfirmationRequest,
-) -> ToolConfirmationOutcome | ToolFailure:
-    if approver is None or answer.done():
-        return await answer
-    asking = asyncio.create_task(verdict(approver, request))
-    try:
-        await asyncio.wait({asking, answer}, return_when=asyncio.FIRST_COMPLETED)
-        return answer.result() if answer.done() else asking.result()
-    finally:
-        if asking.cancel():
-            await asyncio.wait({asking})
-
-
-def _schedule(call: TrackedCall, state: ValidatingToolCall, decision: Decision) -> None:
+def _schedule(call: TrackedCall) -> None:
+    state = call.state
+    if (
+        not isinstance(state, ValidatingToolCall | WaitingToolCall)
+        or call.invocation is None
+        or call.decision is None
+    ):
+        raise TypeError(f"call {call.request.call_id} is {call.status} and cannot be scheduled")
     call.enter(
         ScheduledToolCall(
             request=call.request,
             start_time=call.start_time,
             tool=state.tool,
-            invocation=state.invocation,
-            decision=decision,
+            invocation=call.invocation,
+            decision=call.decision,
             outcome=call.outcome,
         )
-    )
-
-
-def _unasked(reason: str) -> ToolFailure:
-    return ToolFailure(
-        f"Tool execution was not approved: it cannot be asked for ({reason}).",
-        ToolErrorType.UNHANDLED_EXCEPTION,
     )

@@ -2,28 +2,33 @@
 
 A batch is built whole first, so that calls which cannot run are answered at once. Then it goes
 through in waves: contiguous calls of non-mutating kinds form one wave and run together, a mutating
-call is a wave of its own. Each call is decided on, and a person asked, only when its wave has come
-and in call order: a question shows the state that earlier calls left behind, and a rule that an
-earlier answer made holds for later calls. A call of a wave starts as soon as it may, while later
-ones of the same wave are still asked about. Responses keep call order.
+call is a wave of its own. Calls are decided on when their wave has come, in call order: a question
+shows the state that earlier waves left behind. All calls of a wave that need a person are asked
+about at once; a rule that one answer makes settles the others that it covers, and holds for those
+of later waves. A call starts as soon as it may. A call that a hook puts in the place of one that
+has run goes the same way, behind the wave of the first. Responses keep call order.
 """
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from alhena.scheduler.confirm import SUPPORTED, Approver, Remember
-from alhena.scheduler.errors import ConfirmationError
+from alhena.scheduler.batch import BatchView
+from alhena.scheduler.errors import ConfirmationError, SchedulerError
 from alhena.scheduler.executor import Executor
 from alhena.scheduler.gate import Authority, Gate
 from alhena.scheduler.leash import INTERRUPTED
 from alhena.scheduler.states import CompletedToolCall, Status, ToolCall, ValidatingToolCall
 from alhena.scheduler.track import Emit, TrackedCall
 from alhena.tools.boundary import Boundary, one_line
-from alhena.tools.confirmation import ToolConfirmationOutcome
 from alhena.tools.contract import MUTATOR_KINDS, ToolErrorType, ToolFailure, ToolInvocation
 from alhena.tools.registry import ToolRegistry
 from alhena.wire.calls import ToolCallRequestInfo
-from alhena.wire.text import scrub
+
+if TYPE_CHECKING:
+    from alhena.scheduler.confirm import Payload
+    from alhena.scheduler.questions import Asking
+    from alhena.tools.confirmation import ToolConfirmationOutcome
 
 CANCELLED_BY_USER = "Operation cancelled by user"
 
@@ -31,9 +36,9 @@ CANCELLED_BY_USER = "Operation cancelled by user"
 class Scheduler:
     """One batch at a time; a batch that comes while one runs waits its turn (SCHED-02).
 
-    `authority` says what the policy says; `approver`, when given, is asked about calls that need a
-    person, otherwise such calls wait for `confirm`. `remember` is told of lasting answers; without
-    it proceed_always means once. A tool must not schedule on the scheduler that runs it.
+    `authority` says what the policy says. `asking` is how a person is asked; without it, calls that
+    need one are denied. Hooks are those of the `executor`. A tool must not schedule on the
+    scheduler that runs it.
     """
 
     def __init__(
@@ -43,13 +48,13 @@ class Scheduler:
         emit: Emit,
         executor: Executor,
         *,
-        approver: Approver | None = None,
-        remember: Remember | None = None,
+        asking: "Asking | None" = None,
     ) -> None:
         self._registry = registry
         self._emit = emit
         self._executor = executor
-        self._gate = Gate(authority, executor, approver=approver, remember=remember)
+        self._gate = Gate(authority, executor, asking, executor.hooks, self.cancel_all)
+        self._view = BatchView(emit, None if asking is None else asking.bus)
         self._turn = asyncio.Lock()
         self._batch: list[TrackedCall] = []
         self._cancellations = 0
@@ -75,39 +80,48 @@ class Scheduler:
         as events, and in `last_batch`.
         """
         given = [requests] if isinstance(requests, ToolCallRequestInfo) else requests
-        batch = [TrackedCall(request, self._emit, self._executor.clock) for request in given]
+        clock, changed = self._executor.clock, self._view.changed
+        batch = [TrackedCall(request, self._emit, clock, changed) for request in given]
         cancellations = self._cancellations
         try:
             async with self._turn:
                 if cancellations == self._cancellations:
                     self._batch = batch
+                    self._view.show(batch)
                     await self._run(batch)
         finally:
             self._end(batch, cancelled=cancellations != self._cancellations)
         return [call.completed() for call in batch]
 
     def confirm(
-        self, call_id: str, outcome: ToolConfirmationOutcome, payload: object = None
+        self,
+        call_id: str,
+        outcome: "ToolConfirmationOutcome",
+        payload: "Payload | dict[str, object] | None" = None,
     ) -> None:
-        """Answers for a waiting call. Raises ConfirmationError when no call can take the answer."""
-        waiting = (
-            call
-            for call in self._batch
-            if call.request.call_id == call_id
-            and call.status is Status.AWAITING_APPROVAL
-            and not call.answer.done()
-        )
-        call = next(waiting, None)
-        if call is None:
-            raise ConfirmationError(f"no call {call_id!r} waits for an answer")
-        if outcome not in SUPPORTED or payload is not None:
-            answers = ", ".join(sorted(SUPPORTED))
-            raise ConfirmationError(
-                f'the answer "{outcome}"{"" if payload is None else " with a payload"} '
-                f"is not supported for call {call_id!r}",
-                remedy=f"Answer with one of {answers}.",
-            )
-        call.answer.set_result(outcome)
+        """Answers for a waiting call; of several with this id, for the first. Raises
+        ConfirmationError when no call can take the answer: whatever waited is still waiting."""
+        from alhena.scheduler.confirm import answer_from, require_answer
+
+        for call in self._batch:
+            question, taker = call.question, call.answer
+            if call.request.call_id != call_id or question is None or taker is None:
+                continue
+            if taker.done() or call.ended:
+                continue
+            answer = answer_from(outcome, payload)
+            require_answer(answer, question)
+            taker.set_result(answer)
+            return
+        raise ConfirmationError(f"no call {call_id!r} waits for an answer")
+
+    def cancel(self, call_id: str, reason: str = CANCELLED_BY_USER) -> None:
+        """Ends one call, and no other: at once when it has not started, else through its tool.
+        Raises SchedulerError when no call of this id is at work."""
+        found = [call for call in self._batch if call.request.call_id == call_id and not call.ended]
+        if not found:
+            raise SchedulerError(f"no call {call_id!r} is at work")
+        found[0].cancel(reason)
 
     def cancel_all(self, reason: str = CANCELLED_BY_USER) -> None:
         """Ends everything: queued batches and calls that have not started at once, running ones
@@ -121,11 +135,38 @@ class Scheduler:
         for call in batch:
             self._build(call)
         for wave in _waves(batch):
-            async with asyncio.TaskGroup() as group:
-                for call in wave:
-                    await self._gate.authorise(call)
-                    if call.status is Status.SCHEDULED:
-                        group.create_task(self._executor.run(call))
+            await self._run_wave(wave)
+            # What hooks have put in the place of these calls has waves of its own.
+            while replaced := [call for call in wave if call.replaced]:
+                for call in replaced:
+                    call.replaced = False
+                    self._build(call)
+                for again in _waves(replaced):
+                    await self._run_wave(again)
+
+    async def _run_wave(self, wave: list[TrackedCall]) -> None:
+        async with asyncio.TaskGroup() as group:
+            for call in wave:
+                group.create_task(self._carry(call))
+
+    async def _carry(self, call: TrackedCall) -> None:
+        """Takes one call through the gate and to its end."""
+        try:
+            await self._gate.authorise(call)
+            if call.status is Status.SCHEDULED:
+                await self._executor.run(call)
+        finally:
+            await self._gate.release(call)
+        if call.ended:
+            response = call.completed().response
+            if response.error_type is ToolErrorType.STOP_EXECUTION:
+                self._stop_others(call, response.error or "The run was stopped")
+
+    def _stop_others(self, stopped: TrackedCall, reason: str) -> None:
+        """The run ends: calls that have not started never do."""
+        for call in self._batch:
+            if call is not stopped and call.status is not Status.EXECUTING:
+                call.cancel(reason)
 
     def _end(self, batch: list[TrackedCall], *, cancelled: bool) -> None:
         """Answers what has no answer yet: batches that were given up in the queue, and calls
@@ -134,13 +175,18 @@ class Scheduler:
             if not call.ended:
                 call.end_cancelled(self._cancel_reason if cancelled else INTERRUPTED)
         if batch is self._batch:
+            self._view.settle()
+            self._view.show(())
             self._batch = []
         self._last = tuple(call.completed() for call in batch)
 
     def _build(self, call: TrackedCall) -> None:
         if call.ended:
             return
-        request = call.request
+        if call.cancel_reason is not None:  # stopped between what has run and what takes its place
+            call.end_cancelled(call.cancel_reason)
+            return
+        request = call.current
         entry = self._registry.find(request.name)
         if entry is None:
             self._refuse(call)
@@ -150,8 +196,7 @@ class Scheduler:
         with boundary:
             built = entry.tool.build(request.args)
             if not isinstance(built, ToolFailure):
-                call.params = built.params
-                call.description = scrub(built.describe())
+                call.take(built)
         if boundary.failure is not None or built is None:
             reason = "nothing was built" if built is None else "it cannot be described"
             if boundary.failure is not None:
@@ -160,10 +205,10 @@ class Scheduler:
         elif isinstance(built, ToolFailure):
             call.fail(built.message, built.type)
         else:
-            call.entry, call.invocation = entry, built
+            call.entry = entry
             call.enter(
                 ValidatingToolCall(
-                    request=request,
+                    request=call.request,
                     start_time=call.start_time,
                     tool=entry.tool,
                     invocation=built,
@@ -173,7 +218,7 @@ class Scheduler:
     def _refuse(self, call: TrackedCall) -> None:
         """Answers a call to a tool that the model does not know. When it is there but hidden,
         because no call to it could run, people are told why; the model is told the same of both."""
-        name = call.request.name
+        name = call.current.name
         message = self._registry.suggestions(name)
         hidden = self._registry.find(name, excluded=True)
         if hidden is None:

@@ -3,10 +3,12 @@
 import asyncio
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from alhena.events import Event, ToolCallResponseEvent, ToolCallUpdateEvent
-from alhena.policy.model import Decision
+import msgspec
+
+from alhena.events import Event, ToolCallResponseEvent, ToolCallState, ToolCallUpdateEvent
+from alhena.policy.model import Decision, PolicyCall
 from alhena.scheduler.plain import plain, proposal
 from alhena.scheduler.states import (
     CancelledToolCall,
@@ -34,6 +36,9 @@ from alhena.wire.calls import ToolCallRequestInfo
 from alhena.wire.content import Part
 from alhena.wire.text import scrub
 
+if TYPE_CHECKING:
+    from alhena.scheduler.confirm import Answer, ConfirmationRequest
+
 Emit = Callable[[Event], None]
 Clock = Callable[[], float]
 
@@ -41,11 +46,24 @@ Clock = Callable[[], float]
 class TrackedCall:
     """A request and its present state; every change of state is checked and emitted.
 
-    Emitting may re-enter: whoever calls `enter` looks at `ended` before going on.
+    Emitting may re-enter: whoever calls `enter` looks at `ended` before going on. `request` is what
+    is answered; `current` is what runs, which is another call after a hook has put one in its
+    place. `changed` is called after each change of state.
     """
 
-    def __init__(self, request: ToolCallRequestInfo, emit: Emit, clock: Clock) -> None:
+    def __init__(
+        self,
+        request: ToolCallRequestInfo,
+        emit: Emit,
+        clock: Clock,
+        changed: Callable[[], None] = lambda: None,
+    ) -> None:
         self.request = request
+        self.current = request
+        self.replacements = 0
+        self.replaced = False
+        self.modified = False
+        self.changed = changed
         self.emit = emit
         self.clock = clock
         self.state: ToolCall | None = None
@@ -61,8 +79,14 @@ class TrackedCall:
         self.output_file: str | None = None
         loop = asyncio.get_running_loop()
         self.stopping: asyncio.Future[None] = loop.create_future()
-        self.answer: asyncio.Future[ToolConfirmationOutcome] = loop.create_future()
+        self.question: ConfirmationRequest | None = None
+        self.answer: asyncio.Future[Answer] | None = None
+        self.reconsider: asyncio.Future[None] | None = None
+        self.stale = False
+        self.beside: asyncio.Task[Any] | None = None
         self.allowed = False
+        self.input_notice = ""
+        self._shown: ToolCallState | None = None
 
     @property
     def status(self) -> Status | None:
@@ -73,6 +97,46 @@ class TrackedCall:
     def ended(self) -> bool:
         """Whether the call has its response."""
         return self.status in TERMINAL
+
+    @property
+    def shown(self) -> ToolCallState | None:
+        """The call as it stands, for those who show whole batches; None before its first state."""
+        return self._shown
+
+    def asked(self, entry: RegisteredTool) -> PolicyCall:
+        """The call as the policy is asked about it."""
+        return PolicyCall(names=entry.names, args=self.params, server_name=entry.server)
+
+    def take(self, invocation: ToolInvocation) -> None:
+        """Makes `invocation` what runs. Raises what describing it raises."""
+        self.params = invocation.params
+        self.description = scrub(invocation.describe())
+        self.invocation = invocation
+
+    def open_question(self, request: "ConfirmationRequest") -> None:
+        """From now on the call takes an answer to `request`."""
+        self.question = request
+        self.answer = asyncio.get_running_loop().create_future()
+
+    def close_question(self) -> None:
+        """From now on the call takes no answer."""
+        self.question = self.answer = self.reconsider = None
+
+    def policy_changed(self) -> None:
+        """What the policy said of the call may not be what it says now."""
+        self.stale = True
+        if self.reconsider is not None and not self.reconsider.done():
+            self.reconsider.set_result(None)
+
+    def replace(self, name: str, args: dict[str, Any]) -> None:
+        """Puts another call in the place of the one that has run; it has to be built yet."""
+        self.current = msgspec.structs.replace(self.request, name=name, args=args)
+        self.replacements += 1
+        self.replaced = True
+        self.outcome = None
+        self.modified = False
+        self.input_notice = ""
+        self.output_file = None
 
     def enter(self, state: ToolCall) -> None:
         """Moves on and says so; raises TransitionError when the table forbids it."""
@@ -88,8 +152,17 @@ class TrackedCall:
                 pid=state.pid if isinstance(state, ExecutingToolCall) else None,
             )
         )
+        self._shown = ToolCallState(
+            call_id=self.request.call_id,
+            name=self.request.name,
+            status=state.status,
+            description=self.description,
+            parent_call_id=self.request.parent_call_id,
+            scheduler_id=self.request.scheduler_id,
+        )
         if isinstance(state, SuccessfulToolCall | ErroredToolCall | CancelledToolCall):
             self.emit(self._response_event(state))
+        self.changed()
 
     def completed(self) -> CompletedToolCall:
         """The terminal state; only for a call that has ended."""
@@ -184,6 +257,7 @@ class TrackedCall:
 
     def _response_event(self, state: CompletedToolCall) -> ToolCallResponseEvent:
         response = state.response
+        server = None if self.entry is None else self.entry.server
         return ToolCallResponseEvent(
             call_id=response.call_id,
             name=self.request.name,
@@ -198,9 +272,13 @@ class TrackedCall:
             content_length=response.content_length,
             output_file=response.output_file,
             data=plain(response.data),
+            tool_type="native" if server is None else "mcp",
+            mcp_server_name=server,
         )
 
     def _verdict(self) -> str:
         if not self.allowed or self.outcome is ToolConfirmationOutcome.CANCEL:
             return "reject"
-        return "auto_accept" if self.outcome is None else "accept"
+        if self.outcome is None:
+            return "auto_accept"
+        return "modify" if self.modified else "accept"

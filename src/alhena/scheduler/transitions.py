@@ -12,11 +12,22 @@ TRANSITIONS: dict[Status | None, frozenset[Status]] = {
     Status.VALIDATING: frozenset(
         {Status.SCHEDULED, Status.AWAITING_APPROVAL, Status.ERROR, Status.CANCELLED}
     ),
-    # An approval that cannot be asked for ends in an error.
-    Status.AWAITING_APPROVAL: frozenset({Status.SCHEDULED, Status.ERROR, Status.CANCELLED}),
+    # What a person has changed is shown once more. An approval that cannot be had ends in an error.
+    Status.AWAITING_APPROVAL: frozenset(
+        {Status.AWAITING_APPROVAL, Status.SCHEDULED, Status.ERROR, Status.CANCELLED}
+    ),
     Status.SCHEDULED: frozenset({Status.EXECUTING, Status.CANCELLED}),
-    # A running call enters its state again when it learns the id of its process.
-    Status.EXECUTING: frozenset({Status.EXECUTING, Status.SUCCESS, Status.ERROR, Status.CANCELLED}),
+    # A running call enters its state again when it learns the id of its process. A call that a hook
+    # puts in the place of one that has run is validated as any other.
+    Status.EXECUTING: frozenset(
+        {
+            Status.EXECUTING,
+            Status.VALIDATING,
+            Status.SUCCESS,
+            Status.ERROR,
+            Status.CANCELLED,
+        }
+    ),
     Status.SUCCESS: frozenset(),
     Status.ERROR: frozenset(),
     Status.CANCELLED: frozenset(),

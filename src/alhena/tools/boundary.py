@@ -3,6 +3,8 @@
 from types import TracebackType
 from typing import Self
 
+from alhena.display_text import escaped
+
 MAX_MESSAGE = 500
 
 
@@ -37,7 +39,7 @@ def one_line(error: BaseException) -> str:
     nested = Boundary()
     text = ""
     with nested:
-        text = " ".join(str(error).split())
+        text = escaped(" ".join(str(error).split()))
     name = type(error).__name__
     if nested.failure is not None:
         return f"{name} (its message cannot be read: {type(nested.failure).__name__})"

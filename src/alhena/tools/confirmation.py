@@ -1,7 +1,7 @@
 """What is shown to a person who has to approve a call, and what they can answer."""
 
 from enum import StrEnum
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -19,7 +19,8 @@ class ToolConfirmationOutcome(StrEnum):
 
 
 class EditConfirmation(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag="edit"):
-    """A file is about to change."""
+    """A file is about to change. `is_modifying`: a person is at work on the proposal, in an editor
+    of their own; the question comes again when they are done."""
 
     title: str
     file_path: str
@@ -28,24 +29,36 @@ class EditConfirmation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     original_content: str | None
     new_content: str
     is_new_file: bool
+    is_modifying: bool = False
 
 
 class ExecConfirmation(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag="exec"):
-    """A command is about to run; `root_commands` are the programs it names."""
+    """A command is about to run; `root_commands` are the programs it names.
+
+    `command` is what bash gets; whoever prints it prints `command_shown`, which is the same with
+    nothing hidden (`display_text.exact`). `warnings` say what of it may deceive a reader; where
+    there are any, no answer holds beyond this call.
+    """
 
     title: str
     command: str
+    command_shown: str
     root_command: str
     root_commands: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
 
 
 class McpConfirmation(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag="mcp"):
-    """A tool of an MCP server is about to be called."""
+    """A tool of an MCP server is about to be called; what it is called with, and what the server
+    says of it."""
 
     title: str
     server_name: str
     tool_name: str
     tool_display_name: str
+    tool_args: dict[str, Any] = {}
+    tool_description: str = ""
+    tool_parameter_schema: dict[str, Any] = {}
 
 
 class InfoConfirmation(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag="info"):

@@ -20,6 +20,6 @@ class ModeSwitch(Protocol):
         """Turns plan mode on."""
         ...
 
-    def leave_plan_mode(self) -> None:
-        """Turns plan mode off, into `next_mode`."""
+    def leave_plan_mode(self, mode: str | None = None) -> None:
+        """Turns plan mode off, into `mode`, or `next_mode` without one."""
         ...

@@ -12,10 +12,10 @@ def root_commands(command: str) -> tuple[str, ...]:
     """
     import shlex
 
-    lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
+    lexer = shlex.shlex(command, posix=True, punctuation_chars="();<>|&\n")
     lexer.commenters = ""
     lexer.whitespace = " \t\r"
-    lexer.wordchars += "$@%+:,{}[]!^#"
+    lexer.whitespace_split = True  # words are not only made of ASCII
     found: dict[str, None] = {}
     expected, target = True, False
     try:

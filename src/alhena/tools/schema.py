@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
+from alhena.display_text import escaped
+
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError, Validator
 
@@ -327,7 +329,7 @@ def excerpt(value: object) -> str:
             return f"number {value}"
         case str():
             shown = value if len(value) <= EXCERPT else value[:EXCERPT] + "…"
-            return f"string {_json(shown)}"
+            return f"string {escaped(_json(shown))}"
         case list() | tuple():
             return f"array of {len(cast('list[object]', value))} items"
         case dict():
@@ -344,5 +346,5 @@ def _json(value: object) -> str:
 
 
 def _one_line(text: str) -> str:
-    line = " ".join(text.split())
+    line = escaped(" ".join(text.split()))
     return line if len(line) <= 4 * EXCERPT else line[: 4 * EXCERPT] + "…"

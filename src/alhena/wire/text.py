@@ -1,6 +1,6 @@
 """Text that is fit to be sent and fit to be shown."""
 
-ELLIPSIS = "…"
+from alhena.display_text import ELLIPSIS, escaped
 
 
 def scrub(text: str) -> str:
@@ -21,16 +21,12 @@ def scrub(text: str) -> str:
 def excerpt(data: bytes | str, limit: int = 160) -> str:
     """The start of `data` on one line for an error message: at most `limit` characters.
 
-    Runs of white space become one space, what cannot be printed is escaped, bytes that are no
+    Runs of white space become one space, what cannot be seen is escaped, bytes that are no
     UTF-8 become U+FFFD; a cut is marked by an ellipsis.
     """
     window = data[: 4 * limit]
     text = window.decode("utf-8", "replace") if isinstance(window, bytes) else scrub(window)
-    line = "".join(map(_printable, " ".join(text.split())))
+    line = escaped(" ".join(text.split()))
     if len(window) == len(data) and len(line) <= limit:
         return line
     return line[: limit - 1].rstrip() + ELLIPSIS
-
-
-def _printable(character: str) -> str:
-    return character if character.isprintable() else ascii(character)[1:-1]

@@ -17,9 +17,12 @@ from alhena.policy.bash.model import Analysis, Effect, Part, Word, WordKind
 BASH = shutil.which("bash") or ""
 needs_bash = pytest.mark.skipif(not BASH, reason="bash is the oracle")
 
+_NULL_DEVICE = re.compile(r"/dev/null(?=[ \t\n;&|()]|\Z)")
+
 
 class Ran(msgspec.Struct, frozen=True):
-    """Every command bash looked for and did not find, with its arguments; the files it made."""
+    """Every command bash looked for and did not find, with its arguments, in no order; the files it
+    made."""
 
     commands: tuple[tuple[str, ...], ...]
     files: tuple[str, ...]
@@ -27,15 +30,20 @@ class Ran(msgspec.Struct, frozen=True):
 
 def run_in_bash(command: str) -> Ran | None:
     """Runs it in an empty directory, where nothing but bash itself can run; None when it does not
-    come to an end."""
+    come to an end, or names a file elsewhere, which it could write."""
+    if "/" in _NULL_DEVICE.sub("", command):
+        return None
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as base:
         work = Path(base, "up", "work")
         work.mkdir(parents=True)
         log = Path(base, "log")
-        caught = f"command_not_found_handle() {{ printf '%s\\0' \"$@\" $'\\1' >>'{log}'; }}\n"
+        log.mkdir()
+        # One file a run: bash writes at each line end, and runs at the same time would mix.
+        file = f"'{log}'/$BASHPID.$RANDOM$RANDOM"
+        caught = f"command_not_found_handle() {{ printf '%s\\0' \"$@\" END >{file}; }}\n"
         child = subprocess.Popen(
             [BASH, "--norc", "--noprofile", "-c", f'{caught}eval "$1"', "bash", command],
-            env={"PATH": "/nonexistent", "LC_ALL": "C.UTF-8"},
+            env={"PATH": "/nonexistent", "HOME": str(work), "LC_ALL": "C.UTF-8"},
             cwd=work,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -50,10 +58,12 @@ def run_in_bash(command: str) -> Ran | None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(child.pid, signal.SIGKILL)
             child.wait()
-        text = log.read_bytes().decode("utf-8", "surrogateescape") if log.exists() else ""
+        texts = [file.read_bytes().decode("utf-8", "surrogateescape") for file in log.iterdir()]
         files = tuple(sorted(name for _, _, names in os.walk(Path(base, "up")) for name in names))
-        runs = [run for run in text.split("\1\0") if run]
-        return Ran(tuple(tuple(run.split("\0")[:-1]) for run in runs), files)
+        return Ran(
+            tuple(sorted(tuple(text.split("\0")[:-2]) for text in texts if text.endswith("END\0"))),
+            files,
+        )
 
 
 def words_in_bash(text: str) -> tuple[str, ...]:

@@ -119,6 +119,8 @@ DOUBTED = [
     ),
     *("a &\\\n& b", "a $\\\n(b)", 'a "$\\\n(b)"', "A\\\n=1 b", "i\\\nf a; then b; fi", "a 2\\\n>f"),
     *("a\\\n#b", "a |\\\n| b", "$(\\\n(a))", "a <\\\n(b)"),
+    *("case\\\nx in\nx) a ;;\nesac", "case x in\\\n(x) a;; esac", "for i in\\\na; do b; done"),
+    *("[[\\\n-f a ]]", "[[ a\\\n]] b ]]", "[[ a <\\\n(b) ]]", "if\\\na; then b; fi", "!\\\na"),
     *("a {fd}>f", "a <&\\\n-b", "while read -r l; do a; done"),
 ]
 
@@ -185,6 +187,6 @@ def test_a_doubt_shows_what_it_is_about_and_no_more() -> None:
     (doubt,) = analyse("echo a; echo $((x))").doubts
     assert doubt.reason == "arithmetic can run code hidden in data"
     assert doubt.text == "$((x))"
-    many = analyse("; ".join(f"eval {n}" for n in range(150)))
+    many = analyse("; ".join(f"eval {n}" for n in range(120)))
     assert len(many.doubts) == 64
     assert max(len(d.text) for d in analyse("eval " + "x" * 5000).doubts) == 200

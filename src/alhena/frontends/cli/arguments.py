@@ -13,6 +13,7 @@ EPILOG = """\
 commands:
   alhena tools list|call      the tools, and one call through the gate
   alhena policy explain|test  what the policy says of a call, and why; the examples of rules
+  alhena hooks list|test      the hooks and whether they run; enable, disable, trust
   alhena wire check FILE      whether a request keeps the rules of the API
 
 Run `alhena COMMAND --help` for the arguments of a command.
@@ -23,6 +24,7 @@ class RunArguments(msgspec.Struct, frozen=True, kw_only=True):
     """A parsed command line. `prompt` is None when none was given."""
 
     prompt: str | None = None
+    prompt_interactive: str | None = None
     model: str | None = None
     output_format: OutputFormat | None = None
     approval_mode: ApprovalMode | None = None
@@ -57,6 +59,11 @@ def run_parser() -> Parser:
     add = parser.add_argument
     add("words", nargs="*", metavar="PROMPT", help="what to do; standard input comes before it")
     add("-p", "--prompt", metavar="PROMPT", help="the prompt, as an option")
+    add(
+        *("-i", "--prompt-interactive"),
+        metavar="PROMPT",
+        help="begin a session at the terminal with this prompt",
+    )
     add("-m", "--model", metavar="NAME", help="the model; `rehearsal` needs no key and no network")
     add(
         "-o",
@@ -97,6 +104,10 @@ def parse_run(argv: list[str]) -> RunArguments:
     found = run_parser().parse_intermixed_args(argv)
     if found.prompt is not None and found.words:
         raise UsageError("a prompt was given twice.", remedy="Use either -p or the positional one.")
+    if found.prompt_interactive is not None and (found.prompt is not None or found.words):
+        raise UsageError(
+            "-i contradicts a prompt of a run without a session.", remedy="Give only one prompt."
+        )
     if found.yolo and found.approval_mode not in (None, "yolo"):
         raise UsageError(
             f"--yolo contradicts --approval-mode {found.approval_mode}.", remedy="Give only one."
@@ -108,6 +119,7 @@ def parse_run(argv: list[str]) -> RunArguments:
     mode = "yolo" if found.yolo else found.approval_mode
     return RunArguments(
         prompt=found.prompt if found.prompt is not None else " ".join(found.words) or None,
+        prompt_interactive=found.prompt_interactive,
         model=found.model,
         output_format=OutputFormat(found.output_format) if found.output_format else None,
         approval_mode=ApprovalMode.parse(mode) if mode else None,

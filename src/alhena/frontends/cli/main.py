@@ -4,17 +4,19 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 
+from alhena.display_text import escaped, one_line
 from alhena.errors import AlhenaError, UsageError
-from alhena.frontends.streams import OutputError, write_stderr, write_stdout
+from alhena.frontends.streams import OutputError, is_terminal, write_stderr, write_stdout
 
 COMMANDS = {
     "tools": ("list", "call"),
     "policy": ("explain", "test"),
     "wire": ("check",),
+    "hooks": ("list", "test", "enable", "disable", "trust"),
 }
 """The commands and what they can be told; `alhena.frontends.cli.NAME.run` carries one out. A first
 word that several others follow begins a prompt: `alhena policy changes since May?`."""
-RESERVED = frozenset({"mcp", "hooks", "sessions", "serve", "auth", "memory", "settings", "trust"})
+RESERVED = frozenset({"mcp", "sessions", "serve", "auth", "memory", "settings", "trust"})
 """Commands of later versions: alone, or before one word, they are no prompt."""
 
 
@@ -33,7 +35,7 @@ def run(argv: list[str]) -> int:
     except Exception as error:
         if debug:
             raise
-        first = (str(error).splitlines() or [""])[0]
+        first = one_line((str(error).splitlines() or [""])[0])
         write_stderr(
             f"alhena: unexpected {type(error).__name__}: {first} "
             "This is a defect; run again with --debug to see where.\n"
@@ -46,15 +48,9 @@ def report(error: AlhenaError, *, debug: bool) -> int:
     if debug:
         import traceback
 
-        write_stderr("".join(traceback.format_exception(error)))
+        write_stderr(escaped("".join(traceback.format_exception(error)), block=True))
     write_stderr(f"alhena: {one_line(str(error))}\n")
     return error.exit_code
-
-
-def one_line(text: str) -> str:
-    """`text` on one line, control characters escaped, so that it cannot act on a terminal."""
-    joined = " ".join(text.split())
-    return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in joined)
 
 
 def _command(argv: list[str]) -> Callable[[list[str]], int]:
@@ -82,6 +78,12 @@ def _prompt(argv: list[str]) -> int:
     if "-v" in argv or "--version" in argv:
         write_stdout(f"{__version__}\n")
         return 0
+    at_terminal = is_terminal(sys.stdin) and is_terminal(sys.stdout)
+    silent = arguments.prompt is None and arguments.output_format is None
+    if arguments.prompt_interactive is not None or (silent and at_terminal):
+        from alhena.frontends.terminal.run import run_terminal
+
+        return run_terminal(arguments)
     from alhena.frontends.headless.run import run_headless
 
     return run_headless(arguments)

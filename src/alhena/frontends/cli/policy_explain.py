@@ -10,13 +10,13 @@ import msgspec
 from alhena.config.errors import ConfigError
 from alhena.config.home import user_settings_path
 from alhena.config.settings import load_settings
+from alhena.display_text import escaped
 from alhena.errors import InputError, UsageError
 from alhena.frontends.cli.inputs import open_input, parse_json
 from alhena.frontends.cli.policy_words import (
     Checkers,
     decision_json,
     decision_sentences,
-    visible,
 )
 from alhena.frontends.streams import write_stderr, write_stdout
 from alhena.policy.engine import PolicyEngine
@@ -89,9 +89,9 @@ def explain(argv: list[str]) -> int:
     )
     _require_named(gathered)
     for problem in gathered.problems:
-        write_stderr(f"alhena: policy {problem.level}: {visible(str(problem))}\n")
+        write_stderr(f"alhena: policy {problem.level}: {escaped(str(problem))}\n")
     for note in gathered.notes if options.debug else ():
-        write_stderr(f"alhena: note: {visible(note)}\n")
+        write_stderr(f"alhena: note: {escaped(note)}\n")
     context = PolicyContext(
         mode=_mode(options.mode),
         interactive=not options.non_interactive,

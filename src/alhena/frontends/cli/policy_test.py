@@ -7,7 +7,8 @@ from typing import Any
 from alhena.config.errors import ConfigError
 from alhena.config.home import user_policies_path, user_settings_path
 from alhena.config.settings import load_settings
-from alhena.frontends.cli.policy_words import rule_json, visible
+from alhena.display_text import escaped
+from alhena.frontends.cli.policy_words import rule_json
 from alhena.frontends.streams import write_json, write_stderr, write_stdout
 from alhena.policy.load import (
     LoadedPolicies,
@@ -39,10 +40,10 @@ def test(argv: list[str]) -> int:
         write_json(_document(loaded, [*others, *unusable]))
     else:
         lines = [*_words(loaded.reports), *(f"FAILED {item}" for item in others)]
-        write_stdout("".join(f"{visible(line)}\n" for line in lines))
+        write_stdout("".join(f"{escaped(line)}\n" for line in lines))
         write_stdout(f"{_summary(loaded)}\n")
         for problem in unusable:
-            write_stderr(f"alhena: {visible(str(problem))}\n")
+            write_stderr(f"alhena: {escaped(str(problem))}\n")
     if unusable:
         return ConfigError.exit_code
     return FAILED if failed else 0

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from alhena.display_text import escaped
 from alhena.policy.model import Decision, PolicyRule
 from alhena.policy.tables import rule_fields
 
@@ -48,9 +49,4 @@ def decision_sentences(decision: Decision, checkers: Checkers = ()) -> str:
         lines.append(f"  the rule says: {decision.deny_message}")
     lines += [f"  decided by this part of the command: {part}" for part in decision.parts]
     lines += [f"  before it runs, {checker.label} is asked" for checker in checkers]
-    return "".join(f"{visible(line)}\n" for line in lines)
-
-
-def visible(text: str) -> str:
-    """`text` with control characters escaped: a command must not act on the terminal."""
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+    return "".join(f"{escaped(line)}\n" for line in lines)

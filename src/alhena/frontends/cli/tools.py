@@ -14,9 +14,10 @@ from alhena.agent.session_id import new_session_id
 from alhena.agent.workbench import Workbench, WorkbenchOptions, open_workbench
 from alhena.config.home import user_settings_path
 from alhena.config.settings import load_settings
+from alhena.display_text import escaped, one_line, without_controls
 from alhena.errors import InputError
+from alhena.events import Event, WarningEvent
 from alhena.frontends.cli.arguments import Parser, split_list, split_tools
-from alhena.frontends.headless.output import plain
 from alhena.frontends.streams import is_terminal, write_json, write_stderr, write_stdout
 from alhena.models.generator import ContentGenerator
 from alhena.policy.model import ApprovalMode
@@ -71,17 +72,19 @@ def run(argv: list[str]) -> int:
         sandbox=found.sandbox,
     )
     links = SessionLinks(
-        session_id=new_session_id(), answering=_answering(options, getattr(found, "model", None))
+        session_id=new_session_id(),
+        answering=_answering(options, getattr(found, "model", None)),
+        emit=_warn,
     )
     if found.command == "call":
         done = _call(options, links, found.name, found.args)
         if found.json:
             write_json(done)
         elif done["error"]:
-            write_stderr(f"alhena: {plain(done['error']['message'])}\n")
+            write_stderr(f"alhena: {escaped(done['error']['message'], block=True)}\n")
         else:
-            shown = plain(done["llmContent"]) if is_terminal(sys.stdout) else done["llmContent"]
-            write_stdout(f"{shown}\n")
+            told: str = done["llmContent"]
+            write_stdout(f"{without_controls(told) if is_terminal(sys.stdout) else told}\n")
         return TOOL_FAILED if done["error"] else 0
     return _list(_open(options, links), as_json=found.json)
 
@@ -111,8 +114,14 @@ def _open(
     bench = open_workbench(options, links, groups)
     bench.registry.register(AskUser(None))
     for warning in bench.warnings:
-        write_stderr(f"alhena: warning: {plain(warning)}\n")
+        write_stderr(f"alhena: warning: {one_line(warning)}\n")
     return bench
+
+
+def _warn(event: Event) -> None:
+    """Tells a person what a hook has to say, or what went wrong with one."""
+    if isinstance(event, WarningEvent):
+        write_stderr(f"alhena: warning: {one_line(event.message)}\n")
 
 
 def _list(bench: Workbench, *, as_json: bool) -> int:
@@ -132,8 +141,7 @@ def _list(bench: Workbench, *, as_json: bool) -> int:
         return 0
     for tool in bench.registry.all_tools:
         first = " ".join(tool.description.split()).partition(". ")[0]
-        shown = first if len(first) <= MAX_SHOWN else f"{first[: MAX_SHOWN - 1]}…"
-        write_stdout(f"{tool.name:25} {tool.kind:8} {shown}\n")
+        write_stdout(f"{tool.name:25} {tool.kind:8} {one_line(first, MAX_SHOWN)}\n")
     return 0
 
 

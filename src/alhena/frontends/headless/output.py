@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from alhena.display_text import without_controls
 from alhena.errors import AlhenaError
 from alhena.events import (
     ContentEvent,
@@ -65,7 +66,7 @@ class TextOutput:
     def feed(self, event: Event) -> None:
         """Writes the text of content events; a tool call between two texts ends the line."""
         if isinstance(event, ContentEvent):
-            text = plain(event.text)
+            text = without_controls(event.text)
             if text:
                 self._write(text)
                 self._at_line_start = text.endswith("\n")
@@ -209,15 +210,3 @@ def denial_reason(event: ToolCallResponseEvent) -> str:
 def error_json(error: AlhenaError) -> dict[str, Any]:
     """An error as documents carry it: {type, message, code}; code is the exit code."""
     return {"type": error.kind, "message": str(error), "code": error.exit_code}
-
-
-_CONTROLS = {code: None for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
-
-
-def plain(text: str) -> str:
-    """`text` without escape sequences and control characters; tabs and newlines stay."""
-    if "\x1b" in text:
-        import re
-
-        text = re.sub(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|[@-Z\\^_])", "", text)
-    return text.translate(_CONTROLS)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from alhena.display_text import one_line
 from alhena.events import (
     Event,
     RunStartedEvent,
@@ -10,7 +11,7 @@ from alhena.events import (
     ToolCallUpdateEvent,
     WarningEvent,
 )
-from alhena.frontends.headless.output import denial_reason, plain
+from alhena.frontends.headless.output import denial_reason
 
 MAX_LINE = 300
 
@@ -59,8 +60,7 @@ class Progress:
                 self._line("alhena: what may run without asking: --approval-mode, --policy.")
 
     def _line(self, text: str) -> None:
-        line = " ".join(plain(text).split())
-        self._write((line if len(line) <= MAX_LINE else line[: MAX_LINE - 1] + "…") + "\n")
+        self._write(f"{one_line(text, MAX_LINE)}\n")
 
 
 def _duration(milliseconds: float) -> str:

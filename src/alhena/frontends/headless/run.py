@@ -9,10 +9,11 @@ from alhena.agent.agent import Agent
 from alhena.agent.options import AgentSettings
 from alhena.config.home import user_settings_path
 from alhena.config.settings import Settings, load_settings
+from alhena.display_text import one_line
 from alhena.errors import AlhenaError, InterruptedRunError
 from alhena.events import WarningEvent
 from alhena.frontends.cli.arguments import RunArguments
-from alhena.frontends.headless.output import Output, OutputFormat, output_for, plain
+from alhena.frontends.headless.output import Output, OutputFormat, output_for
 from alhena.frontends.headless.progress import Progress
 from alhena.frontends.headless.stdin import join_prompt, piped_text
 from alhena.frontends.streams import OutputError, is_terminal, write_stderr, write_stdout
@@ -66,6 +67,10 @@ def _agent(arguments: RunArguments, settings: Settings) -> Agent:
             allowed_tools=arguments.allowed_tools,
             skip_trust=arguments.skip_trust,
             sandbox=arguments.sandbox,
+            facts={
+                "output_format": arguments.output_format or settings.output.format,
+                "debug_mode": arguments.debug,
+            },
         ),
     )
 
@@ -75,7 +80,7 @@ async def _run(
 ) -> None:
     async with agent:
         for note in agent.notes if debug else ():
-            write_stderr(f"alhena: note: {plain(note)}\n")
+            write_stderr(f"alhena: note: {one_line(note)}\n")
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(number) is not signal.SIG_IGN:  # nohup means it

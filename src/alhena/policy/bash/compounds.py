@@ -4,6 +4,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from alhena.policy.bash.conditional import read_conditional
 from alhena.policy.bash.expansions import ARITHMETIC
 from alhena.policy.bash.reading import Scope, UnclearError
@@ -19,6 +21,7 @@ _LOOP = re.compile(r"(?:for|select)[ \t]+([A-Za-z_][A-Za-z0-9_]*)(?=[ \t\n;])")
 _PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_]*")
 _READ_BY_PROGRAMS = re.compile(r".*_proxy|histchars|auto_resume|npm_.*|_")
 _BLANKS = re.compile(r"(?:[ \t\n]|\\\n)*")
+_JOINED = re.compile(r"\\(?:\n|\Z)")
 _TERMINATIONS = frozenset({";;", ";&", ";;&"})
 _LIST_END = re.compile(r"[ \t]*[;\n][ \t\n]*")
 
@@ -131,7 +134,9 @@ def _for(walk: Walk, node: "Node", scope: Scope, stop: int) -> None:
             reading.doubt("the loop sets a variable that programs may read", *head.span())
         if children[0].type == "select":
             reading.doubt("select reads what to run from its input", *head.span())
-        _values(walk, node, head.end(), scope)
+        harmless = _values(walk, node, head.end(), scope)
+        paths = inner.paths | {name} if harmless else inner.paths - {name}
+        inner = msgspec.structs.replace(inner, paths=paths)
     walk.at = body.start_byte
     walk.ready = True
     scope.shell.loops += 1
@@ -139,13 +144,15 @@ def _for(walk: Walk, node: "Node", scope: Scope, stop: int) -> None:
     scope.shell.loops -= 1
 
 
-def _values(walk: Walk, node: "Node", at: int, scope: Scope) -> None:
-    """The words a `for` goes through; the line must end, or a `;` stand, before `do`."""
+def _values(walk: Walk, node: "Node", at: int, scope: Scope) -> bool:
+    """The words a `for` goes through; the line must end, or a `;` stand, before `do`. Is surely
+    none of them a network address?"""
     reading = walk.reading
     children = node.children
     body = children[-1].start_byte
     word = next((child for child in children if child.type == "in"), None)
     values = [c for i, c in enumerate(children) if node.field_name_for_child(i) == "value"]
+    harmless = False
     if word is None:
         stop = at
         clear = re.compile(r"[ \t\n]*;?[ \t\n]*").fullmatch(reading.text, at, body)
@@ -159,16 +166,17 @@ def _values(walk: Walk, node: "Node", at: int, scope: Scope) -> None:
         except UnclearError:
             reading.unclear(start, stop)
             reading.queue_within(start, stop, scope)
-        if "\n" in reading.text[word.end_byte : start] or command.redirections:
+        before = reading.text[word.end_byte : start]
+        if "\n" in before or command.redirections:
             reading.unclear(start, stop)
-        for value in (*command.words, *(a.value for a in command.assignments)):
-            if may_connect(value):
-                reading.findings.network_value = value.source
+        given = (*command.words, *(assigned.value for assigned in command.assignments))
+        harmless = not any(may_connect(value) for value in given)
         clear = _BLANKS.fullmatch(reading.text, at, word.start_byte) and _LIST_END.fullmatch(
             reading.text, stop, body
         )
     if not clear:
         reading.unclear(at, body)
+    return harmless
 
 
 def _case(walk: Walk, node: "Node", scope: Scope, stop: int) -> None:
@@ -179,7 +187,8 @@ def _case(walk: Walk, node: "Node", scope: Scope, stop: int) -> None:
         at = _skip(walk, children[0].end_byte)
         _, at = read_word(reading, at, scope)
         at = _skip(walk, at)
-        if children[2].type != "in" or children[2].start_byte != at:
+        head = reading.text[node.start_byte : children[2].end_byte + 1]
+        if children[2].type != "in" or children[2].start_byte != at or _JOINED.search(head):
             raise UnclearError
     except UnclearError:
         reading.unclear(node.start_byte, children[-1].start_byte)
@@ -200,6 +209,8 @@ def _item(walk: Walk, item: "Node", scope: Scope) -> None:
     close = next((i for i, child in enumerate(children) if child.type == ")"), len(children) - 1)
     stop = children[close].start_byte
     try:
+        if _JOINED.search(reading.text, item.start_byte, stop):
+            raise UnclearError
         at = _skip(walk, item.start_byte + (children[0].type == "("))
         while True:
             word, at = read_word(reading, at, scope)

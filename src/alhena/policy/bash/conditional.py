@@ -8,6 +8,7 @@ from alhena.policy.bash.reading import Reading, Scope, UnclearError
 from alhena.policy.bash.words import read_regex, read_word
 
 _BLANKS = re.compile(r"(?:[ \t\n]|\\\n)*")
+_JOINED = re.compile(r"(?<![ \t\n])\\\n")
 _OPERATOR = re.compile(r"=~(?=[ \t\n])|&&|\|\||[()]|[<>](?!\()")
 _END = re.compile(r"\]\](?=[ \t\n;&|()<>]|\Z)")
 _NUMERIC = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
@@ -41,6 +42,8 @@ def read_conditional(reading: Reading, start: int, stop: int, scope: Scope) -> N
 
 def _read(reading: Reading, start: int, stop: int, scope: Scope, words: list[Word]) -> None:
     text = reading.text
+    if _JOINED.search(text, start, stop):
+        raise UnclearError
     at = start + 2
     words.append(Word("[[", source="[["))
     while True:

@@ -6,6 +6,7 @@ import msgspec
 
 from alhena.policy.bash.reading import Reading, Scope, UnclearError
 
+MAX_EXPANSIONS = 16
 ARITHMETIC = "arithmetic can run code hidden in data"
 
 _VARIABLE = re.compile(r"\$(?:[A-Za-z_][A-Za-z0-9_]*|[0-9@*#?$!-])")
@@ -85,7 +86,14 @@ def _braced(reading: Reading, at: int, scope: Scope, *, quoted: bool) -> Dollar:
         reading.doubt(_named(text[name.end() : name.end() + 2]), at, stop)
         reading.queue_within(at, stop, scope)
         return Dollar(stop, split=True)
-    if _operand(reading, operator.end(), scope, quoted=quoted) != stop - 1:
+    if reading.expansions >= MAX_EXPANSIONS:
+        raise UnclearError
+    reading.expansions += 1
+    try:
+        end = _operand(reading, operator.end(), scope, quoted=quoted)
+    finally:
+        reading.expansions -= 1
+    if end != stop - 1:
         raise UnclearError
     return Dollar(stop, split=not quoted or "@" in name.group())
 

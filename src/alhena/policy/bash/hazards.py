@@ -106,7 +106,7 @@ class _Reading:
             return True
         return (
             not word.literal
-            and not word.text
+            and word.text in {"", "-"}
             and not (word.kind is WordKind.PATTERN and word.source.startswith("~"))
             and bool(self.table.effects)
         )

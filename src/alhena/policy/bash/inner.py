@@ -73,7 +73,10 @@ def inner_command(words: tuple[Word, ...]) -> Inner | None:
     if is_loader(name):
         return _Search(words, name, LOADER, 1).inner()
     if name in RUNNER_PROGRAMS:
+        texts = {word.text for word in words}
         for path in _runner_paths(name):
+            if len(path) > 1 and path[1] not in texts:
+                continue
             begin = behind_subcommands(words, path[1:])
             if begin is not None:
                 return _Search(words, " ".join(path), RUNNERS[path], begin).inner()

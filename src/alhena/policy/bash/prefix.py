@@ -8,9 +8,17 @@ from alhena.policy.bash.covers import unreached, useless_prefix
 from alhena.policy.bash.literal import divided_prefix, prefix_words
 from alhena.policy.bash.model import Part, Word
 from alhena.policy.bash.options import base_name
-from alhena.policy.bash.reach import Command
+from alhena.policy.bash.reach import Command, Reach
 
-__all__ = ["Match", "allows", "prefix_words", "restricts", "unreached", "useless_prefix"]
+__all__ = [
+    "Match",
+    "allows",
+    "prefix_words",
+    "programs_of",
+    "restricts",
+    "unreached",
+    "useless_prefix",
+]
 
 
 @lru_cache(maxsize=4096)
@@ -26,6 +34,12 @@ def command_name(command: Command) -> str | None:
     """The program a command runs, without its directory and in lower case; None when any may."""
     head = command.words[0]
     return _name(head.text) if head.literal else None
+
+
+def programs_of(reach: Reach) -> frozenset[str | None]:
+    """The programs that may run, as `prefix_name` spells them; None is among them when any may."""
+    names = [command_name(command) for command in reach.commands]
+    return frozenset(names if reach.complete else [*names, None])
 
 
 def _name(text: str) -> str:
@@ -118,13 +132,17 @@ def allows(prefix: str, part: Part) -> bool:
     if divided is None or not divided.words or len(part.words) < len(divided.words):
         return False
     settings, wanted = divided.settings, divided.words
-    if part.words[0].text != wanted[0]:
+    for want, word in zip(wanted, part.words, strict=False):
+        if word.text != want or not word.literal:
+            return False
+    if not _same_settings(settings, part):
         return False
+    return unreached(part.words, len(wanted)) is None
+
+
+def _same_settings(settings: tuple[str, ...], part: Part) -> bool:
+    if not part.assignments:
+        return not settings
     given = tuple(f"{a.name}={a.value.text}" for a in part.assignments if a.value.literal)
     plain = all(a.source.startswith(f"{a.name}=") for a in part.assignments)
-    if not plain or given != settings or len(given) != len(part.assignments):
-        return False
-    same = all(
-        word.literal and word.text == want for want, word in zip(wanted, part.words, strict=False)
-    )
-    return same and unreached(part.words, len(wanted)) is None
+    return plain and given == settings and len(given) == len(part.assignments)

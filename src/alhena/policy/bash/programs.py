@@ -1,6 +1,7 @@
 """What programs run by their options or in their own language: find, git, tar, awk, python …"""
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 
 from alhena.policy.bash.inner import ANYTHING, Runs, with_unknown
 from alhena.policy.bash.interpreters import input_mentions, interpreted
@@ -55,6 +56,13 @@ _CODE_VALUES = {
 _GIT_CODE = ("x", "upload-pack receive-pack exec extcmd open-files-in-pager sendmail-cmd to-cmd")
 
 
+@lru_cache(maxsize=256)
+def runs_others(name: str) -> bool:
+    """May the program of this (base) name run others, as far as `program_runs` knows?"""
+    known = name in _HANDLERS or name in _CODE_VALUES or name in MENTIONING
+    return known or name.startswith("git-") or interpreter(name) is not None
+
+
 def program_runs(words: tuple[Word, ...], part: Part) -> Iterator[Runs]:
     """What the program at the head of `words` may run, wrappers and shells aside."""
     name = base_name(words[0].text)
@@ -80,7 +88,7 @@ def program_runs(words: tuple[Word, ...], part: Part) -> Iterator[Runs]:
 def option_values(words: Sequence[Word], letters: str, names: str) -> Iterator[Word]:
     """The values given to these options: `-Xvalue`, `-vX value`, `--name=value`, `--name value`,
     and `--nam` for a name when it is long enough to be meant."""
-    known = names.split()
+    known = _split_names(names)
     for index, word in enumerate(words[1:], start=1):
         text = word.text
         following = words[index + 1] if index + 1 < len(words) else None
@@ -102,6 +110,11 @@ def option_values(words: Sequence[Word], letters: str, names: str) -> Iterator[W
                 elif following is not None:
                     yield following
                 break
+
+
+@lru_cache(maxsize=256)
+def _split_names(names: str) -> tuple[str, ...]:
+    return tuple(names.split())
 
 
 def _without(word: Word, beginning: str) -> Word:

@@ -11,9 +11,17 @@ from alhena.policy.bash.inner import Runs, wrapped
 from alhena.policy.bash.interpreters import shown_input
 from alhena.policy.bash.model import Part, Word, WordKind
 from alhena.policy.bash.options import base_name
-from alhena.policy.bash.programs import option_values, program_runs
+from alhena.policy.bash.programs import option_values, program_runs, runs_others
 from alhena.policy.bash.shells import shell_arguments
-from alhena.policy.bash.wrappers import CODE_IN_DATA, EVALUATORS, OPAQUE, SHELLS
+from alhena.policy.bash.wrappers import (
+    CODE_IN_DATA,
+    EVALUATORS,
+    OPAQUE,
+    RUNNER_PROGRAMS,
+    SHELLS,
+    WRAPPERS,
+    is_loader,
+)
 
 if TYPE_CHECKING:
     import re
@@ -21,6 +29,7 @@ if TYPE_CHECKING:
 MAX_COMMANDS = 64
 MAX_GUESSES = 512
 MAX_WORDS = 4096
+MAX_ALL_WORDS = 8 * 1024
 MAX_DEPTH = 8
 MAX_CODE = 64 * 1024
 MAX_READINGS = 64
@@ -62,9 +71,22 @@ class Reach(msgspec.Struct, frozen=True):
 
 def reach(part: Part) -> Reach:
     """Every command that `part` comes down to, within fixed limits."""
+    words = part.words
+    if words and not part.assignments and len(words) <= MAX_WORDS:
+        head = words[0]
+        if head.literal and _runs_itself(base_name(head.text)):
+            return Reach((Command(words),), complete=True)
     unfolding = _Unfolding(part)
     unfolding.unfold()
     return Reach(tuple(unfolding.commands), unfolding.complete)
+
+
+@lru_cache(maxsize=256)
+def _runs_itself(name: str) -> bool:
+    """Is this (base) name that of a program that runs no other, whatever its words are?"""
+    wraps = name in WRAPPERS or name in RUNNER_PROGRAMS or is_loader(name)
+    evaluates = name in SHELLS or name in EVALUATORS or name in OPAQUE or name in CODE_IN_DATA
+    return not (wraps or evaluates or runs_others(name))
 
 
 class _Unfolding:
@@ -75,8 +97,14 @@ class _Unfolding:
         self.complete = True
         self.guesses = 0
         self.code_left = MAX_CODE
+        self.words_left = MAX_ALL_WORDS
         self.readings_left = MAX_READINGS
         self.add_part(part, sure=True, via="", depth=0)
+
+    @property
+    def full(self) -> bool:
+        """Has as much been found as is looked at?"""
+        return len(self.commands) - self.guesses >= MAX_COMMANDS or self.words_left < 0
 
     def add_part(self, part: Part, *, sure: bool, via: str, depth: int) -> None:
         settings = tuple(
@@ -97,9 +125,10 @@ class _Unfolding:
         key = (command.words, shown_input(part))
         if key in self.seen:
             self._promote(command)
-        elif len(self.commands) - self.guesses >= MAX_COMMANDS:
+        elif self.full:
             self.complete = False
         else:
+            self.words_left -= len(command.words)
             self.seen.add(key)
             self.commands.append(command)
             self.waiting.append((command, part, depth))
@@ -124,7 +153,7 @@ class _Unfolding:
             return
         name = base_name(head.text)
         for runs in self._all_runs(name, command, part):
-            if len(self.commands) - self.guesses >= MAX_COMMANDS or self.readings_left <= 0:
+            if self.full or self.readings_left <= 0:
                 self.complete = False
                 break
             sure = command.sure and runs.sure

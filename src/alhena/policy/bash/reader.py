@@ -43,8 +43,6 @@ def _analyse(command: str) -> Analysis:
         _walk(_source(command, data), data, findings)
     except TooMuchError as error:
         findings.lost(str(error), "")
-    if findings.variable_input and findings.network_value:
-        findings.doubt("the input may be a network connection", findings.variable_input)
     return Analysis(tuple(findings.parts), tuple(findings.doubts.values()), findings.complete)
 
 

@@ -33,7 +33,8 @@ class Shell:
 
 
 class Scope(msgspec.Struct, frozen=True):
-    """What surrounds a command."""
+    """What surrounds a command. `paths` are the variables of the loops around it that surely hold
+    no network address."""
 
     shell: Shell
     redirections: tuple[Redirection, ...] = ()
@@ -41,6 +42,7 @@ class Scope(msgspec.Struct, frozen=True):
     nested: bool = False
     backtick: bool = False
     depth: int = 0
+    paths: frozenset[str] = frozenset()
 
     def inside(
         self,
@@ -59,6 +61,7 @@ class Scope(msgspec.Struct, frozen=True):
             self.nested or nested,
             self.backtick or backtick,
             self.depth + 1,
+            self.paths,
         )
 
     def subshell(self, *, piped: bool = False) -> "Scope":
@@ -77,8 +80,6 @@ class Findings:
         self.parts: list[Part] = []
         self.doubts: dict[tuple[str, str], Doubt] = {}
         self.complete = True
-        self.variable_input: str | None = None
-        self.network_value: str | None = None
         self.budget = Budget()
         self.waiting: list[tuple[Reading, Node, Scope]] = []
 
@@ -95,13 +96,15 @@ class Findings:
 
 
 class Reading:
-    """One parsed text: the source, its substitutions by offset, and those still to be read."""
+    """One parsed text: the source, and its substitutions by offset. `expansions` is how many
+    `${…}` the word at hand is inside of."""
 
     def __init__(self, source: Source, root: "Node | None", findings: Findings) -> None:
         self.source = source
         self.text = source.text
         self.root = root
         self.findings = findings
+        self.expansions = 0
         self._queued: set[int] = set()
         self._nested: dict[int, Node] | None = None
 
@@ -135,6 +138,10 @@ class Reading:
 
     def queue_within(self, start: int, stop: int, scope: Scope) -> None:
         """Read every substitution in a stretch that could not be read itself."""
+        raw = self.source.raw[start:stop]
+        if "'" in raw and ("$(" in raw or "`" in raw):
+            # To the grammar that is text, but arithmetic and subscripts know no single quotes.
+            self.unclear(start, stop)
         for position, node in self.nested.items():
             if start <= position < stop and node.type in SUBSTITUTIONS:
                 self.queue(node, scope)

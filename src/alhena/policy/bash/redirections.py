@@ -16,7 +16,7 @@ OPERATOR = re.compile(
 
 _BLANKS = re.compile(r"(?:[ \t]|\\\n)*")
 _DUPLICATE = re.compile(r"[0-9]+-?|-")
-_VARIABLE = re.compile(r"(\"?)\$(?:[A-Za-z_][A-Za-z0-9_]*|\{[A-Za-z_][A-Za-z0-9_]*\})\1")
+_VARIABLE = re.compile(r"(\"?)\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})\1")
 _HARMLESS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
 _NETWORK = ("/dev/tcp/", "/dev/udp/")
 
@@ -49,10 +49,9 @@ def read_redirection(
         body = word.text if word.literal else None
         return Redirection(operator, Effect.NONE, source, word, body), at
     effect = _effect(operator, word, named=descriptor is not None)
-    if operator == "<" and _VARIABLE.fullmatch(word.source):
-        # What it holds can only come from the environment, or from a loop, which is looked at.
+    variable = _VARIABLE.fullmatch(word.source) if operator == "<" else None
+    if variable and (variable.group(2) or variable.group(3)) in scope.paths:
         effect = Effect.READ
-        reading.findings.variable_input = source
     return Redirection(operator, effect, source, word), at
 
 

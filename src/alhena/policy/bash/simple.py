@@ -16,6 +16,7 @@ from alhena.policy.bash.words import SIMPLE, read_value, read_word
 
 _BLANKS = re.compile(r"(?:[ \t]|\\\n)+")
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\[[^\]\s]*\])?(\+?=)")
+_SUBSCRIPT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\[")
 _TRANSPARENT = RESERVED - {"time", "coproc", "[[", "]]"}
 _BREAKS = re.compile(r"[;&|()`{}\n]+|\b(?:if|then|elif|else|while|until|do|case|in)\b")
 _MAX_PIECES = 64
@@ -155,6 +156,9 @@ def read_simple(reading: Reading, start: int, stop: int, scope: Scope) -> None:
         if reading.root is not None:
             read_pieces(reading, max(start, min(command.stop, stop)), stop, scope)
     words = command.words
+    if clear and words and _SUBSCRIPT.match(words[0].source):
+        # Blanks and quotes do not end a subscript, so this may be an assignment after all.
+        reading.unclear(start, stop)
     if clear and words and words[0].text in _TRANSPARENT and words[0].literal:
         reading.unclear(start, stop)
         while words and words[0].text in _TRANSPARENT:

@@ -6,6 +6,7 @@ from typing import assert_never
 import msgspec
 from msgspec.structs import replace
 
+from alhena.display_text import one_line
 from alhena.policy.model import Decision, PolicyCall, PolicyContext, PolicyOutcome
 from alhena.policy.safety.allowed_path import check_paths
 from alhena.policy.safety.context import check_input, no_history
@@ -21,7 +22,6 @@ from alhena.policy.safety.registry import CheckerRegistry
 from alhena.policy.safety.runner import ExternalRunner
 from alhena.policy.safety.selection import CheckerSelection
 from alhena.policy.stable_json import stable_json
-from alhena.system.errors import printable
 
 MAX_REASON = 1000
 _NOBODY = "nobody can be asked in a non-interactive run, so it is denied"
@@ -88,7 +88,7 @@ def _encoded(question: CheckInput) -> bytes:
 
 def _applied(decision: Decision, checker: SafetyChecker, verdict: Verdict) -> Decision:
     """`decision`, as strict as the verdict wants it; its rule has the words for the model."""
-    said = printable(" ".join((verdict.reason or "").split()))
+    said = one_line(verdict.reason or "")
     if len(said) > MAX_REASON:
         said = f"{said[:MAX_REASON]}…"
     rule = replace(checker.rule, deny_message=f'Safety checker "{checker.name}": {said}')

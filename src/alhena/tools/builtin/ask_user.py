@@ -126,6 +126,14 @@ class AskUserInvocation(BaseInvocation):
             for given in params["questions"]
         )
 
+    def with_answers(self, answers: Mapping[int, str]) -> ToolInvocation:
+        """The round with its answers."""
+
+        async def given(_questions: tuple[Question, ...]) -> Answers:
+            return {index: scrub(text) for index, text in answers.items()}
+
+        return AskUserInvocation(given, self.params)
+
     def describe(self) -> str:
         """What is asked."""
         return "Asking user: " + ", ".join(each.question for each in self._questions)

@@ -73,11 +73,26 @@ class ExitPlanMode(DeclarativeTool):
 class ExitPlanModeInvocation(BaseInvocation):
     """One plan. The text that was shown for approval is the text that is stored."""
 
-    def __init__(self, modes: ModeSwitch, plans: Path, params: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        modes: ModeSwitch,
+        plans: Path,
+        params: dict[str, Any],
+        *,
+        text: str | ToolFailure | None = None,
+        mode: str | None = None,
+    ) -> None:
         super().__init__(params)
         self._modes = modes
         self._plans = plans
-        self._text: str | ToolFailure | None = params.get("plan")
+        self._text: str | ToolFailure | None = params.get("plan") if text is None else text
+        self._mode = mode
+
+    def with_mode(self, mode: str) -> ToolInvocation:
+        """The same plan, and the mode it is carried out in."""
+        return ExitPlanModeInvocation(
+            self._modes, self._plans, self.params, text=self._text, mode=mode
+        )
 
     def describe(self) -> str:
         """What for."""
@@ -112,8 +127,8 @@ class ExitPlanModeInvocation(BaseInvocation):
             path = await run_blocking(context.cancellation, self._store, text, context)
         except FileError as error:
             return failed(failure_of(error))
-        mode = self._modes.next_mode
-        self._modes.leave_plan_mode()
+        mode = self._mode or self._modes.next_mode
+        self._modes.leave_plan_mode(mode)
         return ToolResult(
             llm_content=f"Plan approved. Switching to {_MODES.get(mode, mode)}.\n\n"
             f"The approved implementation plan is stored at: {printable(path)}\n"

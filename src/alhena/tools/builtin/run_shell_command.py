@@ -1,6 +1,7 @@
 """run_shell_command: a bash command line in a process group of its own."""
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from alhena.config.settings import EnvironmentRedaction
+from alhena.display_text import escaped, exact, one_line
 from alhena.system.errors import ProcessStartError, printable
 from alhena.system.workspace import Workspace
 from alhena.tools.base import BaseInvocation, DeclarativeTool, failed, path_problem
@@ -162,19 +164,23 @@ class ShellInvocation(BaseInvocation):
         """One line for people: what this call will do."""
         where = f" [in {printable(self._directory)}]" if self._directory else ""
         how = " [background]" if self.params.get("is_background") else ""
-        purpose = " ".join(str(self.params.get("description") or "").split())
-        command = " ".join(self._command.split())
+        purpose = one_line(str(self.params.get("description") or ""))
+        command = escaped(re.sub(r"[ \t]+", " ", self._command.strip()))
         return f"{command}{where}{how}" + (f" ({purpose})" if purpose else "")
 
     async def confirmation(self, context: ExecutionContext) -> ConfirmationDetails:
-        """The command, whole, and the programs it names."""
+        """The command, whole, the programs it names, and what of it may deceive."""
+        from alhena.suspicious_text import suspicious
+
         del context
         roots = root_commands(self._command)
         return ExecConfirmation(
             title="Confirm Shell Command",
             command=self._command,
+            command_shown=exact(self._command),
             root_command=", ".join(roots),
             root_commands=roots,
+            warnings=suspicious(self._command, roots),
         )
 
     async def execute(self, context: ExecutionContext) -> ToolResult:

@@ -1,0 +1,141 @@
+"""Approvals that hold beyond their call: what is offered, and what an answer makes of it."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from alhena.bus.messages import LastingRule, UpdatePolicy
+from alhena.config.errors import ConfigError
+from alhena.events import Event, WarningEvent
+from alhena.policy.engine import PolicyEngine, always_rule
+from alhena.policy.filter import tighten
+from alhena.policy.model import (
+    ApprovalMode,
+    PolicyCall,
+    PolicyContext,
+    PolicyOutcome,
+    PolicyRule,
+    Tier,
+)
+from alhena.policy.parse import RulePlace, parse_rule
+from alhena.policy.tables import own_priority, rule_fields
+from alhena.tools.confirmation import ToolConfirmationOutcome as Outcome
+from alhena.tools.daemon import in_daemon_thread
+
+if TYPE_CHECKING:
+    from alhena.agent.workbench import Workbench
+
+EDITS = frozenset({"write_file", "replace", "smart_edit"})
+"""Tools that auto-edit mode lets run, but for files that decide what runs later. A rule for one of
+them would let it change those, too."""
+
+IN_SESSION = "approved for this session"
+
+
+class LastingApprovals:
+    """The rules that approvals add to the policy of a workbench. Those that are to hold for good
+    go to the file `saved`, too; when that cannot be, `emit` hears a warning."""
+
+    def __init__(self, bench: "Workbench", saved: Path, emit: Callable[[Event], None]) -> None:
+        self._bench = bench
+        self._saved = saved
+        self._emit = emit
+
+    def offers(self, call: PolicyCall) -> tuple[LastingRule, ...]:
+        """What could be approved beyond a call that is asked about. Nothing that would leave the
+        same call to be asked about: because a rule that weighs more asks, or a safety checker."""
+        bench = self._bench
+        if not bench.offers_always or bench.decide(call).outcome is PolicyOutcome.ALLOW:
+            return ()
+        if call.server_name is None and call.names[0] in EDITS:
+            return self._auto_edit(call)
+        rule = always_rule(call)
+        if rule is None:
+            return ()
+        lasting = [
+            (Outcome.PROCEED_ALWAYS, rule, False),
+            (Outcome.PROCEED_ALWAYS_AND_SAVE, rule, True),
+        ]
+        if call.server_name is not None:
+            server = replace(rule, tool_names=())
+            lasting.insert(1, (Outcome.PROCEED_ALWAYS_TOOL, rule, False))
+            lasting.insert(2, (Outcome.PROCEED_ALWAYS_SERVER, server, False))
+        return tuple(
+            _offer(outcome, each, persist=persist)
+            for outcome, each, persist in lasting
+            if self._would_allow(call, each)
+        )
+
+    async def update(self, message: UpdatePolicy) -> None:
+        """Makes an offer hold: for the session at once, for good when that is what was chosen."""
+        if not self._bench.offers_always:
+            return
+        if message.mode is not None:
+            self._bench.modes.switch(ApprovalMode.parse(message.mode))
+        if message.rule is None:
+            return
+        place = RulePlace(IN_SESSION, 1)
+        written = parse_rule(message.rule, tier=Tier.USER, place=place).rule
+        rule = replace(written, source=IN_SESSION, file=None)
+        if rule not in self._bench.engine.rules:
+            self._bench.engine.add_rule(rule)
+        self._bench.policy_changed()
+        if not message.persist:
+            return
+        from alhena.policy.saved import save_rule
+
+        try:
+            await in_daemon_thread(partial(save_rule, rule, self._saved))
+        except ConfigError as error:
+            self._emit(WarningEvent(message=str(error)))
+
+    def _auto_edit(self, call: PolicyCall) -> tuple[LastingRule, ...]:
+        """Auto-edit mode, from default mode, where it lets this call run."""
+        bench = self._bench
+        if bench.modes.mode is not ApprovalMode.DEFAULT:
+            return ()
+        context = replace(bench.context, mode=ApprovalMode.AUTO_EDIT)
+        if not self._allowed(bench.engine, call, context):
+            return ()
+        words = "edits of workspace files, but for files that decide what runs later (auto-edit)"
+        return (
+            LastingRule(outcome=Outcome.PROCEED_ALWAYS, words=words, mode=ApprovalMode.AUTO_EDIT),
+        )
+
+    def _would_allow(self, call: PolicyCall, rule: PolicyRule) -> bool:
+        trial = PolicyEngine((*self._bench.engine.rules, rule))
+        return self._allowed(trial, call, self._bench.context)
+
+    def _allowed(self, engine: PolicyEngine, call: PolicyCall, context: PolicyContext) -> bool:
+        decision = tighten(engine.decide(call, context), call, self._bench.filters, context)
+        return decision.outcome is PolicyOutcome.ALLOW
+
+
+def _offer(outcome: Outcome, rule: PolicyRule, *, persist: bool) -> LastingRule:
+    import tomli_w
+
+    fields: dict[str, Any] = {**rule_fields(rule), "priority": own_priority(rule)}
+    for key in ("toolName", "commandPrefix"):
+        if len(fields.get(key, ())) == 1:
+            fields[key] = fields[key][0]
+    return LastingRule(
+        outcome=outcome,
+        words=rule_words(rule),
+        toml=f"[[rule]]\n{tomli_w.dumps(fields)}",
+        rule=fields,
+        persist=persist,
+    )
+
+
+def rule_words(rule: PolicyRule) -> str:
+    """What a rule allows, in words."""
+    if rule.command_prefixes:
+        commands = ", ".join(f"`{each}`" for each in rule.command_prefixes)
+        return f"commands that begin with {commands}"
+    if not rule.tool_names:
+        return f"every tool of the server {rule.mcp_name}"
+    server = f" of the server {rule.mcp_name}" if rule.mcp_name else ""
+    return f"every call of {', '.join(rule.tool_names)}{server}"

@@ -1,0 +1,198 @@
+"""The bus: publish, subscribe, and requests that always come to an answer (SCHED-09)."""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from functools import partial
+from inspect import isawaitable
+from typing import Any, TypeVar, cast
+
+from alhena.bus.errors import BusError
+from alhena.bus.messages import AskUserResponse, Message, Request, ToolConfirmationResponse
+
+REQUEST_TIMEOUT_S = 60.0
+GRACE_S = 2.0
+
+M = TypeVar("M", bound=Message)
+R = TypeVar("R", bound=Message)
+Listener = Callable[[M], Awaitable[object] | None]
+"""Takes a message. It runs beside whoever published, and a failure of it is its own."""
+
+_RESPONSES = (ToolConfirmationResponse, AskUserResponse)
+
+
+class _Subscription:
+    __slots__ = ("kind", "listener")
+
+    def __init__(self, kind: type[Message], listener: Listener[Any]) -> None:
+        self.kind = kind
+        self.listener = listener
+
+
+class _Open:
+    """A request on its way: who has it, and what will be its answer."""
+
+    __slots__ = ("answer", "answerer", "listeners", "request")
+
+    def __init__(self, request: Request[Message], answer: asyncio.Future[Message]) -> None:
+        self.request = request
+        self.answer = answer
+        self.answerer: asyncio.Task[Any] | None = None
+        self.listeners: dict[_Subscription, asyncio.Task[Any]] = {}
+
+    def settle(self, response: Message) -> bool:
+        """Takes the first answer; False when there was one."""
+        if self.answer.done():
+            return False
+        self.answer.set_result(response)
+        return True
+
+
+class MessageBus:
+    """For one event loop and its thread. `report` is told, in words, of listeners that failed."""
+
+    def __init__(
+        self, report: Callable[[str], None] = lambda _text: None, *, grace_s: float = GRACE_S
+    ) -> None:
+        self.report = report
+        self._grace_s = grace_s
+        self._subscriptions: list[_Subscription] = []
+        self._open: dict[str, _Open] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._token = os.urandom(8).hex()
+        self._count = 0
+
+    def new_id(self) -> str:
+        """A correlation id that no other request has."""
+        self._count += 1
+        return f"{self._token}-{self._count}"
+
+    def subscribe(self, kind: type[M], listener: Listener[M]) -> Callable[[], None]:
+        """Calls `listener` with every message of this type from now on. Returns what ends the
+        subscription; a request that nobody else has is then refused."""
+        subscription = _Subscription(kind, listener)
+        self._subscriptions.append(subscription)
+
+        def unsubscribe() -> None:
+            if subscription in self._subscriptions:
+                self._subscriptions.remove(subscription)
+                for request in tuple(self._open.values()):
+                    task = request.listeners.get(subscription)
+                    _leave(request, subscription, "whoever was asked has gone")
+                    if task is not None and task is not asyncio.current_task():
+                        task.cancel()
+
+        return unsubscribe
+
+    def has(self, kind: type[Message]) -> bool:
+        """Whether anybody listens for messages of this type."""
+        return any(issubclass(kind, each.kind) for each in self._subscriptions)
+
+    def publish(self, message: Message) -> int:
+        """Gives a message to its listeners, without waiting for them. Returns how many there are;
+        the request that a response answers counts, an answer that comes too late does not."""
+        return len(self._start(message)) + self._answered(message)
+
+    async def deliver(self, message: Message) -> int:
+        """As `publish`, and returns when the listeners are done with it."""
+        started = self._start(message)
+        if started:
+            await asyncio.wait(started.values())
+        return len(started) + self._answered(message)
+
+    async def request(self, message: Request[R], timeout_s: float | None = REQUEST_TIMEOUT_S) -> R:
+        """The first answer to a request; never raises for want of one.
+
+        It is refused at once when nobody listens, when all that do have failed or gone, and after
+        `timeout_s` seconds. Listeners that are still at it when there is an answer are cancelled.
+        Raises BusError when the correlation id belongs to another open request.
+        """
+        if message.correlation_id in self._open:
+            raise BusError(f"the request {message.correlation_id!r} is open already.")
+        answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        opened = self._open[message.correlation_id] = _Open(message, answer)
+        try:
+            self._ask(opened)
+            async with asyncio.timeout(timeout_s):
+                return cast("R", await answer)
+        except TimeoutError:
+            return message.refused(f"nobody answered within {timeout_s:g} seconds")
+        finally:
+            del self._open[message.correlation_id]
+            await self._stop(opened)
+
+    async def aclose(self) -> None:
+        """Waits a moment for listeners that are still at work, then cancels them."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=self._grace_s)
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=self._grace_s)
+
+    def _ask(self, opened: _Open) -> None:
+        started = self._start(cast("Message", opened.request))
+        opened.listeners.update(started)
+        if not started:
+            opened.settle(opened.request.refused("nobody listens"))
+        for subscription, task in started.items():
+            task.add_done_callback(partial(_listened, opened, subscription))
+
+    def _start(self, message: Message) -> dict[_Subscription, asyncio.Task[Any]]:
+        """A task for each listener: what one of them raises stays in it."""
+        started: dict[_Subscription, asyncio.Task[Any]] = {}
+        for subscription in tuple(self._subscriptions):
+            if isinstance(message, subscription.kind):
+                task = asyncio.ensure_future(_heard(subscription.listener, message))
+                self._tasks.add(task)
+                task.add_done_callback(partial(self._ended, type(message)))
+                started[subscription] = task
+        return started
+
+    def _answered(self, message: Message) -> bool:
+        if not isinstance(message, _RESPONSES):
+            return False
+        opened = self._open.get(message.correlation_id)
+        if opened is None or type(opened.request.refused("")) is not type(message):
+            return False
+        opened.answerer = asyncio.current_task()
+        return opened.settle(message)
+
+    def _ended(self, kind: type[Message], task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is not None:
+            self.report(f"a listener for {kind.__name__} failed: {type(error).__name__}: {error}")
+
+    async def _stop(self, opened: _Open) -> None:
+        """Ends the listeners of a request, but for the one that answers: it may finish."""
+        running = {
+            task
+            for task in opened.listeners.values()
+            if task is not opened.answerer and not task.done()
+        }
+        for task in running:
+            task.cancel()
+        if running:
+            await asyncio.wait(running, timeout=self._grace_s)
+
+
+async def _heard(listener: Listener[Any], message: Message) -> None:
+    answer = listener(message)
+    if isawaitable(answer):
+        await answer
+
+
+def _listened(opened: _Open, subscription: _Subscription, task: asyncio.Task[Any]) -> None:
+    """A listener that has returned may still answer; one that has failed will not."""
+    if task.cancelled():
+        _leave(opened, subscription, "whoever was asked has given up")
+    elif task.exception() is not None:
+        _leave(opened, subscription, "whoever was asked has failed")
+
+
+def _leave(opened: _Open, subscription: _Subscription, why: str) -> None:
+    if opened.listeners.pop(subscription, None) is not None and not opened.listeners:
+        opened.settle(opened.request.refused(why))

@@ -1,0 +1,9 @@
+"""How the bus can be used wrongly. What goes wrong with a listener is never one of these."""
+
+from alhena.errors import AlhenaError
+
+
+class BusError(AlhenaError):
+    """A request that cannot be made: its correlation id is taken."""
+
+    kind = "bus"

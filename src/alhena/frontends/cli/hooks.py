@@ -1,0 +1,268 @@
+"""`alhena hooks`: which hooks there are, whether they run, and what they say."""
+
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from alhena.config.errors import ConfigError
+from alhena.config.home import trusted_hooks_path, user_settings_path
+from alhena.config.settings import load_settings
+from alhena.display_text import exact, one_line
+from alhena.errors import UsageError
+from alhena.frontends.streams import is_terminal, write_json, write_stderr, write_stdout
+from alhena.hooks.gather import GatheredHooks, HookEntry, HooksRequest, HookState, gather_hooks
+from alhena.hooks.load import Level
+from alhena.system.workspace import current_directory
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+USAGE = """\
+usage: alhena hooks list [--json] [options]
+       alhena hooks test EVENT [--tool NAME] [--input JSON] [--json] [options]
+       alhena hooks enable NAME
+       alhena hooks disable NAME
+       alhena hooks trust [--yes] [options]
+
+list: the configured hooks, where each is written, and whether it runs.
+
+test: runs the hooks that hear of EVENT with a sample input, and shows what they say. Exit code 1
+when one of them fails.
+
+  --tool NAME    for BeforeTool and AfterTool: the tool that is called (default write_file)
+  --input JSON   fields of the input, over those of the sample
+
+enable, disable: takes a hook, by its name or else its command, out of hooksConfig.disabled of the
+user's settings.json, or writes it there.
+
+trust: shows each hook of this project that is new or has changed, and asks whether it may run.
+
+  --yes          accepts all of them
+
+options:
+  --skip-trust   this folder is trusted
+  --json         JSON instead of sentences
+"""
+
+Command = Callable[["Namespace"], int]
+
+
+def run(argv: list[str]) -> int:
+    """Carries out `alhena hooks ARGV`; returns the exit code."""
+    if "-h" in argv or "--help" in argv:
+        write_stdout(USAGE)
+        return 0
+    options = _options(argv)
+    commands: dict[str, Command] = {
+        "list": _list,
+        "test": _test,
+        "enable": _enable,
+        "disable": _disable,
+        "trust": _trust,
+    }
+    return commands[options.command](options)
+
+
+def _options(argv: list[str]) -> "Namespace":
+    from alhena.frontends.cli.arguments import Parser
+
+    parser = Parser(prog="alhena hooks", add_help=False, allow_abbrev=False)
+    commands = parser.add_subparsers(dest="command", required=True, parser_class=Parser)
+    listing, testing, enabling, disabling, trusting = (
+        commands.add_parser(name, add_help=False)
+        for name in ("list", "test", "enable", "disable", "trust")
+    )
+    testing.add_argument("event", metavar="EVENT")
+    testing.add_argument("--tool")
+    testing.add_argument("--input", default="{}", metavar="JSON")
+    for each in (enabling, disabling):
+        each.add_argument("name", metavar="NAME")
+    trusting.add_argument("--yes", action="store_true")
+    for each in (listing, testing, trusting):
+        each.add_argument("--skip-trust", action="store_true")
+    for each in (listing, testing):
+        each.add_argument("--json", action="store_true")
+    for each in (listing, testing, enabling, disabling, trusting):
+        each.add_argument("-d", "--debug", action="store_true")
+    return parser.parse_args(argv)
+
+
+def request_for(*, skip_trust: bool) -> HooksRequest:
+    """What this folder and this user have."""
+    return HooksRequest(
+        cwd=current_directory(),
+        environ=os.environ,
+        settings=load_settings(user_settings_path(os.environ)),
+        skip_trust=skip_trust,
+    )
+
+
+def _test(options: "Namespace") -> int:
+    from alhena.frontends.cli.hooks_test import test
+
+    return test(options, request_for(skip_trust=options.skip_trust))
+
+
+def _list(options: "Namespace") -> int:
+    gathered = gather_hooks(request_for(skip_trust=options.skip_trust))
+    if options.json:
+        write_json([_as_json(entry) for entry in gathered.entries])
+    else:
+        for entry in gathered.entries:
+            write_stdout(_described(entry))
+        if not gathered.entries:
+            write_stdout("No hooks are configured.\n")
+    tell_problems(gathered)
+    return 0
+
+
+def tell_problems(gathered: GatheredHooks) -> None:
+    """What is wrong or was left out, on stderr."""
+    for problem in gathered.problems:
+        kind = "note" if problem.level is Level.NOTE else problem.level
+        write_stderr(f"alhena: {kind}: {one_line(str(problem))}\n")
+    for note in gathered.notes:
+        write_stderr(f"alhena: note: {one_line(note)}\n")
+
+
+def _described(entry: HookEntry) -> str:
+    group, hook = entry.group, entry.hook
+    state = f"{entry.state} ({entry.why})" if entry.why else str(entry.state)
+    details = [
+        f"{hook.source}{' ' + hook.extension if hook.extension else ''}, {hook.place}",
+        f"timeout {hook.timeout_ms} ms, on failure: {hook.on_failure}"
+        + (", one after the other" if group.sequential else ""),
+    ]
+    if hook.name:
+        details.insert(0, f"runs {hook.command}")
+    if hook.description:
+        details.insert(0, hook.description)
+    matcher = f"[{group.matcher}]" if group.matcher else ""
+    lines = (f"{group.event}{matcher} {hook.label}: {state}", *details)
+    first, *rest = (one_line(line) for line in lines)
+    return "".join((f"{first}\n", *(f"    {line}\n" for line in rest)))
+
+
+def _as_json(entry: HookEntry) -> dict[str, object]:
+    group, hook = entry.group, entry.hook
+    return {
+        "event": group.event,
+        "matcher": group.matcher,
+        "sequential": group.sequential,
+        "name": hook.label,
+        "command": hook.command,
+        "description": hook.description,
+        "source": hook.source,
+        "extension": hook.extension or None,
+        "place": hook.place,
+        "timeout": hook.timeout_ms,
+        "env": hook.env,
+        "onFailure": hook.on_failure,
+        "state": entry.state,
+        "why": entry.why or None,
+    }
+
+
+def _enable(options: "Namespace") -> int:
+    name: str = options.name
+    names = _same_hook(name)
+    disabled = load_settings(user_settings_path(os.environ)).hooks_config.disabled
+    kept = [each for each in disabled if each not in names]
+    if len(kept) == len(disabled):
+        raise UsageError(
+            f"no hook {name!r} is disabled in {user_settings_path(os.environ)}.",
+            remedy="See alhena hooks list.",
+        )
+    _write_disabled(kept)
+    write_stdout(f"{one_line(name)} is enabled.\n")
+    return 0
+
+
+def _disable(options: "Namespace") -> int:
+    name: str = options.name
+    labels = [entry.hook.label for entry in gather_hooks(request_for(skip_trust=False)).entries]
+    names = _same_hook(name)
+    if not names & set(labels):
+        known = ", ".join(dict.fromkeys(map(one_line, labels))) or "none"
+        raise UsageError(f"there is no hook {name!r}.", remedy=f"There are: {known}.")
+    disabled = load_settings(user_settings_path(os.environ)).hooks_config.disabled
+    if not names & set(disabled):
+        _write_disabled([*disabled, name])
+    write_stdout(f"{one_line(name)} is disabled.\n")
+    return 0
+
+
+def _same_hook(name: str) -> set[str]:
+    """The name and the command of every hook that `name` means, and itself."""
+    found = {name}
+    for entry in gather_hooks(request_for(skip_trust=False)).entries:
+        if name in (entry.hook.label, entry.hook.command):
+            found |= {entry.hook.label, entry.hook.command}
+    return found
+
+
+def _write_disabled(names: list[str]) -> None:
+    """Writes `hooksConfig.disabled`; everything else in the file stays as it is."""
+    from alhena.config.jsonc_edit import JsonEditError, with_value
+    from alhena.hooks.user_files import change_file
+
+    path = user_settings_path(os.environ)
+
+    def changed(data: bytes) -> bytes:
+        try:
+            text = data.decode("utf-8")
+            return with_value(text, ("hooksConfig", "disabled"), names).encode("utf-8")
+        except (JsonEditError, UnicodeDecodeError) as error:
+            raise ConfigError(
+                f"{path} {error}; it was left alone.",
+                remedy='Write "hooksConfig": {"disabled": [...]} there yourself.',
+            ) from error
+
+    change_file(path, changed, "the settings were not changed")
+
+
+def _trust(options: "Namespace") -> int:
+    from alhena.hooks.trust import trust
+
+    request = request_for(skip_trust=options.skip_trust)
+    gathered = gather_hooks(request)
+    tell_problems(gathered)
+    new = [entry for entry in gathered.entries if entry.state is HookState.UNTRUSTED]
+    if not new:
+        write_stdout("No hook of this project waits to be trusted.\n")
+        return 0
+    asks = is_terminal(sys.stdin) and is_terminal(sys.stdout)
+    if not options.yes and not asks:
+        for entry in new:
+            write_stdout(_shown(entry))
+        raise UsageError(
+            "nobody can be asked whether these may run.", remedy="To accept them all: --yes."
+        )
+    accepted = [
+        entry.hook.fingerprint for entry in gathered.entries if entry.state is HookState.ENABLED
+    ]
+    before = len(accepted)
+    for entry in new:
+        write_stdout(_shown(entry))
+        if options.yes or _yes("May it run? [y/N] "):
+            accepted.append(entry.hook.fingerprint)
+    trust(trusted_hooks_path(os.environ), str(request.cwd), accepted)
+    write_stdout(f"{len(accepted) - before} of {len(new)} may run.\n")
+    return 0
+
+
+def _shown(entry: HookEntry) -> str:
+    """A hook, whole, for somebody who has to approve it."""
+    hook = entry.hook
+    lines = [
+        f"{entry.group.event}{f' of {entry.group.matcher}' if entry.group.matcher else ''}",
+        *(f"    {line}" for line in exact(hook.command).splitlines()),
+        *(f"    with {exact(f'{name}={value}')}" for name, value in hook.env.items()),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _yes(question: str) -> bool:
+    write_stdout(question)
+    return sys.stdin.readline().strip().lower() in {"y", "yes"}

@@ -1,0 +1,1 @@
+"""The interactive terminal: a prompt that stays usable, and what the agent does above it."""

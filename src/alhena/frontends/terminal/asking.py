@@ -1,0 +1,155 @@
+"""A tool call that waits for consent: what is shown of it, why, and what can be answered."""
+
+from typing import Any, assert_never
+
+import msgspec
+
+from alhena.display_text import escaped, exact, one_line, without_controls
+from alhena.frontends.terminal.diffs import diff_lines
+from alhena.frontends.terminal.lines import TAB, Block, Line, Lines, Markdown, line
+from alhena.frontends.terminal.menu import Menu, Option
+from alhena.policy.model import PolicyRule
+from alhena.scheduler.confirm import ConfirmationRequest
+from alhena.tools.confirmation import (
+    AskUserConfirmation,
+    EditConfirmation,
+    ExecConfirmation,
+    ExitPlanModeConfirmation,
+    InfoConfirmation,
+    McpConfirmation,
+    Question,
+    ToolConfirmationOutcome,
+)
+
+Outcome = ToolConfirmationOutcome
+DIFF_ROWS = 1_000
+"""Lines of a change that are shown; of a longer one it is said how many are not."""
+RULE_COLUMNS = 160
+SESSION, SAVED = "for this session", "for good"
+
+_ORDER = (
+    (Outcome.PROCEED_ONCE, "y", "Yes, this once"),
+    (Outcome.PROCEED_ALWAYS, "a", "Yes, always"),
+    (Outcome.PROCEED_ALWAYS_TOOL, "t", "Yes, always this tool"),
+    (Outcome.PROCEED_ALWAYS_SERVER, "v", "Yes, always this server"),
+    (Outcome.PROCEED_ALWAYS_AND_SAVE, "s", "Yes, always, and save it"),
+    (Outcome.MODIFY_WITH_EDITOR, "e", "Change it first in your editor"),
+    (Outcome.CANCEL, "n", "No, and say why"),
+)
+
+
+def request_blocks(request: ConfirmationRequest) -> tuple[Block, ...]:
+    """The call, whole, and why it is asked about."""
+    lines: list[Line] = [()]
+    plan: tuple[Block, ...] = ()
+    match request.details:
+        case EditConfirmation() as details:
+            what = "New file" if details.is_new_file else "Change"
+            lines.append(_title(f"{what} {details.file_path}"))
+            shown = diff_lines(details.file_diff)
+            lines += shown[:DIFF_ROWS]
+            if len(shown) > DIFF_ROWS:
+                more = f"{len(shown) - DIFF_ROWS} more lines are not shown here."
+                lines.append((("warning", f"! {more}"),))
+        case ExecConfirmation() as details:
+            lines.append(_title(_where(request)))
+            lines += _whole(details.command, "  $ ")
+            lines += (line(f"  ! {one_line(each)}", "warning") for each in details.warnings)
+        case McpConfirmation() as details:
+            lines.append(_title(f"{details.tool_display_name} of {details.server_name}"))
+            lines += _whole(_arguments(details.tool_args or request.args), "  ")
+        case InfoConfirmation() as details:
+            lines.append(_title(details.title))
+            lines += _whole(details.prompt, "  ")
+            lines += (line(f"  {_inline(url)}", "accent") for url in details.urls)
+        case ExitPlanModeConfirmation() as details:
+            lines.append(_title(f"Plan ({details.plan_path})"))
+            plan = (Markdown(without_controls(details.plan)),)
+        case AskUserConfirmation() as details:
+            lines.append(_title(details.title))
+            lines += (line(f"  {_inline(each.question)}") for each in details.questions)
+        case _:
+            assert_never(request.details)
+    return (Lines(tuple(lines)), *plan, Lines(tuple(_why(request))))
+
+
+def choices(request: ConfirmationRequest) -> tuple[Menu, tuple[Outcome, ...]]:
+    """The menu for a request, and the outcome of each option: only answers that the request takes,
+    those that hold beyond the call with what they would leave."""
+    lasting = {each.outcome: each for each in request.lasting}
+    offered = [each for each in _ORDER if each[0] in request.outcomes]
+    options: list[Option] = []
+    for outcome, key, text in offered:
+        rule = lasting.get(outcome)
+        if rule is not None:
+            text = f"{text}: {one_line(rule.words, RULE_COLUMNS)}"
+        detail = "" if rule is None else SAVED if rule.persist else SESSION
+        options.append(Option(label=text, key=key, detail=detail))
+    plan = isinstance(request.details, ExitPlanModeConfirmation)
+    title = "Leave plan mode?" if plan else "Allow this?"
+    return Menu(title=title, options=tuple(options)), tuple(each[0] for each in offered)
+
+
+def rule_words(rule: PolicyRule) -> str:
+    """What a rule would allow, in words."""
+    if rule.command_prefixes:
+        commands = ", ".join(f"`{each}`" for each in rule.command_prefixes)
+        text = f"commands that begin with {commands}"
+    else:
+        server = f" of {rule.mcp_name}" if rule.mcp_name else ""
+        text = f"every call of {', '.join(rule.tool_names) or 'any tool'}{server}"
+    return one_line(text, RULE_COLUMNS)
+
+
+def question_menu(question: Question) -> Menu | None:
+    """The menu for a question of the model's; None for one that is answered in words."""
+    match question.type:
+        case "yesno":
+            options = (Option(label="Yes", key="y"), Option(label="No", key="n"))
+            return Menu(title=question.question, options=options)
+        case "choice":
+            options = tuple(
+                Option(label=each.label, detail=each.description) for each in question.options
+            )
+            other = Option(label="Something else", key="o", detail="in your own words")
+            checked = frozenset[int]() if question.multi_select else None
+            return Menu(title=question.question, options=(*options, other), checked=checked)
+        case "text":
+            return None
+        case _:
+            assert_never(question.type)
+
+
+def _title(text: str) -> Line:
+    return (("warning", "? "), *line(_inline(text), "bold"))
+
+
+def _inline(text: str) -> str:
+    """All of a text on one line, nothing in it hidden."""
+    return escaped(exact(text))
+
+
+def _whole(text: str, first: str) -> list[Line]:
+    """All of a text, line by line, nothing in it hidden."""
+    rows = exact(text).expandtabs(TAB).split("\n")
+    rest = " " * len(first)
+    return [(("dim", rest if index else first), ("", row)) for index, row in enumerate(rows)]
+
+
+def _where(request: ConfirmationRequest) -> str:
+    directory = request.args.get("directory")
+    where = f" in {directory}" if isinstance(directory, str) and directory else ""
+    background = ", in the background" if request.args.get("is_background") else ""
+    return f"Run a command{where}{background}"
+
+
+def _arguments(args: dict[str, Any]) -> str:
+    return msgspec.json.format(msgspec.json.encode(args), indent=2).decode("utf-8")
+
+
+def _why(request: ConfirmationRequest) -> list[Line]:
+    lines = [line(f"  why: {one_line(request.reason)}", "dim")] if request.reason else []
+    lines += (line(f"  part: {_inline(part)}", "dim") for part in request.parts)
+    if request.problem:
+        lines.append((("warning", "  ! "), *line(one_line(request.problem), "warning")))
+    return lines

@@ -1,0 +1,201 @@
+"""The slash commands: a table, and what each has to say."""
+
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+import msgspec
+
+from alhena.agent.workbench import Workbench
+from alhena.display_text import escaped, one_line
+from alhena.frontends.terminal.asking import rule_words
+from alhena.frontends.terminal.ended import duration
+from alhena.frontends.terminal.lines import Line, line
+from alhena.frontends.terminal.view import Totals
+from alhena.policy.model import PolicyRule
+
+NAME_COLUMNS = 24
+KEYS = (
+    ("Enter", "sends; Alt-Enter, Ctrl-J or a backslash at the end begins a new line"),
+    ("Esc", "interrupts what runs"),
+    ("Ctrl-C", "interrupts, or clears the input; twice leaves"),
+    ("Ctrl-D", "leaves, when the input is empty"),
+    ("Shift-Tab", "changes the approval mode: default, autoEdit, plan"),
+    ("Ctrl-Y", "everything runs without asking (yolo), and back"),
+    ("Up, Down, Ctrl-R", "earlier prompts"),
+    ("@path", "sends the file's content with the prompt"),
+    ("!command", "runs a command; the model is told of it with the next prompt"),
+)
+
+
+class CommandContext(Protocol):
+    """What commands work with."""
+
+    @property
+    def workbench(self) -> Workbench:
+        """Tools, policies and hooks of the session."""
+        ...
+
+    @property
+    def totals(self) -> Totals:
+        """What was counted so far."""
+        ...
+
+    @property
+    def age_ms(self) -> float:
+        """How long the session has lasted."""
+        ...
+
+    @property
+    def identity(self) -> tuple[str, str]:
+        """The session's id and its model."""
+        ...
+
+    async def clear(self) -> None:
+        """Begins another session."""
+        ...
+
+    def leave(self) -> None:
+        """Ends the program."""
+        ...
+
+
+Carry = Callable[[CommandContext, str], Awaitable[list[Line]]]
+
+
+class Command(msgspec.Struct, frozen=True, kw_only=True):
+    """A command. `at_once`: it need not wait until what runs has ended."""
+
+    name: str
+    summary: str
+    carry: Carry
+    aliases: tuple[str, ...] = ()
+    at_once: bool = True
+
+
+async def _help(_context: CommandContext, _rest: str) -> list[Line]:
+    lines = [line("Commands", "bold")]
+    for command in COMMANDS:
+        names = ", ".join(f"/{name}" for name in (command.name, *command.aliases))
+        lines.append(_row(names, command.summary))
+    lines += [(), line("Keys", "bold")]
+    return lines + [_row(key, what) for key, what in KEYS]
+
+
+async def _tools(context: CommandContext, rest: str) -> list[Line]:
+    registry = context.workbench.registry
+    tools = registry.all_tools
+    lines = [line(f"{len(tools)} tools", "bold")]
+    for tool in tools:
+        first = one_line(tool.description).partition(". ")[0]
+        lines.append(_row(tool.name, f"{tool.kind:11} {one_line(first, 200)}"))
+        if rest.strip() == "desc":
+            lines += (
+                line(f"      {escaped(each)}", "dim") for each in tool.description.split("\n")
+            )
+    return lines
+
+
+async def _policies(context: CommandContext, _rest: str) -> list[Line]:
+    bench = context.workbench
+    mode = bench.context.mode
+    rules = [rule for rule in bench.engine.rules if not rule.modes or mode in rule.modes]
+    lines = [line(f"{len(rules)} rules hold in mode {mode}, the strongest first", "bold")]
+    return lines + [_rule(rule) for rule in rules]
+
+
+async def _hooks(context: CommandContext, _rest: str) -> list[Line]:
+    hooks = context.workbench.hooks
+    if hooks is None:
+        return [line("No hooks are configured.")]
+    lines = [line("Hooks", "bold")]
+    for group in hooks.groups:
+        for hook in group.hooks:
+            matcher = f" ({group.matcher})" if group.matcher else ""
+            lines.append(_row(f"{group.event}{matcher}", f"{one_line(hook.label, 120)}"))
+            lines.append(line(f"      {hook.source}: {one_line(hook.command, 200)}", "dim"))
+    return lines
+
+
+async def _stats(context: CommandContext, _rest: str) -> list[Line]:
+    totals = context.totals
+    session, model = context.identity
+    return [
+        line("Session", "bold"),
+        _row("session", session),
+        _row("model", model),
+        _row("time", duration(context.age_ms)),
+        _row("requests", f"{totals.requests} ({duration(totals.model_ms)})"),
+        _row("tokens in", f"{totals.input_tokens:,} ({totals.cached_tokens:,} of them cached)"),
+        _row("tokens out", f"{totals.output_tokens:,}"),
+        _row(
+            "tool calls",
+            f"{totals.calls} ({totals.failed_calls} failed, {duration(totals.tool_ms)})",
+        ),
+    ]
+
+
+async def _clear(context: CommandContext, _rest: str) -> list[Line]:
+    await context.clear()
+    return [line("A new conversation begins.", "dim")]
+
+
+async def _quit(context: CommandContext, _rest: str) -> list[Line]:
+    context.leave()
+    return []
+
+
+COMMANDS: tuple[Command, ...] = (
+    Command(name="help", aliases=("?",), summary="these commands and the keys", carry=_help),
+    Command(name="tools", summary="the tools (`/tools desc`: all about them)", carry=_tools),
+    Command(name="policies", summary="the rules that hold now", carry=_policies),
+    Command(name="hooks", summary="the hooks of this session", carry=_hooks),
+    Command(name="stats", aliases=("usage",), summary="tokens, calls and times", carry=_stats),
+    Command(
+        name="clear", aliases=("new",), summary="begin a new session", carry=_clear, at_once=False
+    ),
+    Command(name="quit", aliases=("exit",), summary="leave", carry=_quit),
+)
+
+
+def named(text: str) -> tuple[Command | None, str, str] | None:
+    """The command that a line names (None: there is none of that name), the name, and the rest of
+    the line. None for a line that is no command: it does not begin with a slash, or with a path."""
+    if not text.startswith("/"):
+        return None
+    first, _, rest = text[1:].partition(" ")
+    name = first.strip()
+    if "/" in name or "\n" in name:
+        return None
+    found = (each for each in COMMANDS if name in (each.name, *each.aliases))
+    return next(found, None), name, rest
+
+
+def unknown(name: str) -> list[Line]:
+    """What is said of a command that is none."""
+    from difflib import get_close_matches
+
+    names = [name for each in COMMANDS for name in (each.name, *each.aliases)]
+    near = get_close_matches(name.lower(), names, n=1)
+    hint = f"Did you mean /{near[0]}?" if near else "See /help."
+    return [line(f"Unknown command /{one_line(name, 60)}. {hint}", "error")]
+
+
+def command_names() -> tuple[tuple[str, str], ...]:
+    """Names with their summaries, for completion."""
+    return tuple((f"/{each.name}", each.summary) for each in COMMANDS)
+
+
+def _row(name: str, text: str) -> Line:
+    return (("accent", f"  {escaped(name):{NAME_COLUMNS}} "), ("", escaped(text)))
+
+
+def _rule(rule: PolicyRule) -> Line:
+    style = {"allow": "ok", "deny": "error", "ask_user": "warning"}[rule.decision]
+    what = rule_words(rule)
+    if rule.command_regex or rule.command_class or rule.args_pattern or rule.paths:
+        what += ", of some arguments"
+    return (
+        (style, f"  {rule.decision:9}"),
+        ("", f" {what}"),
+        ("dim", f"  {rule.tier} {rule.priority:.3f} {one_line(rule.source, 100)}"),
+    )

@@ -1,0 +1,303 @@
+"""A person and an agent: prompts in, commands, questions and answers, one thing after another."""
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from alhena.agent.agent import Agent
+from alhena.agent.run import Run
+from alhena.agent.workbench import Workbench
+from alhena.display_text import one_line
+from alhena.errors import AlhenaError
+from alhena.events import ConfirmationRequestEvent, ErrorEvent, Event, FinishedEvent
+from alhena.frontends.terminal import commands
+from alhena.frontends.terminal.consent import Consent
+from alhena.frontends.terminal.editors import editor_command
+from alhena.frontends.terminal.lines import Block, Line, line
+from alhena.frontends.terminal.mentions import attachment, existing, mentioned, shell_note
+from alhena.frontends.terminal.screen import Screen, Status
+from alhena.frontends.terminal.view import (
+    Totals,
+    View,
+    advance,
+    printed,
+    prompt_lines,
+    without_run,
+)
+from alhena.policy.model import ApprovalMode
+from alhena.scheduler.confirm import ConfirmationRequest, Verdict
+from alhena.scheduler.states import CompletedToolCall
+from alhena.tools.builtin.ask_user import Answers
+from alhena.tools.confirmation import Question
+from alhena.tools.contract import ToolFailure
+from alhena.tools.display import TerminalOutput
+from alhena.tools.editing import ProposedContents
+from alhena.tools.external_editor import edit_externally
+from alhena.wire.content import Part
+
+CYCLE = (ApprovalMode.DEFAULT, ApprovalMode.AUTO_EDIT, ApprovalMode.PLAN)
+MAX_MESSAGE = 2_000
+Clock = Callable[[], float]
+
+
+class Conversation:
+    """Carries out what a person sends, in order; what cannot start yet is queued.
+
+    Its `approve` and `ask` are to be the agent's. `clock` gives seconds.
+    """
+
+    def __init__(self, screen: Screen, clock: Clock) -> None:
+        self.view = View()
+        self._screen = screen
+        self._clock = clock
+        self._started = clock()
+        self._queue: deque[str] = deque()
+        self._wake = asyncio.Event()
+        self._leaving = False
+        self._agent: Agent | None = None
+        self._notes: list[Part] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._announced: dict[str, asyncio.Event] = {}
+        self._consent = Consent(screen)
+        self._failed = False
+
+    @property
+    def agent(self) -> Agent:
+        """The agent at work. Only while `run` runs."""
+        if self._agent is None:
+            raise RuntimeError("the conversation has not begun")
+        return self._agent
+
+    @property
+    def workbench(self) -> Workbench:
+        """Tools, policies and hooks of the session."""
+        return self.agent.workbench
+
+    @property
+    def totals(self) -> Totals:
+        """What was counted so far."""
+        return self.view.totals
+
+    @property
+    def age_ms(self) -> float:
+        """How long the session has lasted."""
+        return (self._clock() - self._started) * 1000
+
+    @property
+    def identity(self) -> tuple[str, str]:
+        """The session's id and its model."""
+        return self.agent.session_id, self.agent.model
+
+    def submit(self, text: str) -> None:
+        """Takes what the person sends."""
+        text = text.strip()
+        if not text:
+            return
+        named = commands.named(text)
+        at_once = named is not None and (named[0] is None or named[0].at_once)
+        if at_once and self._agent is not None:
+            task = asyncio.ensure_future(self._carry(text))
+            self._tasks.add(task)
+            task.add_done_callback(self._task_ended)
+            return
+        self._queue.append(text)
+        self._wake.set()
+        self.show_status()
+
+    async def run(self, agent: Agent) -> None:
+        """Works off what is submitted until `leave`. The agent is open, and is not closed here."""
+        self._agent = agent
+        self._begin()
+        while not self._leaving:
+            if not self._queue:
+                self._wake.clear()
+                await self._wake.wait()
+                continue
+            text = self._queue.popleft()
+            self.show_status()
+            self._failed = False
+            try:
+                await self._carry(text)
+            finally:
+                self.view = without_run(self.view)
+                self._announced.clear()
+                self._show(())
+
+    def interrupt(self) -> bool:
+        """Stops what runs; False when nothing does."""
+        return self._agent is not None and self._agent.interrupt()
+
+    def leave(self) -> None:
+        """Ends the program: what runs is stopped, what waits is dropped."""
+        self._leaving = True
+        self._queue.clear()
+        self._wake.set()
+        self.interrupt()
+        self._screen.close()
+
+    def next_mode(self) -> None:
+        """To the next approval mode; from yolo to the first."""
+        if self._agent is not None:
+            modes = self.workbench.modes
+            at = CYCLE.index(modes.mode) if modes.mode in CYCLE else -1
+            modes.switch(CYCLE[(at + 1) % len(CYCLE)])
+
+    def toggle_yolo(self) -> None:
+        """Everything runs without asking, or as by default again."""
+        if self._agent is not None:
+            modes = self.workbench.modes
+            on = modes.mode is ApprovalMode.YOLO
+            modes.switch(ApprovalMode.DEFAULT if on else ApprovalMode.YOLO)
+
+    async def clear(self) -> None:
+        """Begins another session."""
+        await self.agent.clear()
+        self._notes.clear()
+        self._begin()
+
+    async def approve(self, request: ConfirmationRequest) -> Verdict:
+        """Asks the person about a call, behind everything that came before it."""
+        if request.call_id in self._consent.own:
+            decision = request.decision
+            if decision.rule is None or decision.rule.tier == "default":
+                return True  # typed by the person: nobody else would be asked
+        await self._announced.setdefault(request.correlation_id, asyncio.Event()).wait()
+        shown = self.view.shown | {request.call_id}
+        self.view = msgspec.structs.replace(self.view, shown=shown, group="calls")
+        return await self._consent.answer(request, self._show)
+
+    async def edit(self, contents: ProposedContents) -> str | ToolFailure:
+        """Opens the person's editor on a proposed change; what they leave of it."""
+        command = editor_command(os.environ)
+        if command is None:
+            return ToolFailure("There is no editor: set VISUAL or EDITOR.")
+        async with self._screen.suspended():
+            return await edit_externally(contents, command, os.environ)
+
+    async def ask(self, questions: tuple[Question, ...]) -> Answers | None:
+        """Puts the model's questions to the person."""
+        self.view = msgspec.structs.replace(self.view, group="calls")
+        return await self._consent.ask(questions, self._show)
+
+    def show_status(self) -> None:
+        """Brings the line at the foot up to date."""
+        if self._agent is None:
+            self._screen.show_status(Status(queued=tuple(self._queue)))
+            return
+        self._screen.show_status(
+            Status(
+                cwd=_shortened(self.workbench.workspace.cwd, os.environ),
+                mode=self.workbench.modes.mode,
+                model=self.agent.model,
+                queued=tuple(self._queue),
+            )
+        )
+
+    def print(self, lines: list[Line], group: str = "notice", *, clip: bool = False) -> None:
+        """Prints lines above the prompt."""
+        self.view, blocks = printed(self.view, group, lines, clip=clip)
+        self._show(blocks)
+
+    def _begin(self) -> None:
+        tools = self.workbench.registry.all_tools
+        self.view = View(
+            titles={tool.name: tool.display_name for tool in tools}, group=self.view.group
+        )
+        self._started = self._clock()
+        self.workbench.modes.subscribe(self.show_status)
+        self.show_status()
+
+    def _show(self, blocks: tuple[Block, ...]) -> None:
+        self._screen.update(self.view, blocks)
+
+    def _task_ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            task.get_loop().call_exception_handler(
+                {"message": "a command failed", "exception": error}
+            )
+
+    async def _carry(self, text: str) -> None:
+        """One thing that was submitted, to its end. What goes wrong is shown."""
+        try:
+            if (named := commands.named(text)) is not None:
+                await self._command(text, *named)
+            elif text.startswith("!") and text.lstrip("! "):
+                await self._shell(text.removeprefix("!").strip())
+            else:
+                await self._prompt(text)
+        except AlhenaError as error:
+            if not self._failed:  # else it has been shown as an event
+                self.print([line(f"✗ {one_line(str(error), MAX_MESSAGE)}", "error")])
+
+    async def _command(
+        self, text: str, command: commands.Command | None, name: str, rest: str
+    ) -> None:
+        self.print(prompt_lines(text), "user")
+        lines = commands.unknown(name) if command is None else await command.carry(self, rest)
+        self.print(lines, "command", clip=True)
+
+    async def _prompt(self, text: str) -> None:
+        attached = await self._referenced(text)
+        async for event in self.agent.run(text, before=self._notes, attached=attached):
+            if isinstance(event, FinishedEvent):
+                self._notes.clear()  # the history has them now
+            self._feed(event)
+
+    async def _referenced(self, text: str) -> tuple[Part, ...]:
+        """What a prompt's @paths hold."""
+        paths, missing = existing(mentioned(text), self.workbench.workspace.cwd)
+        for path in missing:
+            self.print([line(f"! @{path}: there is no such file; sent as text.", "warning")])
+        if not paths:
+            return ()
+        done = await self._call("read_many_files", {"paths": list(paths)})
+        return (
+            () if done is None or done.response.error else attachment(done.response.response_parts)
+        )
+
+    async def _shell(self, command: str) -> None:
+        """A command of the person's own; the model hears of it with the next prompt."""
+        self.print(prompt_lines(f"!{command}"), "user")
+        done = await self._call("run_shell_command", {"command": command})
+        if done is None:
+            return
+        display = done.response.result_display
+        output = display.text if isinstance(display, TerminalOutput) else done.response.error or ""
+        if not isinstance(display, TerminalOutput) or display.exit_code is None:
+            output = "\n".join(filter(None, (output, done.response.error)))
+        self._notes.append(shell_note(command, output or "(empty)"))
+
+    async def _call(self, name: str, args: Mapping[str, object]) -> CompletedToolCall | None:
+        """A call of the person's own, through the same gate as the model's."""
+        run = self.agent.call(name, dict(args))
+        self._consent.own.add(run.call_id)
+        try:
+            await self._follow(run)
+        finally:
+            self._consent.own.discard(run.call_id)
+        return run.completed
+
+    async def _follow(self, run: Run) -> None:
+        async for event in run:
+            self._feed(event)
+
+    def _feed(self, event: Event) -> None:
+        self._failed = self._failed or isinstance(event, ErrorEvent)
+        self.view, blocks = advance(self.view, event, self._clock())
+        self._show(blocks)
+        if isinstance(event, ConfirmationRequestEvent):
+            self._announced.setdefault(event.correlation_id, asyncio.Event()).set()
+
+
+def _shortened(path: Path, environ: Mapping[str, str]) -> str:
+    """A path with `~` for the home directory."""
+    home = environ.get("HOME", "")
+    text = str(path)
+    if home and (text == home or text.startswith(f"{home.rstrip('/')}/")):
+        text = f"~{text[len(home.rstrip('/')) :]}"
+    return one_line(text)

@@ -1,0 +1,132 @@
+"""What a tool call came to, in lines: a diff, a list of tasks, the end of an output, an error."""
+
+from typing import Any, cast
+
+from alhena.display_text import one_line, without_controls
+from alhena.events import ToolCallResponseEvent
+from alhena.frontends.terminal.diffs import diff_lines
+from alhena.frontends.terminal.lines import Line, line
+
+TEXT_ROWS = 3
+OUTPUT_ROWS = 12
+DIFF_ROWS = 40
+ERROR_ROWS = 6
+COLUMNS = 400
+INDENT = ("", "  ")
+
+_MARKS = {"success": ("ok", "✓"), "error": ("error", "✗"), "cancelled": ("warning", "■")}
+_TASKS = {
+    "completed": ("dim", "[x]"),
+    "in_progress": ("bold", "[»]"),
+    "cancelled": ("dim", "[-]"),
+    "blocked": ("warning", "[!]"),
+}
+
+
+def header(event: ToolCallResponseEvent, title: str, description: str) -> Line:
+    """How a call ended, what it was, and how long it took."""
+    style, mark = _MARKS.get(event.status, ("", "·"))
+    denied = "  not allowed" if event.denied else ""
+    return (
+        (style, mark),
+        ("bold", f" {one_line(title)}"),
+        ("", f" {description}" if description else ""),
+        ("dim", f"{_changed(event.display)}{denied}  {duration(event.duration_ms)}"),
+    )
+
+
+def duration(milliseconds: float) -> str:
+    """`45 ms`, `3.2 s`, `2 min 5 s`."""
+    if milliseconds < 1000:
+        return f"{milliseconds:.0f} ms" if milliseconds else "0 s"
+    seconds = milliseconds / 1000
+    if seconds < 60:
+        return f"{seconds:.1f}".removesuffix(".0") + " s"
+    minutes, seconds = divmod(round(seconds), 60)
+    return f"{minutes} min {seconds} s"
+
+
+def ended_lines(event: ToolCallResponseEvent, *, seen: bool) -> list[Line]:
+    """What stands below the header. `seen`: a person was shown the change before it was made."""
+    display = event.display
+    if event.status != "success":
+        text = event.error or (display if isinstance(display, str) else "") or ""
+        lines = _first(text, ERROR_ROWS, "error" if event.status == "error" else "dim")
+        if isinstance(display, dict) and display.get("type") == "terminal_output":
+            lines += _last(str(display.get("text", "")), OUTPUT_ROWS)
+        return lines
+    if isinstance(display, dict):
+        return _object(display, seen=seen)
+    return _first(display or "", TEXT_ROWS, "dim")
+
+
+def _object(display: dict[str, Any], *, seen: bool) -> list[Line]:
+    match display.get("type"):
+        case "file_diff":
+            if seen:
+                return []
+            lines = diff_lines(str(display.get("fileDiff", "")))
+            more = len(lines) - DIFF_ROWS
+            if more > 0:
+                lines = [*lines[:DIFF_ROWS], line(f"… {more} more lines", "dim")]
+            return [(INDENT, *each) for each in lines]
+        case "terminal_output":
+            return _terminal(display)
+        case "todo_list":
+            todos = cast("list[dict[str, str]]", display.get("todos", []))
+            return [_task(each) for each in todos]
+        case _:
+            return []
+
+
+def _terminal(display: dict[str, Any]) -> list[Line]:
+    lines = _last(str(display.get("text", "")), OUTPUT_ROWS)
+    code = display.get("exit_code")
+    if code:
+        lines.append((INDENT, ("warning", f"exit code {code}")))
+    return lines
+
+
+def _task(todo: dict[str, str]) -> Line:
+    style, mark = _TASKS.get(todo.get("status", ""), ("", "[ ]"))
+    text = one_line(todo.get("description", ""), COLUMNS)
+    return (INDENT, (style, f"{mark} {text}"))
+
+
+def _first(text: str, rows: int, style: str) -> list[Line]:
+    shown = _rows(text)
+    lines: list[Line] = [_row(each, style) for each in shown[:rows]]
+    if len(shown) > rows:
+        lines.append((INDENT, ("dim", f"… {len(shown) - rows} more lines")))
+    return lines
+
+
+def _last(text: str, rows: int) -> list[Line]:
+    shown = _rows(text)
+    lines: list[Line] = []
+    if len(shown) > rows:
+        lines.append((INDENT, ("dim", f"… {len(shown) - rows} lines above")))
+    return lines + [_row(each, "dim") for each in shown[-rows:]]
+
+
+def _rows(text: str) -> list[str]:
+    text = without_controls(text).strip("\n")
+    return text.split("\n") if text.strip() else []
+
+
+def _row(text: str, style: str) -> Line:
+    cut = text if len(text) <= COLUMNS else text[: COLUMNS - 1] + "…"
+    return (INDENT, *line(cut, style))
+
+
+def _changed(display: object) -> str:
+    """`  +3 -1` for a change of a file."""
+    if not isinstance(display, dict):
+        return ""
+    stat = cast("dict[str, Any]", display).get("diffStat")
+    if not isinstance(stat, dict):
+        return ""
+    counts = cast("dict[str, int]", stat)
+    added = sum(count for name, count in counts.items() if name.endswith("added_lines"))
+    removed = sum(count for name, count in counts.items() if name.endswith("removed_lines"))
+    return f"  +{added} -{removed}"

@@ -1,0 +1,81 @@
+"""A list to choose from, as a value: keys go in, another list or a choice comes out."""
+
+import msgspec
+
+from alhena.display_text import one_line
+from alhena.frontends.terminal.lines import Line, clipped, line
+
+
+class Option(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing to choose. `key` is a letter that picks it at once, beside its number."""
+
+    label: str
+    key: str = ""
+    detail: str = ""
+
+
+class Menu(msgspec.Struct, frozen=True, kw_only=True):
+    """`checked` is None where one option is picked, else those that are ticked so far."""
+
+    title: str
+    options: tuple[Option, ...]
+    selected: int = 0
+    checked: frozenset[int] | None = None
+
+
+class Picked(msgspec.Struct, frozen=True):
+    """The choice: indices of options; None when the list was dismissed."""
+
+    indices: frozenset[int] | None
+
+
+def press(menu: Menu, key: str) -> Menu | Picked:
+    """What a key makes of a menu. Keys are up, down, enter, space, escape, or a character; one
+    that means nothing here changes nothing."""
+    count = len(menu.options)
+    match key:
+        case "up" | "down":
+            step = 1 if key == "down" else -1
+            return msgspec.structs.replace(menu, selected=(menu.selected + step) % count)
+        case "escape":
+            return Picked(None)
+        case "enter":
+            return Picked(frozenset({menu.selected}) if menu.checked is None else menu.checked)
+        case "space" if menu.checked is not None:
+            return _ticked(menu, menu.selected)
+        case _:
+            index = _named(menu, key)
+    if index is None:
+        return menu
+    if menu.checked is not None:
+        return _ticked(menu, index)
+    return Picked(frozenset({index}))
+
+
+def menu_lines(menu: Menu, columns: int) -> list[Line]:
+    """The menu as it is drawn."""
+    lines: list[Line] = [line(one_line(menu.title), "bold")]
+    for index, option in enumerate(menu.options):
+        here = index == menu.selected
+        tick = "" if menu.checked is None else "[x] " if index in menu.checked else "[ ] "
+        style = "selected" if here else ""
+        pointer = ">" if here else " "
+        letter = f" ({option.key})" if option.key else ""
+        shown = line(f"{pointer} {index + 1} {tick}{one_line(option.label)}{letter}", style)
+        detail = line(f"  {one_line(option.detail)}", "dim") if option.detail else ()
+        lines.append(clipped((*shown, *detail), columns))
+    keys = "Space ticks, Enter takes them" if menu.checked is not None else "Enter takes it"
+    lines.append(clipped(line(f"  Up/Down, a number or a letter; {keys}; Esc: no", "dim"), columns))
+    return lines
+
+
+def _ticked(menu: Menu, index: int) -> Menu:
+    checked = (menu.checked or frozenset()) ^ {index}
+    return msgspec.structs.replace(menu, checked=checked, selected=index)
+
+
+def _named(menu: Menu, key: str) -> int | None:
+    for index, option in enumerate(menu.options):
+        if key and key in (str(index + 1), option.key):
+            return index
+    return None

@@ -1,0 +1,72 @@
+"""What a conversation needs of whatever shows it."""
+
+from collections.abc import Iterable
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+import msgspec
+
+from alhena.frontends.terminal.lines import Block
+from alhena.frontends.terminal.menu import Menu
+from alhena.frontends.terminal.view import View
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """The line at the foot. `queued`: prompts that wait for their turn."""
+
+    cwd: str = ""
+    mode: str = ""
+    model: str = ""
+    queued: tuple[str, ...] = ()
+
+
+class Person(Protocol):
+    """Who takes what is typed."""
+
+    def submit(self, text: str) -> None:
+        """A prompt or a command."""
+        ...
+
+    def interrupt(self) -> bool:
+        """Stops what runs; False when nothing does."""
+        ...
+
+    def leave(self) -> None:
+        """Ends the program."""
+        ...
+
+    def next_mode(self) -> None:
+        """To the next approval mode."""
+        ...
+
+    def toggle_yolo(self) -> None:
+        """Everything runs without asking, or not any more."""
+        ...
+
+
+class Screen(Protocol):
+    """Shows a conversation and asks its person. Used in the event loop's thread only."""
+
+    def update(self, view: View, blocks: Iterable[Block] = ()) -> None:
+        """Prints blocks for good, then shows the view below them. Keeps order, does not wait."""
+        ...
+
+    def show_status(self, status: Status) -> None:
+        """Changes the line at the foot."""
+        ...
+
+    async def choose(self, menu: Menu) -> frozenset[int] | None:
+        """What the person picks; None when the menu is dismissed. Cancelled, it goes away."""
+        ...
+
+    async def ask_text(self, label: str, placeholder: str = "") -> str | None:
+        """What the person writes; None when it is dismissed."""
+        ...
+
+    def suspended(self) -> AbstractAsyncContextManager[None]:
+        """The terminal is another program's meanwhile."""
+        ...
+
+    def close(self) -> None:
+        """Ends the reading of input; the screen's own run then returns."""
+        ...

@@ -1,0 +1,198 @@
+"""The hooks around a call: before it runs, after it has run, and when a person is asked."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from alhena.hooks import inputs
+from alhena.hooks.inputs import McpContext
+from alhena.hooks.model import HookEvent, HookVerdict, TailCall
+from alhena.hooks.system import Hooks
+from alhena.scheduler.confirm import ConfirmationRequest
+from alhena.scheduler.plain import plain
+from alhena.scheduler.track import TrackedCall
+from alhena.tools.boundary import Boundary, one_line
+from alhena.tools.confirmation import (
+    ConfirmationDetails,
+    EditConfirmation,
+    ExecConfirmation,
+    InfoConfirmation,
+    McpConfirmation,
+)
+from alhena.tools.contract import (
+    LlmContent,
+    ToolErrorType,
+    ToolFailure,
+    ToolInvocation,
+    ToolResult,
+)
+from alhena.tools.registry import RegisteredTool
+from alhena.wire.content import Part
+
+AT_ONCE = 8
+"""Events of one session whose hooks run side by side."""
+
+
+class ToolHooks:
+    """The hooks of a session as its schedulers need them. `server` tells hooks of the server of an
+    MCP tool, nothing secret."""
+
+    def __init__(
+        self,
+        hooks: Hooks,
+        server: Callable[[RegisteredTool], McpContext | None] | None = None,
+    ) -> None:
+        self._hooks = hooks
+        self._server = server or _server
+        self._room = asyncio.Semaphore(AT_ONCE)
+        self.before_heard = hooks.has(HookEvent.BEFORE_TOOL)
+        self.after_heard = hooks.has(HookEvent.AFTER_TOOL)
+        self.notification_heard = hooks.has(HookEvent.NOTIFICATION)
+
+    async def before(self, call: TrackedCall) -> HookVerdict:
+        """What BeforeTool hooks say of a call that is about to run. Hooks that cannot be asked
+        block it."""
+        boundary = Boundary()
+        with boundary:
+            return await self._fire(HookEvent.BEFORE_TOOL, call, self._fields(call))
+        reason = "unknown" if boundary.failure is None else one_line(boundary.failure)
+        return HookVerdict(block=f"the hooks could not be asked ({reason})")
+
+    async def after(self, call: TrackedCall, result: ToolResult) -> str | ToolFailure | TailCall:
+        """What AfterTool hooks make of a result: words to go with it ("" for none), a refusal, or
+        the call they want in its place."""
+        if not self.after_heard:
+            return ""
+        error = result.error
+        shown = with_notice(result, call.input_notice)
+        fields = inputs.after_tool(
+            self._fields(call),
+            _content(shown.llm_content),
+            plain(result.display),
+            None if error is None else {"message": error.message, "type": str(error.type)},
+        )
+        said = await self._fire(HookEvent.AFTER_TOOL, call, fields)
+        if said.stop is not None:
+            return ToolFailure(stopped(said.stop), ToolErrorType.STOP_EXECUTION)
+        if said.block is not None:
+            return ToolFailure(f"Tool result blocked: {said.block}", ToolErrorType.EXECUTION_FAILED)
+        if said.tail_call is not None:
+            return said.tail_call
+        context = said.additional_context
+        return "" if context is None else f"<hook_context>{context}</hook_context>"
+
+    async def notify(self, request: ConfirmationRequest) -> None:
+        """Tells Notification hooks that a person is asked; what they say changes nothing."""
+        details = plain(request.details)
+        async with self._room:
+            await self._hooks.fire(
+                HookEvent.NOTIFICATION, inputs.notification(_message(request.details), details)
+            )
+
+    async def _fire(
+        self, event: HookEvent, call: TrackedCall, fields: dict[str, Any]
+    ) -> HookVerdict:
+        names = () if call.entry is None else call.entry.names
+        match = tuple(dict.fromkeys((call.current.name, *names)))
+        async with self._room:
+            return await self._hooks.fire(event, fields, match=match)
+
+    def _fields(self, call: TrackedCall) -> dict[str, Any]:
+        entry = call.entry
+        replaced = call.replacements > 0
+        return inputs.before_tool(
+            call.current.name if entry is None else entry.tool.name,
+            plain(call.params),
+            mcp_context=None if entry is None else self._server(entry),
+            original_request_name=call.request.name if replaced else None,
+        )
+
+
+def tool_hooks(hooks: Hooks) -> ToolHooks | None:
+    """The hooks around calls; None when there are none."""
+    events = (HookEvent.BEFORE_TOOL, HookEvent.AFTER_TOOL, HookEvent.NOTIFICATION)
+    return ToolHooks(hooks) if any(map(hooks.has, events)) else None
+
+
+def stopped(reason: str) -> str:
+    """What the model is told when a hook ends the run."""
+    return f"Agent execution stopped by hook: {reason}"
+
+
+def rebuilt(
+    call: TrackedCall, entry: RegisteredTool, given: dict[str, Any]
+) -> ToolInvocation | ToolFailure | None:
+    """The call with the parameters of a hook laid over its own; None when they are the same."""
+    changed = [key for key, value in given.items() if _differs(call.params, key, value)]
+    if not changed:
+        return None
+    boundary = Boundary()
+    built: ToolInvocation | ToolFailure | None = None
+    with boundary:
+        built = entry.tool.build({**call.params, **given})
+        if not isinstance(built, ToolFailure):
+            call.take(built)
+    if boundary.failure is not None or built is None:
+        reason = "nothing" if boundary.failure is None else one_line(boundary.failure)
+        built = ToolFailure(f"the tool made {reason} of it")
+    if isinstance(built, ToolFailure):
+        return ToolFailure(
+            f"Tool parameters modified by hook are invalid: {built.message}",
+            ToolErrorType.INVALID_TOOL_PARAMS,
+        )
+    keys = ", ".join(changed)
+    call.input_notice = f"[System] Tool input parameters ({keys}) were modified by hook"
+    return built
+
+
+def with_notice(result: ToolResult, notice: str) -> ToolResult:
+    """The result with words for the model behind it; of a failure, behind its message."""
+    if not notice:
+        return result
+    error = result.error
+    if error is not None:
+        error = ToolFailure(f"{error.message}\n\n{notice}", error.type)
+    return msgspec.structs.replace(
+        result, llm_content=_appended(result.llm_content, notice), error=error
+    )
+
+
+def _appended(content: LlmContent, notice: str) -> LlmContent:
+    if isinstance(content, str):
+        return f"{content}\n\n{notice}"
+    items = (content,) if isinstance(content, Part) else content
+    return (*items, Part(text=notice))
+
+
+def _differs(params: dict[str, Any], key: str, value: Any) -> bool:
+    return key not in params or params[key] != value
+
+
+def _content(content: LlmContent) -> Any:
+    """What the model would get, as JSON values."""
+    if isinstance(content, str | Part):
+        return plain(content)
+    return [plain(item) for item in content]
+
+
+def _message(details: ConfirmationDetails) -> str:
+    match details:
+        case EditConfirmation():
+            return f"Tool {details.title} requires editing"
+        case ExecConfirmation():
+            return f"Tool {details.title} requires execution"
+        case McpConfirmation():
+            return f"Tool {details.title} requires MCP"
+        case InfoConfirmation():
+            return f"Tool {details.title} requires information"
+        case _:
+            return "Tool requires confirmation"
+
+
+def _server(entry: RegisteredTool) -> McpContext | None:
+    if entry.server is None:
+        return None
+    name = entry.tool.name.removeprefix(f"{entry.server}__")
+    return McpContext(server_name=entry.server, tool_name=name)

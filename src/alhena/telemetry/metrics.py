@@ -1,0 +1,220 @@
+"""What log records add up to: counters and distributions since the session began."""
+
+import json
+from bisect import bisect_left
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from alhena.telemetry.record import PREFIX, Record
+
+BOUNDARIES = (0, 5, 10, 25, 50, 75, 100, 250, 500, 750, 1000, 2500, 5000, 7500, 10000)
+"""Upper ends of the buckets of a distribution, inclusive; there is one more behind the last."""
+
+_CUMULATIVE = 1
+_HISTOGRAM, _SUM = 0, 3
+_INT, _DOUBLE = 0, 1
+_TOKENS = (
+    ("input", "input_token_count"),
+    ("output", "output_token_count"),
+    ("thought", "thoughts_token_count"),
+    ("cache", "cached_content_token_count"),
+    ("tool", "tool_token_count"),
+)
+
+
+class Instrument(NamedTuple):
+    """What is measured."""
+
+    name: str
+    kind: str
+    description: str
+    unit: str = ""
+    value_type: int = _INT
+
+
+def _counter(name: str, description: str) -> Instrument:
+    return Instrument(PREFIX + name, "COUNTER", description)
+
+
+def _latency(name: str, description: str) -> Instrument:
+    return Instrument(PREFIX + name, "HISTOGRAM", description, "ms")
+
+
+SESSIONS = _counter("session.count", "Sessions started.")
+TOOL_CALLS = _counter("tool.call.count", "Tool calls, by function name and success.")
+TOOL_LATENCY = _latency("tool.call.latency", "How long tool calls took.")
+REQUESTS = _counter("api.request.count", "Requests to the model, by model and status.")
+REQUEST_LATENCY = _latency("api.request.latency", "How long requests to the model took.")
+TOKENS = _counter("token.usage", "Tokens, by model and what they were used for.")
+FILES = _counter("file.operation.count", "Files created, read and updated.")
+LINES = _counter("lines.changed", "Lines of files added and removed.")
+HOOKS = _counter("hook_call.count", "Hooks run, by event and success.")
+HOOK_LATENCY = _latency("hook_call.latency", "How long hooks took.")
+GEN_AI_TOKENS = Instrument(
+    "gen_ai.client.token.usage", "HISTOGRAM", "Tokens of a request and of its answer.", "token"
+)
+GEN_AI_DURATION = Instrument(
+    "gen_ai.client.operation.duration", "HISTOGRAM", "How long an operation took.", "s", _DOUBLE
+)
+
+Measurement = tuple[Instrument, dict[str, Any], float]
+
+
+class Point:
+    """One series: values with the same attributes."""
+
+    def __init__(self, attributes: dict[str, Any], start_ns: int) -> None:
+        self.attributes = attributes
+        self.start_ns = start_ns
+        self.count = 0
+        self.sum: float = 0
+        self.min: float = 0
+        self.max: float = 0
+        self.buckets = [0] * (len(BOUNDARIES) + 1)
+
+    def add(self, value: float) -> None:
+        """Takes a value."""
+        self.min = min(self.min, value) if self.count else value
+        self.max = max(self.max, value) if self.count else value
+        self.count += 1
+        self.sum += value
+        self.buckets[bisect_left(BOUNDARIES, value)] += 1
+
+
+class Metrics:
+    """Sums over a session. `changed` is set while something was added since `scope_metrics`."""
+
+    def __init__(self) -> None:
+        self.changed = False
+        self._points: dict[Instrument, dict[str, Point]] = {}
+
+    def start(self, time_ns: int) -> None:
+        """Counts the session."""
+        self._add((SESSIONS, {}, 1), time_ns)
+
+    def take(self, record: Record, time_ns: int) -> None:
+        """Counts a record; most names are of some account."""
+        for measurement in _measured(record):
+            self._add(measurement, time_ns)
+
+    def scope_metrics(self, common: dict[str, Any], time_ns: int) -> list[dict[str, Any]]:
+        """All of it in the form of an exporter's `metrics`; `common` attributes are in each."""
+        self.changed = False
+        return [
+            {
+                "descriptor": {
+                    "name": instrument.name,
+                    "type": instrument.kind,
+                    "description": instrument.description,
+                    "unit": instrument.unit,
+                    "valueType": instrument.value_type,
+                    "advice": {},
+                },
+                "aggregationTemporality": _CUMULATIVE,
+                **(
+                    {"dataPointType": _SUM, "isMonotonic": True}
+                    if instrument.kind == "COUNTER"
+                    else {"dataPointType": _HISTOGRAM}
+                ),
+                "dataPoints": [
+                    {
+                        "attributes": common | point.attributes,
+                        "startTime": hr_time(point.start_ns),
+                        "endTime": hr_time(time_ns),
+                        "value": _value(instrument, point),
+                    }
+                    for point in points.values()
+                ],
+            }
+            for instrument, points in self._points.items()
+        ]
+
+    def _add(self, measurement: Measurement, time_ns: int) -> None:
+        instrument, attributes, value = measurement
+        points = self._points.setdefault(instrument, {})
+        key = json.dumps(attributes, sort_keys=True)
+        if key not in points:
+            points[key] = Point(attributes, time_ns)
+        points[key].add(value)
+        self.changed = True
+
+
+def hr_time(time_ns: int) -> list[int]:
+    """A time since 1970 as whole seconds and the nanoseconds that are over."""
+    return list(divmod(time_ns, 1_000_000_000))
+
+
+def _value(instrument: Instrument, point: Point) -> Any:
+    if instrument.kind == "COUNTER":
+        return point.sum
+    return {
+        "min": point.min,
+        "max": point.max,
+        "sum": point.sum,
+        "buckets": {"boundaries": BOUNDARIES, "counts": point.buckets},
+        "count": point.count,
+    }
+
+
+def _measured(record: Record) -> Iterator[Measurement]:
+    facts = record.attributes
+    match record.name:
+        case "tool_call":
+            yield from _measured_call(facts)
+        case "api_response":
+            yield from _measured_response(facts)
+        case "api_error":
+            named = {"model": facts["model"], "error_type": facts["error.type"]}
+            yield REQUESTS, named | _some(facts, "status_code"), 1
+            yield REQUEST_LATENCY, {"model": facts["model"]}, facts["duration_ms"]
+            failed = _operation(facts["model"]) | {"error.type": facts["error.type"]}
+            yield GEN_AI_DURATION, failed, facts["duration_ms"] / 1000
+        case "file_operation":
+            yield (
+                FILES,
+                _some(facts, "operation", "mimetype", "extension", "programming_language"),
+                1,
+            )
+        case "hook_call":
+            named = _some(facts, "hook_event_name", "hook_name", "success")
+            yield HOOKS, named, 1
+            yield HOOK_LATENCY, named, facts["duration_ms"]
+        case _:
+            pass
+
+
+def _measured_call(facts: dict[str, Any]) -> Iterator[Measurement]:
+    name = facts["function_name"]
+    yield TOOL_CALLS, _some(facts, "function_name", "success", "decision", "tool_type"), 1
+    yield TOOL_LATENCY, {"function_name": name}, facts["duration_ms"]
+    stat: dict[str, int] = json.loads(facts.get("metadata", "{}"))
+    for what in ("added", "removed"):
+        lines = stat.get(f"model_{what}_lines", 0)
+        if lines:
+            yield LINES, {"type": what, "function_name": name}, lines
+
+
+def _measured_response(facts: dict[str, Any]) -> Iterator[Measurement]:
+    model = facts["model"]
+    yield REQUESTS, {"model": model, "status_code": facts["status_code"]}, 1
+    yield REQUEST_LATENCY, {"model": model}, facts["duration_ms"]
+    for kind, name in _TOKENS:
+        if facts[name]:
+            yield TOKENS, {"model": model, "type": kind}, facts[name]
+    asked = _operation(model)
+    for kind, name in _TOKENS[:2]:
+        yield GEN_AI_TOKENS, asked | {"gen_ai.token.type": kind}, facts[name]
+    yield GEN_AI_DURATION, asked, facts["duration_ms"] / 1000
+
+
+def _operation(model: str) -> dict[str, Any]:
+    return {
+        "gen_ai.operation.name": "generate_content",
+        "gen_ai.provider.name": "gcp.gen_ai",
+        "gen_ai.request.model": model,
+        "gen_ai.response.model": model,
+    }
+
+
+def _some(facts: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {name: facts[name] for name in names if name in facts}

@@ -1,0 +1,16 @@
+"""A log record before it has a time, an origin and a form."""
+
+from typing import Any
+
+import msgspec
+
+PREFIX = "gemini_cli."
+"""What names of events and metrics begin with: the reference's, which dashboards look for."""
+
+
+class Record(msgspec.Struct, frozen=True):
+    """One thing that happened: `name` without its prefix, a sentence, the attributes of its own."""
+
+    name: str
+    body: str
+    attributes: dict[str, Any]

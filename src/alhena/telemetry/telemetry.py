@@ -1,0 +1,147 @@
+"""A session's telemetry: takes events at once, writes them down in a thread of its own."""
+
+import atexit
+import threading
+import time
+from collections.abc import Callable
+from queue import SimpleQueue
+
+from alhena.events import Event
+from alhena.telemetry.form import Form
+from alhena.telemetry.metrics import Metrics
+from alhena.telemetry.outfile import OutFile
+from alhena.telemetry.record import Record
+from alhena.telemetry.translation import TOLD, Translation
+
+MAX_WAITING = 10_000
+"""Events that may wait to be written; those past it are left out, and counted."""
+
+CLOSE_S = 5.0
+"""Seconds that a session's end waits for what is left to be written."""
+
+_Item = tuple[int, Event | Record] | threading.Event | None
+"""What waits to be written, with its time; who waits for what came before; None is the end."""
+
+
+class Telemetry:
+    """Subscribe `feed` to a session's events; `flush` and `close` wait for the file.
+
+    What could not be written never stops anything: `take_problem` says so, once.
+    """
+
+    def __init__(
+        self,
+        outfile: OutFile,
+        translation: Translation,
+        form: Form,
+        *,
+        name: str,
+        clock: Callable[[], int] = time.time_ns,
+        waiting: int = MAX_WAITING,
+    ) -> None:
+        """`name` is what a person knows the file by; `clock` gives nanoseconds since 1970."""
+        self._outfile = outfile
+        self._translation = translation
+        self._form = form
+        self._name = name
+        self._clock = clock
+        self._waiting = waiting
+        self._metrics = Metrics()
+        self._metrics.start(clock())
+        self._items: SimpleQueue[_Item] = SimpleQueue()
+        self._left_out = 0
+        self._lost = 0
+        self._reason = ""
+        self._told = False
+        self._closing = False
+        self._thread = threading.Thread(target=self._write_all, name="telemetry", daemon=True)
+        self._thread.start()
+        atexit.register(self.close)  # for a session that nobody closes
+
+    def feed(self, event: Event) -> None:
+        """Takes note of an event. Never waits, never raises."""
+        if type(event) in TOLD:  # events have no subclasses
+            self._put(event)
+
+    def record(self, record: Record) -> None:
+        """Takes note of what is no event."""
+        self._put(record)
+
+    def flush(self, timeout_s: float = CLOSE_S) -> bool:
+        """Waits until what was noted so far, and what it adds up to, is written; False when that
+        takes longer."""
+        if self._closing:
+            return not self._thread.is_alive()
+        reached = threading.Event()
+        self._items.put(reached)
+        return reached.wait(timeout_s)
+
+    def close(self, timeout_s: float = CLOSE_S) -> bool:
+        """Writes what is left, and closes the file; nothing is taken note of any more. False when
+        that takes longer."""
+        if not self._closing:
+            self._closing = True
+            self._items.put(None)
+            atexit.unregister(self.close)
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def take_problem(self) -> str | None:
+        """Why the file is not complete, in words for people; None when it is, or when that has been
+        told already."""
+        if self._told or not (self._lost or self._left_out):
+            return None
+        self._told = True
+        if self._lost:
+            return f"telemetry: cannot write to {self._name}: {self._reason}; records are missing."
+        return f"telemetry: {self._name} is written too slowly; records were left out."
+
+    def _put(self, item: Event | Record) -> None:
+        if self._closing:
+            return
+        if self._items.qsize() >= self._waiting:
+            self._left_out += 1
+        else:
+            self._items.put((self._clock(), item))
+
+    def _write_all(self) -> None:
+        """The thread: until the end, whatever the file does."""
+        while (item := self._items.get()) is not None:
+            if isinstance(item, threading.Event):
+                self._write_metrics()
+                item.set()
+            else:
+                self._write(*item)
+        self._write_metrics()
+        try:
+            self._outfile.close()
+        except OSError as error:
+            self._lose(error)
+
+    def _write(self, time_ns: int, item: Event | Record) -> None:
+        if isinstance(item, Record):
+            records = iter((self._translation.cleaned(item),))
+        else:
+            records = self._translation.records(item)
+        try:
+            for record in records:
+                self._metrics.take(record, time_ns)
+                self._outfile.append(self._form.log_record(record, time_ns))
+        # OSError is the file's; the others are what values that JSON cannot carry raise.
+        except (OSError, ValueError, TypeError, LookupError, RecursionError) as error:
+            self._lose(error)
+
+    def _write_metrics(self) -> None:
+        if not self._metrics.changed:
+            return
+        try:
+            self._outfile.append(self._form.metrics(self._metrics, self._clock()))
+        except OSError as error:
+            self._metrics.changed = True
+            self._lose(error)
+
+    def _lose(self, error: Exception) -> None:
+        self._lost += 1
+        if not self._reason:
+            reason = error.strerror if isinstance(error, OSError) else None
+            self._reason = reason or str(error)

@@ -1,0 +1,99 @@
+"""A screen that is a list, and events turned into what it shows."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+
+from alhena.events import Event
+from alhena.frontends.terminal.lines import Block, Lines, plain
+from alhena.frontends.terminal.menu import Menu
+from alhena.frontends.terminal.screen import Status
+from alhena.frontends.terminal.view import View, advance, live
+
+
+def text_of(blocks: Iterable[Block]) -> str:
+    """Blocks as bare text, Markdown between bars."""
+    return "\n".join(
+        plain(block.lines) if isinstance(block, Lines) else f"|{block.text}|" for block in blocks
+    )
+
+
+def played(*events: Event, view: View | None = None, now: float = 0.0) -> tuple[View, str]:
+    """The view after some events, and what was printed."""
+    view = view or View()
+    blocks: list[Block] = []
+    for event in events:
+        view, made = advance(view, event, now)
+        blocks += made
+    return view, text_of(blocks)
+
+
+def shown_live(view: View, columns: int = 60, rows: int = 12, now: float = 0.0) -> str:
+    return plain(live(view, columns, rows, now))
+
+
+class ListScreen:
+    """A `screen.Screen` in memory. `answers` are given to its questions in order: labels of
+    options (None: dismissed), or texts. Without one it waits for ever."""
+
+    def __init__(self, *answers: str | Sequence[str] | None) -> None:
+        self.answers = deque(answers)
+        self.blocks: list[Block] = []
+        self.view = View()
+        self.status = Status()
+        self.statuses: list[Status] = []
+        self.menus: list[Menu] = []
+        self.asked: list[str] = []
+        self.waiting = asyncio.Event()
+        self.closed = False
+        self._changed = asyncio.Event()
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Waits for a change of what is shown that makes it so."""
+        while not condition():
+            self._changed.clear()
+            await self._changed.wait()
+
+    @property
+    def text(self) -> str:
+        return text_of(self.blocks)
+
+    def update(self, view: View, blocks: Iterable[Block] = ()) -> None:
+        self.view = view
+        self.blocks += blocks
+        self._changed.set()
+
+    def show_status(self, status: Status) -> None:
+        self.status = status
+        self.statuses.append(status)
+
+    async def choose(self, menu: Menu) -> frozenset[int] | None:
+        self.menus.append(menu)
+        answer = await self._answer()
+        if answer is None:
+            return None
+        wanted = (answer,) if isinstance(answer, str) else answer
+        labels = [option.label for option in menu.options]
+        found = [index for want in wanted for index, text in enumerate(labels) if want in text]
+        assert len(found) == len(wanted), (wanted, labels)
+        return frozenset(found)
+
+    async def ask_text(self, label: str, placeholder: str = "") -> str | None:
+        self.asked.append(label)
+        answer = await self._answer()
+        assert answer is None or isinstance(answer, str)
+        return answer
+
+    async def _answer(self) -> str | Sequence[str] | None:
+        if not self.answers:
+            self.waiting.set()
+            await asyncio.Event().wait()
+        return self.answers.popleft()
+
+    @asynccontextmanager
+    async def suspended(self) -> AsyncGenerator[None]:
+        yield
+
+    def close(self) -> None:
+        self.closed = True

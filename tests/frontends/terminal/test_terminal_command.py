@@ -1,0 +1,372 @@
+"""The real command at a real terminal."""
+
+import os
+import re
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.command import alhena
+from tests.support.server import ScriptedServer, call, chunk, sse, text
+from tests.support.terminal import Terminal
+
+PLACEHOLDER = "Type your message or @path/to/file"
+ESC, ENTER, CTRL_C, CTRL_D = "\x1b", "\r", "\x03", "\x04"
+SHOWN_CURSOR = "25"
+BRACKETED_PASTE = "2004"
+
+
+def at(server: ScriptedServer, *arguments: str, **options: Any) -> Terminal:
+    """A session with a scripted model."""
+    environ = {"GEMINI_API_KEY": "x", "GOOGLE_GEMINI_BASE_URL": server.url, "GEMINI_MODEL": "m"}
+    return Terminal(*arguments, **(environ | options))
+
+
+def calling(name: str, args: dict[str, Any]) -> Any:
+    return sse(chunk(call(name, args, id="1"), finish="STOP"))
+
+
+def leave(terminal: Terminal) -> None:
+    terminal.send(CTRL_D)
+    assert terminal.ended() == 0
+    assert_restored(terminal)
+
+
+def assert_restored(terminal: Terminal) -> None:
+    assert SHOWN_CURSOR in terminal.screen.modes
+    assert BRACKETED_PASTE not in terminal.screen.modes
+    assert PLACEHOLDER not in terminal.screen.text
+    assert "Traceback" not in terminal.screen.text
+
+
+def test_the_prompt_is_painted_and_the_terminal_given_back(server: ScriptedServer):
+    with at(server) as terminal:
+        terminal.until("/help tells")
+        shown = terminal.until(PLACEHOLDER)
+        assert "> " + PLACEHOLDER in shown
+        assert "default  m" in terminal.until("default  m")
+        assert BRACKETED_PASTE in terminal.screen.modes
+        leave(terminal)
+    assert server.requests == []
+
+
+def test_an_answer_streams_in_and_is_rendered_when_it_is_finished(server: ScriptedServer):
+    hold = threading.Event()
+    server.reply(
+        sse(text("# Title\n\nSome **bold** text.\n\nTail that", None), text(" ends."), hold=hold)
+    )
+    with at(server) as terminal:
+        terminal.until(PLACEHOLDER)
+        terminal.send("hello" + ENTER)
+        terminal.until("Tail that")
+        assert "Some bold text." in terminal.until("Some bold text.")
+        assert PLACEHOLDER in "\n".join(terminal.screen.shown)
+        hold.set()
+        terminal.until("1 turn")
+        assert "Tail that ends." in terminal.until("Tail that ends.")
+        assert terminal.screen.text.count("Tail that") == 1
+        assert terminal.screen.text.count("Some bold text.") == 1
+        leave(terminal)
+
+
+def test_a_change_is_confirmed_with_its_diff(server: ScriptedServer, project: Path):
+    (project / "a.txt").write_text("old\n", encoding="utf-8")
+    args = {"file_path": "a.txt", "content": "new\n"}
+    server.reply(calling("write_file", args), sse(text("Done it.")))
+    with at(server) as terminal:
+        terminal.until(PLACEHOLDER)
+        terminal.send("change it" + ENTER)
+        shown = terminal.until("Allow this?")
+        assert re.search(r"- old\n +1 \+ new\n", shown)
+        assert "why: " in shown
+        assert "> 1 Yes, this once (y)" in terminal.until("> 1 Yes")
+        assert (project / "a.txt").read_text(encoding="utf-8") == "old\n"
+        terminal.send(ENTER)
+        terminal.until("Done it.", gone="Allow this?")
+        leave(terminal)
+    assert (project / "a.txt").read_text(encoding="utf-8") == "new\n"
+
+
+def test_a_command_is_refused_with_a_reason_that_the_model_hears(
+    server: ScriptedServer, project: Path
+):
+    server.reply(calling("run_shell_command", {"command": "touch x"}), sse(text("As you like.")))
+    with at(server) as terminal:
+        terminal.until(PLACEHOLDER)
+        terminal.send("touch it" + ENTER)
+        terminal.until("$ touch x")
+        terminal.until("No, and say why")
+        terminal.send("n")
+        terminal.until("What should be done instead?")
+        terminal.send("use mkdir" + ENTER)
+        terminal.until("As you like.")
+        leave(terminal)
+    assert not (project / "x").exists()
+    assert "use mkdir" in server.requests[1].body.decode()
+
+
+def test_a_proposal_is_changed_in_the_editor_and_confirmed_again(
+    server: ScriptedServer, project: Path, tmp_path: Path
+):
+    editor = tmp_path / "editor"
+    editor.write_text(
+        '#!/bin/sh\necho EDITING; test -t 0 && test -t 1 && read answer && echo "$answer" > "$1"\n',
+        encoding="utf-8",
+    )
+    editor.chmod(0o755)
+    args = {"file_path": "a.txt", "content": "by machine\n"}
+    server.reply(calling("write_file", args), sse(text("I see.")))
+    with at(server, EDITOR=str(editor)) as terminal:
+        terminal.until(PLACEHOLDER)
+        terminal.send("write" + ENTER)
+        terminal.until("Change it first")
+        terminal.send("e")
+        terminal.until("EDITING")
+        terminal.send("by hand\n")
+        terminal.until("+ by hand")
+        terminal.until("Allow this?")
+        terminal.send("y")
+        terminal.until("I see.")
+        leave(terminal)
+    assert (project / "a.txt").read_text(encoding="utf-8") == "by hand\n"
+
+
+def test_escape_interrupts_a_command_and_kills_it(server: ScriptedServer, project: Path):
+    command = "echo $$ > pid; echo on its way; sleep 60"
+    server.reply(calling("run_shell_command", {"command": command}), sse(text("Fine.")))
+    with at(server, "--yolo") as terminal:
+        terminal.until(PLACEHOLDER)
+        terminal.send("run" + ENTER)
+        terminal.until("│ on its way")
+        terminal.send(ESC)
+        terminal.until("■ cancelled")
+        pid = int((project / "pid").read_text(encoding="utf-8"))
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+        terminal.send("and now?" + ENTER)
+        terminal.until("Fine.")
+        leave(terminal)
+
+
+def test_control_c_clears_then_leaves(server: ScriptedServer):
+    with at(server) as terminal:
+        terminal.until("/help tells")
+        terminal.send("half a thought")
+        terminal.until("> half a thought")
+        terminal.send(CTRL_C)
+        terminal.until("Press Ctrl-C again to leave.", gone="half a thought")
+        terminal.send(CTRL_C)
+        assert terminal.ended() == 0
+        assert_restored(terminal)
+
+
+def test_control_c_interrupts_the_model_and_twice_leaves(server: ScriptedServer):
+    server.reply(sse(text("Well", None), text("."), hold=threading.Event()))
+    with at(server) as terminal:
+        terminal.until(PLACEHOLDER)
+        terminal.send("slow" + ENTER)
+        terminal.until("Well")
+        terminal.send(CTRL_C)
+        terminal.until("■ cancelled")
+        terminal.send(CTRL_C)
+        assert terminal.ended() == 0
+        assert_restored(terminal)
+
+
+def test_what_is_typed_while_the_model_answers_is_seen_and_waits(server: ScriptedServer):
+    hold = threading.Event()
+    server.reply(sse(text("One", None), text(" two."), hold=hold), sse(text("Three.")))
+    with at(server) as terminal:
+        terminal.until(PLACEHOLDER)
+        terminal.send("slow" + ENTER)
+        terminal.until("One")
+        terminal.send("next one")
+        terminal.until("> next one")
+        terminal.send(ENTER)
+        terminal.until("1 queued: next one")
+        hold.set()
+        shown = terminal.until("Three.")
+        assert shown.index("One two.") < shown.index("Three.")
+        leave(terminal)
+    assert "next one" in server.requests[1].body.decode()
+
+
+def test_lines_are_continued_and_a_paste_is_not_sent(server: ScriptedServer):
+    server.reply(sse(text("Got it.")))
+    with at(server) as terminal:
+        terminal.until(PLACEHOLDER)
+        terminal.send("one\\" + ENTER + "two" + ESC + ENTER + "three\n")
+        terminal.send("\x1b[200~pasted\rlines\x1b[201~")
+        terminal.until("lines")
+        assert server.requests == []
+        terminal.send(ENTER)
+        terminal.until("Got it.")
+        leave(terminal)
+    sent = server.requests[0].json["contents"][-1]["parts"][0]["text"]
+    assert sent == "one\ntwo\nthree\npasted\nlines"
+
+
+def test_modes_commands_and_completion_work_by_keys(server: ScriptedServer, project: Path):
+    (project / "notes.txt").touch()
+    with at(server) as terminal:
+        terminal.until("default  m")
+        terminal.send("\x1b[Z")
+        terminal.until("autoEdit  m")
+        terminal.send("/sta")
+        terminal.until("/stats")
+        terminal.send("\t" + ENTER + ENTER)
+        terminal.until("tool calls")
+        terminal.send("@no")
+        terminal.until("notes.txt")
+        terminal.send("\t")
+        terminal.until("> @notes.txt")
+        terminal.send(CTRL_C)
+        terminal.until("again to leave")
+        terminal.send("/quit" + ENTER)
+        assert terminal.ended() == 0
+        assert_restored(terminal)
+
+
+def test_an_earlier_prompt_comes_back_in_the_next_session(server: ScriptedServer):
+    server.reply(sse(text("One.")))
+    with at(server) as terminal:
+        terminal.until(PLACEHOLDER)
+        terminal.send("remember me" + ENTER)
+        terminal.until("One.")
+        leave(terminal)
+    with at(server) as terminal:
+        terminal.until("/help tells")
+        terminal.send("\x1b[A")
+        terminal.until("> remember me")
+        terminal.send(CTRL_C + CTRL_C)
+        assert terminal.ended() == 0
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(20, 8), (12, 5)])
+def test_a_small_terminal_is_enough(server: ScriptedServer, columns: int, rows: int):
+    args = {"file_path": "a.txt", "content": "".join(f"line {n}\n" for n in range(30))}
+    server.reply(calling("write_file", args), sse(text("Some text that is long. " * 9)))
+    with at(server, columns=columns, rows=rows) as terminal:
+        terminal.until("Type your")
+        terminal.send("hi" + ENTER)
+        terminal.until("+ line 29")
+        terminal.until("> 1 Yes")
+        terminal.send("y")
+        terminal.until("1 call")
+        terminal.send(CTRL_D)
+        assert terminal.ended() == 0
+    assert "Window too small" not in terminal.raw
+
+
+def test_the_prompt_follows_the_size_of_the_terminal(server: ScriptedServer):
+    with at(server, columns=100) as terminal:
+        terminal.until("default  m")
+        terminal.resize(40, 10)
+        terminal.send("x" * 50)
+        terminal.until("x" * 38)
+        assert any(line.endswith("x" * 38) for line in terminal.screen.shown)
+        terminal.resize(120, 40)
+        terminal.send("y")
+        terminal.until("x" * 50 + "y")
+        terminal.send(CTRL_C + CTRL_C)
+        assert terminal.ended() == 0
+
+
+def test_no_colour_is_used_where_none_is_wanted(server: ScriptedServer):
+    colours = re.compile(r"\x1b\[(?:\d+;)*(?:[349][0-8])(?:;\d+)*m")
+    for environ in ({}, {"NO_COLOR": "1"}):
+        server.reply(sse(text("`code` and\n\n```python\nx = 1\n```\n\n> quote")))
+        with at(server, **environ) as terminal:
+            terminal.until(PLACEHOLDER)
+            terminal.send("hi" + ENTER)
+            terminal.until("1 turn")
+            leave(terminal)
+        assert bool(colours.search(terminal.raw)) is not bool(environ)
+
+
+def test_a_dumb_terminal_gets_lines_and_nothing_else(server: ScriptedServer, project: Path):
+    args = {"file_path": "a.txt", "content": "x\n"}
+    server.reply(calling("write_file", args), calling("write_file", args), sse(text("**Done.**")))
+    with at(server, term="dumb") as terminal:
+        terminal.until("/help tells")
+        terminal.send("write it\n")
+        terminal.until("Number (empty: no):")
+        assert not (project / "a.txt").exists()
+        terminal.send("nonsense\n")
+        terminal.send("n\n")
+        terminal.until("What should be done instead?")
+        terminal.send("again\n")
+        terminal.until("a.txt")
+        terminal.send("1\n")
+        terminal.until("**Done.**")
+        terminal.send(CTRL_D)
+        assert terminal.ended() == 0
+    assert "\x1b" not in terminal.raw
+    assert (project / "a.txt").exists()
+    assert "again" in server.requests[1].body.decode()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("term", ["xterm", "dumb"])
+def test_a_signal_ends_the_session_in_good_order(
+    server: ScriptedServer, project: Path, number: int, term: str
+):
+    os.mkfifo(project / "pid")
+    command = "echo $$ > pid; sleep 60"
+    server.reply(calling("run_shell_command", {"command": command}))
+    with at(server, "--yolo", term=term) as terminal:
+        terminal.until("/help tells")
+        terminal.send("run" + ENTER)
+        pid = int((project / "pid").read_text(encoding="utf-8"))
+        terminal.process.kill(number)
+        assert terminal.ended() == 130
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+        if term != "dumb":
+            assert_restored(terminal)
+
+
+def test_a_terminal_that_goes_away_takes_the_session_and_its_children_with_it(
+    server: ScriptedServer, project: Path
+):
+    command = "echo $$ > pid; echo on its way; sleep 60"
+    server.reply(calling("run_shell_command", {"command": command}))
+    with at(server, "--yolo") as terminal:
+        terminal.until(PLACEHOLDER)
+        terminal.send("run" + ENTER)
+        terminal.until("│ on its way")
+        pid = int((project / "pid").read_text(encoding="utf-8"))
+        status = terminal.go_away()
+    assert os.WIFEXITED(status)
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_what_keeps_a_session_from_beginning_is_one_line(project: Path):
+    with Terminal() as terminal:
+        assert terminal.ended() == 41
+        assert "GEMINI_API_KEY" in terminal.screen.text
+        assert_restored(terminal)
+    with Terminal("-m", "rehearsal", "--policy", "gone.toml") as terminal:
+        assert terminal.ended() == 52
+        assert "gone.toml" in terminal.screen.text
+
+
+def test_a_session_begins_with_the_prompt_it_is_given(server: ScriptedServer):
+    server.reply(sse(text("Hello yourself.")))
+    with at(server, "-i", "hello there") as terminal:
+        shown = terminal.until("Hello yourself.")
+        assert "> hello there" in shown
+        leave(terminal)
+
+
+def test_a_session_needs_a_terminal():
+    ran = alhena("-i", "hello", "-m", "rehearsal")
+    assert ran.code == 2
+    assert "needs a terminal" in ran.err
+    ran = alhena("-i", "hello", "-p", "other")
+    assert ran.code == 2
+    assert alhena("-m", "rehearsal").code == 42

@@ -1,0 +1,180 @@
+"""What is typed: paths behind an @, commands, completions, and what was typed before."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prompt_toolkit.completion import CompleteEvent
+from prompt_toolkit.document import Document
+
+from alhena.frontends.terminal.commands import COMMANDS, command_names, named, unknown
+from alhena.frontends.terminal.completion import OFFERED, PromptCompleter, path_word
+from alhena.frontends.terminal.history import NAME, TAIL_BYTES, PromptHistory
+from alhena.frontends.terminal.lines import plain
+from alhena.frontends.terminal.mentions import (
+    attachment,
+    existing,
+    mentioned,
+    quoted_path,
+    shell_note,
+)
+from alhena.wire.content import Blob, FunctionResponse, Part
+
+
+@pytest.mark.parametrize(
+    ("prompt", "paths"),
+    [
+        ("look at @src/a.py, please", ("src/a.py",)),
+        ("@a.txt.", ("a.txt",)),
+        ("@a.txt and @b.txt and @a.txt", ("a.txt", "b.txt")),
+        ('@"my file.txt" now', ("my file.txt",)),
+        (r"@my\ file.txt now", ("my file.txt",)),
+        (r"not \@this", ()),
+        ("mail me@example.com", ()),
+        ("(@x.md)", ("x.md",)),
+        ("@", ()),
+        ("@@", ("@",)),
+        ("no mention", ()),
+    ],
+)
+def test_paths_behind_an_at_sign_are_found(prompt: str, paths: tuple[str, ...]):
+    assert mentioned(prompt) == paths
+
+
+@given(
+    st.text(min_size=1, max_size=20).filter(lambda t: not set(t) & set("\n\r") and t.isprintable())
+)
+def test_a_quoted_path_is_read_back_as_it_is(path: str):
+    if path[-1] in ".:" or path.startswith('"'):
+        return
+    assert mentioned(f"see @{quoted_path(path)} there") == (path,)
+
+
+def test_what_is_not_there_stays_text(project: Path):
+    (project / "a.txt").touch()
+    assert existing(("a.txt", "b.txt"), project) == (("a.txt",), ("b.txt",))
+
+
+def test_files_and_media_become_parts_behind_a_mark():
+    answer = FunctionResponse(id="1", name="read_many_files", response={"output": "--- a ---"})
+    assert [part.text for part in attachment([Part(function_response=answer)])] == [
+        "\n--- Content from referenced files ---\n",
+        "--- a ---",
+    ]
+    image = Part(inline_data=Blob(mime_type="image/png", data="AAAA"))
+    parts = attachment([Part(function_response=answer), Part(text="words"), image])
+    assert parts[1:] == (Part(text="words"), image)
+
+
+def test_a_command_of_the_person_is_told_in_the_known_words():
+    assert shell_note("ls", "a\nb").text == (
+        "I ran the following shell command:\n```sh\nls\n```\n\n"
+        "This produced the following result:\n```\na\nb\n```"
+    )
+    long = shell_note("x", "y" * 10_001).text or ""
+    assert long.endswith("y\n... (truncated)\n```")
+    assert long.count("y") == 10_000
+
+
+def test_commands_are_named_by_their_names_and_aliases():
+    for command in COMMANDS:
+        for name in (command.name, *command.aliases):
+            assert named(f"/{name} and more") == (command, name, "and more")
+    assert named("/nope") == (None, "nope", "")
+    assert named("/usr/bin/env is where?") is None
+    assert named("help") is None
+    names = [name for each in COMMANDS for name in (each.name, *each.aliases)]
+    assert len(set(names)) == len(names)
+    assert {"help", "tools", "policies", "hooks", "clear", "stats", "quit"} <= set(names)
+
+
+def test_an_unknown_command_is_answered_with_the_nearest():
+    assert plain(unknown("hlep")) == "Unknown command /hlep. Did you mean /help?"
+    assert plain(unknown("zzzz")) == "Unknown command /zzzz. See /help."
+
+
+def completed(text: str, cwd: Path) -> list[str]:
+    found = PromptCompleter(cwd).get_completions(Document(text), CompleteEvent())
+    return [text[: len(text) + each.start_position] + each.text for each in found]
+
+
+def test_commands_are_completed_at_the_beginning_only(project: Path):
+    assert completed("/h", project) == ["/help", "/hooks"]
+    assert completed("/", project) == [name for name, _ in command_names()]
+    assert completed("say /h", project) == []
+    assert completed("/help x", project) == []
+
+
+def test_paths_are_completed_without_what_git_ignores(project: Path):
+    (project / ".gitignore").write_text("*.log\n", encoding="utf-8")
+    (project / "src").mkdir()
+    for name in ("app.py", "app.log", "apple pie.txt", "src/deep_name.py", ".hidden"):
+        (project / name).touch()
+    assert completed("see @ap", project) == ["see @app.py", "see @apple\\ pie.txt"]
+    assert completed("@apple\\ p", project) == ["@apple\\ pie.txt"]
+    assert completed("@s", project) == ["@src/"]
+    assert completed("@src/", project) == ["@src/deep_name.py"]
+    assert completed("@deep", project) == ["@src/deep_name.py"]
+    assert completed("@.h", project) == ["@.hidden"]
+    assert completed("@nothing/", project) == []
+    assert completed("me@ap", project) == []
+
+
+def test_completions_are_bounded(project: Path):
+    for number in range(3 * OFFERED):
+        (project / f"file_{number:03}").touch()
+    assert len(completed("@file", project)) == OFFERED
+    assert len(completed("@ile_", project)) == OFFERED
+
+
+@given(st.text(alphabet='ab@\\ "(,/\n', max_size=12))
+def test_the_word_at_the_cursor_never_reaches_beyond_the_text(text: str):
+    word = path_word(text)
+    assert word is None or text.endswith(f"@{word}")
+
+
+def history(project: Path, warnings: list[str] | None = None) -> PromptHistory:
+    warn = ([] if warnings is None else warnings).append
+    return PromptHistory(dict(os.environ), project, warn)
+
+
+def history_file(home: Path) -> Path:
+    (found,) = (home / ".gemini" / "tmp").glob(f"*/{NAME}")
+    return found
+
+
+def test_prompts_are_kept_for_the_next_session_and_for_nobody_else(home: Path, project: Path):
+    first = history(project)
+    for text in ("one", "two\nlines", "one", "drei ü"):
+        first.store_string(text)
+    assert list(history(project).load_history_strings()) == ["drei ü", "one", "two\nlines"]
+    assert stat.S_IMODE(history_file(home).stat().st_mode) == 0o600
+    assert list(history(project / "..").load_history_strings()) == []
+
+
+def test_a_damaged_history_gives_what_can_be_read(home: Path, project: Path):
+    history(project).store_string("kept")
+    file = history_file(home)
+    file.write_bytes(b'{"not": 1}\n\xff\xfe\n"half' + b"\n" + file.read_bytes())
+    assert list(history(project).load_history_strings()) == ["kept"]
+    file.write_bytes(b'"' + b"x" * TAIL_BYTES + b'"\n"newest"\n')
+    assert list(history(project).load_history_strings()) == ["newest"]
+
+
+def test_a_history_that_cannot_be_used_is_told_once(home: Path, project: Path):
+    history(project).store_string("x")
+    file = history_file(home)
+    file.unlink()
+    os.mkfifo(file)
+    warnings: list[str] = []
+    broken = history(project, warnings)
+    assert list(broken.load_history_strings()) == []
+    broken.store_string("y")
+    broken.store_string("z")
+    assert len(warnings) == 1
+    warnings.clear()
+    history(project, warnings).store_string("y")
+    assert len(warnings) == 1

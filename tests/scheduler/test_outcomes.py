@@ -1,0 +1,426 @@
+"""Every answer that a confirmation takes, and what it does to its call and to others."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from alhena.bus.messages import (
+    LastingRule,
+    ToolCallsUpdate,
+    ToolConfirmationRequest,
+    ToolConfirmationResponse,
+    ToolPolicyRejection,
+    UpdatePolicy,
+)
+from alhena.events import ConfirmationRequestEvent, ToolCallsUpdateEvent
+from alhena.policy.model import Decision, PolicyCall, PolicyOutcome
+from alhena.scheduler.confirm import Answer, ConfirmationRequest, Payload
+from alhena.scheduler.errors import ConfirmationError, SchedulerError
+from alhena.scheduler.states import Status
+from alhena.tools.confirmation import (
+    AskUserConfirmation,
+    ExecConfirmation,
+    Question,
+    ToolConfirmationOutcome,
+)
+from alhena.tools.contract import ExecutionContext, Kind, ToolErrorType, ToolResult
+from tests.scheduler.kit import SmallTool, Stage, deciding, echo, forever, request, told
+
+ASK, ALLOW, DENY = PolicyOutcome.ASK_USER, PolicyOutcome.ALLOW, PolicyOutcome.DENY
+Outcome = ToolConfirmationOutcome
+RULE = {"toolName": "look", "decision": "allow", "priority": 950}
+
+
+class Rules:
+    """A policy that asks about everything but what was allowed since."""
+
+    def __init__(self) -> None:
+        self.allowed: set[str] = set()
+        self.denied: set[str] = set()
+        self.watchers: list[Callable[[], None]] = []
+
+    def decide(self, call: PolicyCall) -> Decision:
+        name = call.names[0]
+        outcome = DENY if name in self.denied else ALLOW if name in self.allowed else ASK
+        return Decision(outcome=outcome, reason=f"{outcome} {name}")
+
+    def watch(self, listener: Callable[[], None]) -> Callable[[], None]:
+        self.watchers.append(listener)
+        return lambda: self.watchers.remove(listener)
+
+    def allow(self, name: str) -> None:
+        self.allowed.add(name)
+        self.changed()
+
+    def changed(self) -> None:
+        for watcher in tuple(self.watchers):
+            watcher()
+
+
+def offers(call: PolicyCall) -> tuple[LastingRule, ...]:
+    rule = RULE | {"toolName": call.names[0]}
+    return (
+        LastingRule(outcome=Outcome.PROCEED_ALWAYS, words="all of it", rule=rule, toml="[[rule]]"),
+    )
+
+
+def staged(rules: Rules, *tools: SmallTool, **options: Any) -> Stage:
+    stage = Stage(*tools, decide=rules.decide, watch=rules.watch, offers=offers, **options)
+    stage.bus.subscribe(UpdatePolicy, lambda message: rules.allow(message.tool_name))
+    return stage
+
+
+async def asked(stage: Stage, count: int = 1) -> None:
+    while len(stage.questions()) < count:
+        await asyncio.sleep(0)
+
+
+@pytest.mark.requirement("SCHED-04")
+async def test_all_calls_of_a_wave_are_asked_about_at_once():
+    rules = Rules()
+    stage = staged(rules, SmallTool("look"), SmallTool("fetch"))
+    running = asyncio.create_task(stage.run("look", "fetch", "look"))
+    await asked(stage, 3)
+    assert [call.status for call in stage.scheduler.calls] == [Status.AWAITING_APPROVAL] * 3
+    for call_id in ("c2", "c0", "c1"):
+        stage.scheduler.confirm(call_id, Outcome.PROCEED_ONCE)
+    assert [call.status for call in await running] == [Status.SUCCESS] * 3
+    assert rules.watchers == []
+
+
+@pytest.mark.requirement("SCHED-04", "SCHED-10")
+async def test_one_lasting_answer_settles_the_waiting_calls_that_it_covers_and_no_others():
+    rules = Rules()
+    stage = staged(rules, SmallTool("look"), SmallTool("fetch"))
+    updates: list[UpdatePolicy] = []
+    stage.bus.subscribe(UpdatePolicy, updates.append)
+    running = asyncio.create_task(stage.run("look", "fetch", "look", "look"))
+    await asked(stage, 4)
+    stage.scheduler.confirm("c2", Outcome.PROCEED_ALWAYS)
+    while [call.status for call in stage.scheduler.calls].count(Status.SUCCESS) < 3:
+        await asyncio.sleep(0)
+    assert stage.statuses("c1")[-1] == "awaiting_approval"
+    with pytest.raises(ConfirmationError, match="no call 'c0' waits"):
+        stage.scheduler.confirm("c0", Outcome.CANCEL)
+    stage.scheduler.confirm("c1", Outcome.PROCEED_ONCE)
+    done = await running
+    assert [call.outcome for call in done] == [None, "proceed_once", "proceed_always", None]
+    assert {event.call_id: event.decision for event in stage.responses()} == {
+        "c0": "auto_accept",
+        "c1": "accept",
+        "c2": "accept",
+        "c3": "auto_accept",
+    }
+    assert [(u.call_id, u.tool_name, u.rule) for u in updates] == [("c2", "look", RULE)]
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+@pytest.mark.requirement("SCHED-10")
+async def test_a_lasting_answer_holds_for_the_calls_of_later_waves():
+    rules = Rules()
+    stage = staged(rules, SmallTool("change", kind=Kind.EDIT))
+    stage.on_event = lambda event: (
+        isinstance(event, ConfirmationRequestEvent)
+        and stage.scheduler.confirm(event.call_id, Outcome.PROCEED_ALWAYS)
+    )
+    done = await stage.run("change", "change", "change")
+    assert [call.status for call in done] == [Status.SUCCESS] * 3
+    (question,) = stage.questions()
+    assert question.outcomes == ("proceed_once", "proceed_always", "cancel")
+    assert question.lasting[0]["words"] == "all of it"
+    assert question.lasting[0]["toml"] == "[[rule]]"
+
+
+@pytest.mark.requirement("SCHED-10")
+async def test_where_nothing_lasting_is_offered_it_cannot_be_answered():
+    stage = Stage(SmallTool("look"), decide=deciding(look=ASK))
+    running = asyncio.create_task(stage.run("look"))
+    await asked(stage)
+    assert stage.questions()[0].outcomes == ("proceed_once", "cancel")
+    for outcome in (Outcome.PROCEED_ALWAYS, Outcome.PROCEED_ALWAYS_AND_SAVE, "nonsense"):
+        with pytest.raises(ConfirmationError):
+            stage.scheduler.confirm("c0", outcome)
+    assert stage.statuses("c0")[-1] == "awaiting_approval"
+    stage.scheduler.confirm("c0", Outcome.CANCEL)
+    assert (await running)[0].status is Status.CANCELLED
+
+
+async def test_a_lasting_answer_that_was_not_offered_is_no_approval_of_a_callback_either():
+    stage = Stage(
+        SmallTool("look"), decide=deciding(look=ASK), approver=lambda _: Outcome.PROCEED_ALWAYS
+    )
+    (done,) = await stage.run("look")
+    assert done.status is Status.ERROR
+    assert told(done)["error"].startswith(
+        'Tool execution was not approved: the answer "proceed_always" is not offered'
+    )
+
+
+async def test_a_command_that_may_deceive_is_never_approved_beyond_its_call():
+    details = ExecConfirmation(
+        title="t",
+        command="ls\u202e",
+        command_shown="ls",
+        root_command="ls",
+        root_commands=("ls",),
+        warnings=("hides something",),
+    )
+    stage = staged(Rules(), SmallTool("look", asks=details), approver=lambda _: False)
+    await stage.run("look")
+    assert stage.questions()[0].outcomes == ("proceed_once", "cancel")
+
+
+@pytest.mark.requirement("SCHED-04")
+async def test_a_waiting_call_that_the_policy_comes_to_deny_is_denied():
+    rules = Rules()
+    stage = staged(rules, SmallTool("look"), SmallTool("fetch"))
+    rejections: list[ToolPolicyRejection] = []
+    stage.bus.subscribe(ToolPolicyRejection, rejections.append)
+    running = asyncio.create_task(stage.run("look", "fetch"))
+    await asked(stage, 2)
+    rules.denied.add("look")
+    rules.changed()
+    while stage.statuses("c0")[-1] != "error":
+        await asyncio.sleep(0)
+    stage.scheduler.confirm("c1", Outcome.PROCEED_ONCE)
+    look, fetch = await running
+    assert look.response.error_type is ToolErrorType.POLICY_VIOLATION
+    assert fetch.status is Status.SUCCESS
+    assert [message.call_id for message in rejections] == ["c0"]
+
+
+@pytest.mark.requirement("SCHED-04")
+@pytest.mark.parametrize(
+    ("payload", "error"),
+    [
+        (None, "User did not allow tool call"),
+        ({"reason": "Use\nthe tests."}, "User did not allow tool call. Feedback: Use\nthe tests."),
+        ({"feedback": "No."}, "User did not allow tool call. Feedback: No."),
+        ({"reason": " "}, "User did not allow tool call"),
+    ],
+)
+async def test_the_model_is_told_why_a_person_said_no(payload, error):
+    stage = Stage(SmallTool("look"), decide=deciding(look=ASK))
+    running = asyncio.create_task(stage.run("look"))
+    await asked(stage)
+    stage.scheduler.confirm("c0", Outcome.CANCEL, payload)
+    (done,) = await running
+    assert told(done) == {"error": f"[Operation Cancelled] Reason: {error}"}
+    assert stage.responses()[0].decision == "reject"
+
+
+@pytest.mark.requirement("SCHED-04", "SCHED-05")
+@pytest.mark.parametrize("scope", ["call", "all"])
+async def test_a_no_ends_its_call_alone_unless_it_is_meant_for_all(scope):
+    stage = Stage(
+        SmallTool("forever", forever),
+        SmallTool("look"),
+        SmallTool("change", kind=Kind.EDIT),
+        decide=deciding(look=ASK),
+    )
+    running = asyncio.create_task(stage.run("look", "look", "forever", "change"))
+    await asked(stage, 2)
+    stage.scheduler.confirm("c0", Outcome.CANCEL, {"scope": scope})
+    while stage.statuses("c0")[-1] != "cancelled":
+        await asyncio.sleep(0)
+    if scope == "call":
+        assert stage.statuses("c1")[-1] == "awaiting_approval"
+        assert stage.statuses("c2")[-1] == "executing"
+        stage.scheduler.confirm("c1", Outcome.PROCEED_ONCE)
+        stage.scheduler.cancel("c2")
+    statuses = [str(call.status) for call in await running]
+    ends = ["cancelled", "success", "cancelled", "success"]
+    assert statuses == (ends if scope == "call" else ["cancelled"] * 4)
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_one_call_can_be_cancelled_and_no_other_is():
+    stage = Stage(SmallTool("forever", forever), SmallTool("echo"))
+    running = asyncio.create_task(stage.run("forever", "echo"))
+    while "executing" not in stage.statuses("c0"):
+        await asyncio.sleep(0)
+    with pytest.raises(SchedulerError, match="no call 'zzz' is at work"):
+        stage.scheduler.cancel("zzz")
+    stage.scheduler.cancel("c0", "Enough")
+    first, second = await running
+    assert told(first) == {"error": "[Operation Cancelled] Reason: Enough"}
+    assert second.status is Status.SUCCESS
+    with pytest.raises(SchedulerError):
+        stage.scheduler.cancel("c0")
+
+
+@pytest.mark.requirement("SCHED-09")
+async def test_where_nobody_listens_a_call_that_must_be_asked_about_does_not_run():
+    stage = Stage(SmallTool("look"), decide=deciding(look=ASK))
+    stage.bus.__init__()  # as it was before anybody came
+    (done,) = await stage.run("look")
+    assert done.response.error_type is ToolErrorType.POLICY_VIOLATION
+    assert "requires user confirmation, which is not supported" in told(done)["error"]
+    assert "executing" not in stage.statuses("c0")
+
+
+@pytest.mark.requirement("SCHED-09")
+async def test_a_front_end_over_the_bus_sees_all_it_needs_and_answers():
+    async def thinks(asked: ConfirmationRequest) -> bool:
+        return await asyncio.Event().wait()
+
+    stage = staged(Rules(), SmallTool("look"), approver=thinks)
+    seen: list[ToolConfirmationRequest] = []
+
+    def front_end(message: ToolConfirmationRequest) -> None:
+        seen.append(message)
+        stage.bus.publish(
+            ToolConfirmationResponse(
+                correlation_id=message.correlation_id, confirmed=True, outcome="proceed_once"
+            )
+        )
+
+    stage.bus.subscribe(ToolConfirmationRequest, front_end)
+    (done,) = await stage.run(request("c0", "look", text="x"))
+    assert done.status is Status.SUCCESS
+    assert (seen[0].name, seen[0].args, seen[0].reason) == ("look", {"text": "x"}, "ask_user look")
+    assert seen[0].correlation_id == stage.questions()[0].correlation_id
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+@pytest.mark.requirement("SCHED-09")
+@pytest.mark.parametrize(
+    "response",
+    [
+        {"confirmed": False, "outcome": "proceed_once"},
+        {"confirmed": True, "outcome": "cancel"},
+        {"confirmed": True, "outcome": "proceed_always"},
+        {"confirmed": True, "outcome": "whatever"},
+        {"confirmed": True, "requires_user_confirmation": True},
+        {"confirmed": True, "payload": {"newContent": "x"}},
+        {"confirmed": True, "payload": {"unknown": 1}},
+        {"confirmed": True, "payload": {"answers": {"0": "x"}}},
+        {"confirmed": True, "payload": {"scope": "all"}},
+        {"confirmed": True, "payload": {"approvalMode": "yolo"}},
+    ],
+)
+async def test_an_answer_over_the_bus_that_makes_no_sense_is_no_approval(response):
+    stage = Stage(SmallTool("look"), decide=deciding(look=ASK))
+
+    def front_end(message: ToolConfirmationRequest) -> None:
+        stage.bus.publish(
+            ToolConfirmationResponse(correlation_id=message.correlation_id, **response)
+        )
+
+    stage.bus.subscribe(ToolConfirmationRequest, front_end)
+    (done,) = await stage.run("look")
+    assert done.status is Status.ERROR
+    assert told(done)["error"].startswith("Tool execution was not approved: ")
+    assert "executing" not in stage.statuses("c0")
+
+
+@pytest.mark.requirement("SCHED-09")
+async def test_a_front_end_that_dies_while_it_is_asked_leaves_the_rest_of_the_run_alone():
+    stage = Stage(SmallTool("look"), SmallTool("echo"), decide=deciding(look=ASK))
+    stage.bus.__init__(stage.reports.append)
+
+    async def front_end(message: ToolConfirmationRequest) -> None:
+        await asyncio.sleep(0)
+        raise BrokenPipeError("closed")
+
+    stage.bus.subscribe(ToolConfirmationRequest, front_end)
+    look, fine = await stage.run("look", "echo")
+    assert told(look) == {"error": "Tool execution was not approved: whoever was asked has failed."}
+    assert fine.status is Status.SUCCESS
+    assert "BrokenPipeError: closed" in stage.reports[0]
+
+
+@pytest.mark.requirement("SCHED-09")
+async def test_a_question_nobody_answers_in_time_is_no_approval():
+    stage = Stage(SmallTool("look"), decide=deciding(look=ASK), timeout_s=0.0)
+    (done,) = await stage.run("look")
+    assert "nobody answered within 0 seconds" in told(done)["error"]
+
+
+async def test_the_answers_to_questions_become_part_of_the_call():
+    class Asking(SmallTool):
+        def build(self, params: dict[str, Any]) -> Any:
+            call = super().build(params)
+
+            def with_answers(answers: dict[int, str]) -> Any:
+                return Asking("ask").build({"text": f"{answers}"})
+
+            call.with_answers = with_answers
+            return call
+
+    question = Question(question="Which?", header="w", type="text")
+    details = AskUserConfirmation(title="Ask", questions=(question,))
+    stage = Stage(Asking("ask", asks=details), decide=deciding(ask=ASK))
+    running = asyncio.create_task(stage.run("ask"))
+    await asked(stage)
+    with pytest.raises(ConfirmationError, match="no index"):
+        stage.scheduler.confirm("c0", Outcome.PROCEED_ONCE, {"answers": {"first": "x"}})
+    stage.scheduler.confirm("c0", Outcome.PROCEED_ONCE, Payload(answers={"0": "this"}))
+    (done,) = await running
+    assert told(done) == {"output": "got {0: 'this'}"}
+
+
+async def test_an_approver_that_changes_its_call_for_ever_is_stopped():
+    stage = Stage(
+        SmallTool("look"),
+        decide=deciding(look=ASK),
+        approver=lambda _: Answer(Outcome.PROCEED_ONCE, Payload(new_content="x")),
+    )
+    (done,) = await stage.run("look")
+    assert done.status is Status.ERROR
+
+
+async def test_equal_call_ids_are_answered_one_after_the_other():
+    stage = Stage(SmallTool("look"), decide=deciding(look=ASK))
+    running = asyncio.create_task(stage.run(request("same", "look"), request("same", "look")))
+    await asked(stage, 2)
+    stage.scheduler.confirm("same", Outcome.PROCEED_ONCE)
+    stage.scheduler.confirm("same", Outcome.CANCEL)
+    with pytest.raises(ConfirmationError):
+        stage.scheduler.confirm("same", Outcome.PROCEED_ONCE)
+    assert [str(call.status) for call in await running] == ["success", "cancelled"]
+
+
+async def test_those_who_show_batches_hear_of_all_calls_whenever_some_have_changed():
+    stage = Stage(SmallTool("echo"), SmallTool("change", kind=Kind.EDIT))
+    over_bus: list[ToolCallsUpdate] = []
+    stage.bus.subscribe(ToolCallsUpdate, over_bus.append)
+    await stage.run("echo", "change", "nope")
+    events = [event for event in stage.events if isinstance(event, ToolCallsUpdateEvent)]
+    assert [[c.call_id for c in event.calls] for event in events] == [["c0", "c1", "c2"]] * len(
+        events
+    )
+    assert [c.status for c in events[-1].calls] == ["success", "success", "error"]
+    assert ["executing", "validating", "error"] in [[c.status for c in e.calls] for e in events]
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert [message.calls for message in over_bus] == [event.calls for event in events]
+
+
+async def test_requests_name_their_parent_and_scheduler_all_the_way():
+    seen: list[Any] = []
+
+    async def body(params: dict[str, Any], context: ExecutionContext) -> ToolResult:
+        return await echo(params, context)
+
+    stage = Stage(SmallTool("echo", body))
+    given = request("c0", "echo")
+    given = type(given)(
+        call_id="c0", name="echo", args={}, parent_call_id="p", scheduler_id="s", trace_id="t"
+    )
+    (done,) = await stage.run(given)
+    assert (done.request.parent_call_id, done.request.scheduler_id) == ("p", "s")
+    seen += [event for event in stage.events if isinstance(event, ToolCallsUpdateEvent)]
+    assert {(c.parent_call_id, c.scheduler_id) for e in seen for c in e.calls} == {("p", "s")}
+
+
+async def test_a_request_to_a_callback_carries_the_decision_and_the_details():
+    seen: list[ConfirmationRequest] = []
+    stage = Stage(
+        SmallTool("look"), decide=deciding(look=ASK), approver=lambda r: seen.append(r) or True
+    )
+    await stage.run("look")
+    assert seen[0].decision.reason == "rule for look"
+    assert seen[0].details.title == "Really?"

@@ -1,0 +1,168 @@
+"""The real command on a terminal of its own, and what a person sees there."""
+
+import os
+import re
+from typing import Self
+from unicodedata import east_asian_width
+
+import pexpect
+
+from tests.support.command import ALHENA
+
+TOKEN = re.compile(r"\x1b\[([?>=]?)([\d;]*)([A-Za-z~])|\x1b\][^\x07]*\x07|\x1b[=>78]|.", re.DOTALL)
+
+
+class Screen:
+    """As much of a terminal as prompts need: cursor movement, erasing, wrapping, scrolling.
+
+    `lines` holds everything from the beginning, what has scrolled away too; `modes` the private
+    modes that are on."""
+
+    def __init__(self, columns: int, rows: int) -> None:
+        self.columns = columns
+        self.rows = rows
+        self.lines: list[list[str]] = [[]]
+        self.row = 0
+        self.column = 0
+        self.wraps = True
+        self.modes: set[str] = set()
+        self._rest = ""
+
+    @property
+    def text(self) -> str:
+        return "\n".join("".join(line).rstrip() for line in self.lines)
+
+    @property
+    def shown(self) -> list[str]:
+        """The rows that are in view."""
+        return self.text.split("\n")[-self.rows :]
+
+    def feed(self, text: str) -> None:
+        text = self._rest + text
+        cut = re.search(r"\x1b(\[[?>=]?[\d;]*|\][^\x07]*)?\Z", text)
+        self._rest = text[cut.start() :] if cut else ""
+        for token in TOKEN.finditer(text, 0, cut.start() if cut else len(text)):
+            if token[3]:
+                self._control(token[1], token[2], token[3])
+            elif not token[0].startswith("\x1b"):
+                self._put(token[0])
+
+    def _put(self, char: str) -> None:
+        if char == "\r":
+            self.column = 0
+        elif char == "\n":
+            self._go(self.row + 1)
+        elif char == "\b":
+            self.column = max(self.column - 1, 0)
+        elif char >= " ":
+            width = 2 if east_asian_width(char) in "WF" else 1
+            if self.column + width > self.columns:
+                if self.wraps:
+                    self._go(self.row + 1)
+                    self.column = 0
+                else:
+                    self.column = self.columns - width
+            line = self.lines[self.row]
+            line += [" "] * (self.column - len(line))
+            line[self.column : self.column + width] = [char, *[""] * (width - 1)]
+            self.column += width
+
+    def _go(self, row: int) -> None:
+        top = max(len(self.lines) - self.rows, 0)
+        self.row = max(row, top)
+        while self.row >= len(self.lines):
+            self.lines.append([])
+
+    def _control(self, private: str, parameters: str, final: str) -> None:
+        first = int(parameters.partition(";")[0] or 0)
+        count = max(first, 1)
+        if private:
+            (self.modes.add if final == "h" else self.modes.discard)(parameters)
+            self.wraps = self.wraps if parameters != "7" else final == "h"
+            return
+        match final:
+            case "A":
+                self._go(self.row - count)
+            case "B":
+                self._go(min(self.row + count, max(len(self.lines), self.rows) - 1))
+            case "C":
+                self.column = min(self.column + count, self.columns - 1)
+            case "D":
+                self.column = max(min(self.column, self.columns - 1) - count, 0)
+            case "J" if first == 0:
+                del self.lines[self.row][self.column :]
+                del self.lines[self.row + 1 :]
+            case "K" if first == 0:
+                del self.lines[self.row][self.column :]
+            case "m":
+                pass
+            case _:
+                raise AssertionError(f"no such control: {private}{parameters}{final}")
+
+
+class Terminal:
+    """`alhena ARGUMENTS` at a terminal. Everything it writes is in `raw`."""
+
+    def __init__(
+        self,
+        *arguments: str,
+        columns: int = 80,
+        rows: int = 24,
+        term: str = "xterm",
+        **environ: str,
+    ) -> None:
+        self.screen = Screen(columns, rows)
+        self.raw = ""
+        self.process = pexpect.spawn(
+            ALHENA,
+            list(arguments),
+            env=os.environ | {"TERM": term} | environ,
+            dimensions=(rows, columns),
+            encoding="utf-8",
+            timeout=8,
+        )
+        self.process.delaybeforesend = None
+        self.gone = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        if not self.gone:
+            self.process.close(force=True)
+
+    def go_away(self) -> int:
+        """The terminal is closed; how the process ended, as `os.waitpid` says it."""
+        self.gone = True
+        os.close(self.process.child_fd)
+        return os.waitpid(self.process.pid, 0)[1]
+
+    def send(self, keys: str) -> None:
+        self.process.send(keys)
+
+    def until(self, text: str, *, gone: str = "") -> str:
+        """Reads until `text` is to be seen (and `gone` is not in view any more)."""
+        while text not in self.screen.text or (gone and gone in "\n".join(self.screen.shown)):
+            try:
+                self._take(self.process.read_nonblocking(65536, timeout=8))
+            except (pexpect.TIMEOUT, pexpect.EOF) as error:
+                raise AssertionError(f"no {text!r} in:\n{self.screen.text}") from error
+        return self.screen.text
+
+    def ended(self) -> int:
+        """Reads to the end; the exit code."""
+        while True:
+            try:
+                self._take(self.process.read_nonblocking(65536, timeout=8))
+            except pexpect.EOF:
+                break
+        self.process.wait()
+        return self.process.exitstatus
+
+    def resize(self, columns: int, rows: int) -> None:
+        self.screen.columns, self.screen.rows = columns, rows
+        self.process.setwinsize(rows, columns)
+
+    def _take(self, text: str) -> None:
+        self.raw += text
+        self.screen.feed(text)
