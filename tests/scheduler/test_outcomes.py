@@ -1,21 +1,16 @@
 """Every answer that a confirmation takes, and what it does to its call and to others."""
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from alhena.bus.messages import (
-    LastingRule,
     ToolCallsUpdate,
-    ToolConfirmationRequest,
-    ToolConfirmationResponse,
     ToolPolicyRejection,
     UpdatePolicy,
 )
 from alhena.events import ConfirmationRequestEvent, ToolCallsUpdateEvent
-from alhena.policy.model import Decision, PolicyCall, PolicyOutcome
 from alhena.scheduler.confirm import Answer, ConfirmationRequest, Payload
 from alhena.scheduler.errors import ConfirmationError, SchedulerError
 from alhena.scheduler.states import Status
@@ -23,58 +18,10 @@ from alhena.tools.confirmation import (
     AskUserConfirmation,
     ExecConfirmation,
     Question,
-    ToolConfirmationOutcome,
 )
 from alhena.tools.contract import ExecutionContext, Kind, ToolErrorType, ToolResult
 from tests.scheduler.kit import SmallTool, Stage, deciding, echo, forever, request, told
-
-ASK, ALLOW, DENY = PolicyOutcome.ASK_USER, PolicyOutcome.ALLOW, PolicyOutcome.DENY
-Outcome = ToolConfirmationOutcome
-RULE = {"toolName": "look", "decision": "allow", "priority": 950}
-
-
-class Rules:
-    """A policy that asks about everything but what was allowed since."""
-
-    def __init__(self) -> None:
-        self.allowed: set[str] = set()
-        self.denied: set[str] = set()
-        self.watchers: list[Callable[[], None]] = []
-
-    def decide(self, call: PolicyCall) -> Decision:
-        name = call.names[0]
-        outcome = DENY if name in self.denied else ALLOW if name in self.allowed else ASK
-        return Decision(outcome=outcome, reason=f"{outcome} {name}")
-
-    def watch(self, listener: Callable[[], None]) -> Callable[[], None]:
-        self.watchers.append(listener)
-        return lambda: self.watchers.remove(listener)
-
-    def allow(self, name: str) -> None:
-        self.allowed.add(name)
-        self.changed()
-
-    def changed(self) -> None:
-        for watcher in tuple(self.watchers):
-            watcher()
-
-
-def offers(call: PolicyCall) -> tuple[LastingRule, ...]:
-    rule = RULE | {"toolName": call.names[0]}
-    return (
-        LastingRule(outcome=Outcome.PROCEED_ALWAYS, words="all of it", rule=rule, toml="[[rule]]"),
-    )
-
-
-def staged(rules: Rules, *tools: SmallTool, **options: Any) -> Stage:
-    stage = Stage(*tools, decide=rules.decide, watch=rules.watch, offers=offers, **options)
-    stage.bus.subscribe(UpdatePolicy, lambda message: rules.allow(message.tool_name))
-    return stage
-
-
-async def asked(stage: Stage, count: int = 1) -> None:
-    while len(stage.questions()) < count:
-        await asyncio.sleep(0)
+from tests.scheduler.rules import ASK, RULE, Outcome, Rules, asked, staged
 
 
 @pytest.mark.requirement("SCHED-04")
@@ -249,94 +196,6 @@ async def test_one_call_can_be_cancelled_and_no_other_is():
     assert second.status is Status.SUCCESS
     with pytest.raises(SchedulerError):
         stage.scheduler.cancel("c0")
-
-
-@pytest.mark.requirement("SCHED-09")
-async def test_where_nobody_listens_a_call_that_must_be_asked_about_does_not_run():
-    stage = Stage(SmallTool("look"), decide=deciding(look=ASK))
-    stage.bus.__init__()  # as it was before anybody came
-    (done,) = await stage.run("look")
-    assert done.response.error_type is ToolErrorType.POLICY_VIOLATION
-    assert "requires user confirmation, which is not supported" in told(done)["error"]
-    assert "executing" not in stage.statuses("c0")
-
-
-@pytest.mark.requirement("SCHED-09")
-async def test_a_front_end_over_the_bus_sees_all_it_needs_and_answers():
-    async def thinks(asked: ConfirmationRequest) -> bool:
-        return await asyncio.Event().wait()
-
-    stage = staged(Rules(), SmallTool("look"), approver=thinks)
-    seen: list[ToolConfirmationRequest] = []
-
-    def front_end(message: ToolConfirmationRequest) -> None:
-        seen.append(message)
-        stage.bus.publish(
-            ToolConfirmationResponse(
-                correlation_id=message.correlation_id, confirmed=True, outcome="proceed_once"
-            )
-        )
-
-    stage.bus.subscribe(ToolConfirmationRequest, front_end)
-    (done,) = await stage.run(request("c0", "look", text="x"))
-    assert done.status is Status.SUCCESS
-    assert (seen[0].name, seen[0].args, seen[0].reason) == ("look", {"text": "x"}, "ask_user look")
-    assert seen[0].correlation_id == stage.questions()[0].correlation_id
-    assert asyncio.all_tasks() == {asyncio.current_task()}
-
-
-@pytest.mark.requirement("SCHED-09")
-@pytest.mark.parametrize(
-    "response",
-    [
-        {"confirmed": False, "outcome": "proceed_once"},
-        {"confirmed": True, "outcome": "cancel"},
-        {"confirmed": True, "outcome": "proceed_always"},
-        {"confirmed": True, "outcome": "whatever"},
-        {"confirmed": True, "requires_user_confirmation": True},
-        {"confirmed": True, "payload": {"newContent": "x"}},
-        {"confirmed": True, "payload": {"unknown": 1}},
-        {"confirmed": True, "payload": {"answers": {"0": "x"}}},
-        {"confirmed": True, "payload": {"scope": "all"}},
-        {"confirmed": True, "payload": {"approvalMode": "yolo"}},
-    ],
-)
-async def test_an_answer_over_the_bus_that_makes_no_sense_is_no_approval(response):
-    stage = Stage(SmallTool("look"), decide=deciding(look=ASK))
-
-    def front_end(message: ToolConfirmationRequest) -> None:
-        stage.bus.publish(
-            ToolConfirmationResponse(correlation_id=message.correlation_id, **response)
-        )
-
-    stage.bus.subscribe(ToolConfirmationRequest, front_end)
-    (done,) = await stage.run("look")
-    assert done.status is Status.ERROR
-    assert told(done)["error"].startswith("Tool execution was not approved: ")
-    assert "executing" not in stage.statuses("c0")
-
-
-@pytest.mark.requirement("SCHED-09")
-async def test_a_front_end_that_dies_while_it_is_asked_leaves_the_rest_of_the_run_alone():
-    stage = Stage(SmallTool("look"), SmallTool("echo"), decide=deciding(look=ASK))
-    stage.bus.__init__(stage.reports.append)
-
-    async def front_end(message: ToolConfirmationRequest) -> None:
-        await asyncio.sleep(0)
-        raise BrokenPipeError("closed")
-
-    stage.bus.subscribe(ToolConfirmationRequest, front_end)
-    look, fine = await stage.run("look", "echo")
-    assert told(look) == {"error": "Tool execution was not approved: whoever was asked has failed."}
-    assert fine.status is Status.SUCCESS
-    assert "BrokenPipeError: closed" in stage.reports[0]
-
-
-@pytest.mark.requirement("SCHED-09")
-async def test_a_question_nobody_answers_in_time_is_no_approval():
-    stage = Stage(SmallTool("look"), decide=deciding(look=ASK), timeout_s=0.0)
-    (done,) = await stage.run("look")
-    assert "nobody answered within 0 seconds" in told(done)["error"]
 
 
 async def test_the_answers_to_questions_become_part_of_the_call():

@@ -140,9 +140,11 @@ class Terminal:
     def send(self, keys: str) -> None:
         self.process.send(keys)
 
-    def until(self, text: str, *, gone: str = "") -> str:
+    def until(self, text: str, *, gone: str = "", times: int = 1) -> str:
         """Reads until `text` is to be seen (and `gone` is not in view any more)."""
-        while text not in self.screen.text or (gone and gone in "\n".join(self.screen.shown)):
+        while self.screen.text.count(text) < times or (
+            gone and gone in "\n".join(self.screen.shown)
+        ):
             try:
                 self._take(self.process.read_nonblocking(65536, timeout=8))
             except (pexpect.TIMEOUT, pexpect.EOF) as error:

@@ -206,15 +206,18 @@ async def test_approval_shows_the_corrected_edit_and_that_is_what_is_made(projec
 @pytest.mark.requirement("TOOLS-11")
 async def test_similar_text_is_found_and_the_slip_does_not_get_into_the_file(project: Path) -> None:
     tool = smart_edit(project, None)
+    (project / "a.py").write_bytes(
+        b"def area(breadth, diameter):\r\n    return breadth * diameter\r\n"
+    )
     params = {
         **WRONG,
-        "old_string": "def area(widht, height):\n    return width * heigt",
-        "new_string": "def area(widht, height):\n    return width * heigt / 1e4",
+        "old_string": "def area(breadht, diameter):\n    return breadth * diametr",
+        "new_string": "def area(breadht, diameter):\n    return breadth * diametr / 1e4",
     }
     result = await call(tool, **params)
     assert "Applied fuzzy match at line(s) 1-2." in text_of(result)
     assert (project / "a.py").read_bytes() == (
-        b"def area(width, height):\r\n    return width * height / 1e4\r\n"
+        b"def area(breadth, diameter):\r\n    return breadth * diameter / 1e4\r\n"
     )
 
 

@@ -40,6 +40,29 @@ def exclusive(
             os.close(held)
 
 
+@contextmanager
+def alone_in(directory: int, path: Path, *, patience_s: float = 10.0) -> Generator[None]:
+    """Holds an open directory for the last step of a write to `path` in it, so that of two
+    processes that read the same content only one writes. Raises WriteFailureError when it is not
+    to be had within `patience_s` seconds."""
+    deadline = time.monotonic() + patience_s
+    pause = threading.Event()
+    # An open file of its own: locks of one descriptor would not keep its copies apart.
+    own = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=directory)
+    try:
+        while _lock(own) is False:
+            if time.monotonic() >= deadline:
+                raise WriteFailureError(
+                    f"Another program holds the directory of {printable(path)}; nothing was "
+                    "changed.",
+                    remedy="Try again when it is done.",
+                )
+            pause.wait(_STEP_S)
+        yield
+    finally:
+        os.close(own)
+
+
 def _acquired(path: Path, cancellation: threading.Event, patience_s: float) -> int | None:
     deadline = time.monotonic() + patience_s
     while True:

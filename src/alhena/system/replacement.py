@@ -29,6 +29,7 @@ from alhena.system.files import (
     require_regular,
     require_unchanged,
 )
+from alhena.system.locking import alone_in
 
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS)
 
@@ -126,7 +127,8 @@ def _replace_in(
     if old is not None and expected is not None and old.st_nlink > 1:
         from alhena.system.linked import overwrite
 
-        return overwrite(directory, path, data, expected, limit, cancellation)
+        with alone_in(directory, path):
+            return overwrite(directory, path, data, expected, limit, cancellation)
     temporary = f".alhena-{os.urandom(8).hex()}.tmp"
     # A new file gets the mode that the umask and the directory's default ACL make of 0666.
     descriptor = os.open(temporary, CREATE, 0o600 if old else 0o666, dir_fd=directory)
@@ -138,9 +140,10 @@ def _replace_in(
             synchronise(descriptor)
         finally:
             os.close(descriptor)
-        require_unchanged(path, expected, limit)
-        stop_if(cancellation)
-        _put(directory, temporary, path, new=old is None)
+        with alone_in(directory, path):
+            require_unchanged(path, expected, limit)
+            stop_if(cancellation)
+            _put(directory, temporary, path, new=old is None)
     except BaseException:
         remove_name(directory, temporary)
         raise

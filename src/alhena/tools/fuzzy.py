@@ -20,8 +20,8 @@ MAX_LENGTH = 8_000
 """Characters of the text that is looked for, blanks at the ends of lines aside."""
 
 _PIECE = 5
-_SLIPPED = 4
-"""Characters of a word in which one letter may be wrong; in twice as many, two."""
+_SLIPPED = 7
+"""Characters of a word in which a letter may be missing, too much or out of place."""
 _SHORTEST = 3
 _COMMON = 2_000
 _SEARCHED = 1_000_000_000
@@ -42,7 +42,8 @@ def fuzzy_place(text: str, old: str) -> Span | None:
     if not near or (len(near) > 1 and near[1][0] <= 2 * near[0][0]):
         return None
     at = near[0][1]
-    if not _only_slips(lines[at : at + len(wanted)], wanted):
+    here = lines[at : at + len(wanted)]
+    if not _only_slips(here, wanted) or _names_another(text, here, wanted):
         return None
     return (ends[at - 1] if at else 0, ends[at + len(wanted) - 1] - 1)
 
@@ -115,25 +116,46 @@ def _compared(
 
 def _only_slips(here: list[str], given: list[str]) -> bool:
     """Whether the lines differ in nothing but the spelling of longer words: the same words and
-    signs in the same order, so that no operator, no number and no "not" is taken for another."""
+    signs in the same order with the same blanks between them, so that no operator, no number and no "not" is taken for another."""
     for line, wanted in zip(here, given, strict=True):
-        ours, theirs = (re.findall(r"[^\W_]+|[^\w\s]|_", text) for text in (line, wanted))
-        if len(ours) != len(theirs) or _quoted_blanks(line) != _quoted_blanks(wanted):
+        ours = re.findall(r"(\s*)(\w+|[^\w\s])", line.strip())
+        theirs = re.findall(r"(\s*)(\w+|[^\w\s])", wanted.strip())
+        if [gap for gap, _ in ours] != [gap for gap, _ in theirs]:
             return False
-        if not all(_is_slip(one, other) for one, other in zip(ours, theirs, strict=True)):
+        if not all(_is_slip(one, other) for (_, one), (_, other) in zip(ours, theirs, strict=True)):
             return False
     return True
 
 
-def _quoted_blanks(line: str) -> list[list[str]]:
-    return [re.findall(r"\s+", quoted) for _, quoted in re.findall(r"([\"'`])(.*?)\1", line)]
+def _names_another(text: str, here: list[str], given: list[str]) -> bool:
+    """Does a word that is taken for a slip stand elsewhere in the file, and so is a name there?"""
+    words = [set(re.findall(r"\w+", "\n".join(part))) for part in (here, given)]
+    return any(re.search(rf"\b{word}\b", text) for word in words[1] - words[0])
 
 
 def _is_slip(one: str, other: str) -> bool:
+    """Is one long word the other with a letter too many or too few, or two neighbours swapped?
+
+    What differs otherwise may well be another name: `get_value` and `set_value`, `user` and
+    `users`, `synchronous` and `asynchronous`.
+    """
     if one == other:
         return True
-    shorter = min(len(one), len(other))
-    if shorter < _SLIPPED or any(char.isdigit() for char in one + other):
+    if min(len(one), len(other)) < _SLIPPED or any(char.isdigit() for char in one + other):
         return False
-    swapped = sorted(one) == sorted(other)
-    return edit_distance(one, other) <= (2 if swapped or shorter >= 2 * _SLIPPED else 1)
+    if len(one) == len(other):
+        return _swapped(one, other)
+    longer, shorter = sorted((one, other), key=len, reverse=True)
+    if len(longer) != len(shorter) + 1:
+        return False
+    at = next((i for i, char in enumerate(shorter) if char != longer[i]), len(shorter))
+    if longer[at + 1 :] != shorter[at:]:
+        return False
+    begins = at == 0 or longer[at - 1] == "_"
+    ends = at == len(shorter) or shorter[at] == "_"
+    return not begins and not (ends and longer[at] in "sd")
+
+
+def _swapped(one: str, other: str) -> bool:
+    differing = [at for at, (a, b) in enumerate(zip(one, other, strict=True)) if a != b]
+    return len(differing) == 2 and differing[1] == differing[0] + 1 and sorted(one) == sorted(other)

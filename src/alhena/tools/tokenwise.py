@@ -6,7 +6,7 @@ lines stand relative to each other. Places are found by a plain search in texts 
 
 import re
 from bisect import bisect_right
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from alhena.tools.diffing import opcodes
@@ -71,6 +71,8 @@ def _says_the_same(text: str, span: Span, old: str) -> bool:
     at all, and signs that touch (`++`) are not signs that do not.
     """
     here, ours = _elements(text[span[0] : span[1]]), _elements(old.strip())
+    if _reads_otherwise(here, ours):
+        return False
     quoted, enclosed = _contexts(here)
     for index in range(1, len(here)):
         (gap, word), (given, _), before = here[index], ours[index], here[index - 1][1]
@@ -78,11 +80,52 @@ def _says_the_same(text: str, span: Span, old: str) -> bool:
             continue
         joined = before in _OPERATORS and word in _OPERATORS and bool(gap) != bool(given)
         broken = index not in enclosed and gap.count("\n") != given.count("\n")
-        if index in quoted or joined or broken:
+        if index in quoted or joined or broken or _parted(here, ours, index):
             return False
     lines = [pair for index, pair in _line_starts(ours, here) if index not in enclosed]
     first = _first_line(text, span[0], old)
     return same_structure(lines) if first is None else aligned([first, *lines])
+
+
+def _reads_otherwise(here: list[Element], ours: list[Element]) -> bool:
+    """Whether blanks differ in a text where they may mean something that is not told apart here:
+    comments and statements end with lines, and escapes, templates and prose keep their blanks."""
+    differing = [(gap, given) for (gap, _), (given, _) in zip(here[1:], ours[1:], strict=True)
+                 if gap != given]  # fmt: skip
+    if not differing:
+        return False
+    tokens = [token for _, token in here]
+    if "`" in tokens or _triple_quotes(here) or ("\\" in tokens and _QUOTES & set(tokens)):
+        return True
+    if any(first == "#" and then == "define" for first, then in pairwise(tokens)):
+        return True
+    return _ends_with_lines(here) and any(
+        gap.count("\n") != given.count("\n") for gap, given in differing
+    )
+
+
+def _ends_with_lines(elements: list[Element]) -> bool:
+    """Are there comments, statements or blocks, which a line end may end?"""
+    tokens = [token for _, token in elements]
+    if not {"#", ";", "{", "}"}.isdisjoint(tokens):
+        return True
+    marks = {"//", "--", "/*", "<!"}
+    return any(
+        f"{first}{then}" in marks and not gap for (_, first), (gap, then) in pairwise(elements)
+    )
+
+
+def _parted(here: list[Element], ours: list[Element], index: int) -> bool:
+    """Whether a blank stands in one text alone where it may part selectors, signs of numbers or
+    descriptors: before a dot, a colon or a number sign, after a sign that stands apart, after a
+    number before a redirection."""
+    gap, word = here[index]
+    given, before = ours[index][0], here[index - 1][1]
+    if bool(gap) == bool(given):
+        return False
+    signed = before in "+-*&" and bool(here[index - 1][0] or ours[index - 1][0])
+    both = bool(here[index - 1][0]) and bool(ours[index - 1][0])
+    return word in {".", ":", "#"} or (signed and both) or (before.isdigit() and word in "<>")
 
 
 def _contexts(elements: list[Element]) -> tuple[set[int], set[int]]:
@@ -187,6 +230,12 @@ def graft_tokens(text: str, span: Span, old: str, new: str) -> Edit | None:
     here, ours, wanted = (_elements(part) for part in (text[start:end], old.strip(), new.strip()))
     first = _first_line(text, start, old)
     known = _known_lines(first, ours, here, [_after_feed(gap) for gap, _ in wanted if "\n" in gap])
+    moved = any(
+        gap.count("\n") != given.count("\n")
+        for (gap, _), (given, _) in zip(here[1:], ours[1:], strict=True)
+    )
+    if moved and _ends_with_lines(wanted):
+        return None  # the file's line ends would stand where the new text's comments end
     map_ = Indentation(known.pairs, [*old.split("\n"), new], text)
     gaps: list[str] = []
     for gap, theirs in _paired(here, ours, wanted):

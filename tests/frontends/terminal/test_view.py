@@ -143,7 +143,7 @@ def test_the_live_part_keeps_to_its_rows_and_columns_whatever_happens():
         ToolOutputEvent(call_id="3", text="y" * 5000 + "\n"),
     )
     for columns in (1, 2, 7, 40, 200):
-        for rows in (1, 3, 20):
+        for rows in (0, 1, 3, 20):
             lines = live(view, columns, rows, 1.0)
             assert len(lines) <= rows
             assert all(sum(width(text) for _, text in each) <= columns for each in lines)

@@ -265,18 +265,29 @@ class TerminalScreen:
     def _draw(self) -> None:
         self._timer = None
         self._app.invalidate()
-        if self._view.busy_since is not None or self._view.calls:
+        executing = any(call.status == "executing" for call in self._view.calls)
+        if executing or (self._view.busy_since is not None and not self._panel.open):
             self._draw_in(TICK)
 
     def _live(self) -> Fragments:
         size = self._output.get_size()
-        rows = max(size.rows - BESIDE - self._entered.document.line_count, 1)
         asking = self._panel.open
+        menu = self._panel.menu
+        below = self._entered.document.line_count if menu is None else len(menu.options) + 1
+        rows = max(size.rows - BESIDE - below, 0 if asking else 1)
         return fragments(live(self._view, size.columns, rows, self._loop.time(), asking=asking))
 
     def _menu(self) -> Fragments:
         menu = self._panel.menu
-        return [] if menu is None else fragments(menu_lines(menu, self._output.get_size().columns))
+        if menu is None:
+            return []
+        lines = menu_lines(menu, self._output.get_size().columns)
+        chosen = menu.selected + 1  # the title is above
+        return [
+            *fragments([*lines[:chosen], ()]),
+            ("[SetCursorPosition]", ""),  # a low window scrolls there
+            *fragments(lines[chosen:]),
+        ]
 
     def _foot(self) -> Fragments:
         columns = self._output.get_size().columns

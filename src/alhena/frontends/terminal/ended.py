@@ -31,7 +31,7 @@ def header(event: ToolCallResponseEvent, title: str, description: str) -> Line:
         (style, mark),
         ("bold", f" {one_line(title)}"),
         ("", f" {description}" if description else ""),
-        ("dim", f"{_changed(event.display)}{denied}  {duration(event.duration_ms)}"),
+        ("dim", f"{_changed(event)}{denied}  {duration(event.duration_ms)}"),
     )
 
 
@@ -119,11 +119,11 @@ def _row(text: str, style: str) -> Line:
     return (INDENT, *line(cut, style))
 
 
-def _changed(display: object) -> str:
+def _changed(event: ToolCallResponseEvent) -> str:
     """`  +3 -1` for a change of a file."""
-    if not isinstance(display, dict):
+    if event.status != "success" or not isinstance(event.display, dict):
         return ""
-    stat = cast("dict[str, Any]", display).get("diffStat")
+    stat = event.display.get("diffStat")
     if not isinstance(stat, dict):
         return ""
     counts = cast("dict[str, int]", stat)

@@ -23,7 +23,7 @@ class LineScreen:
         self._source = source
         self._write = write
         self._loop = asyncio.get_running_loop()
-        self._waiting: asyncio.Future[str | None] | None = None
+        self._answers: asyncio.Queue[str] | None = None
         self._prompted = False
 
     def attach(self, person: Person) -> None:
@@ -47,18 +47,22 @@ class LineScreen:
         """As `Screen.choose`: a number, a letter, or several of them with commas."""
         listed = (f"  {number} {each.label}" for number, each in enumerate(menu.options, 1))
         self._write("\n".join((menu.title, *listed)) + "\n")
-        while True:
-            answer = await self._line("Number (empty: no): ")
-            if not answer:
-                return None
-            picked = _picked(menu, answer)
-            if picked is not None:
-                return picked
+        async with self._question() as answers:
+            while True:
+                self._write("Number (empty: no): ")
+                answer = await answers.get()
+                if not answer:
+                    return None
+                picked = _picked(menu, answer)
+                if picked is not None:
+                    return picked
 
     async def ask_text(self, label: str, placeholder: str = "") -> str | None:
         """As `Screen.ask_text`."""
         hint = f" ({placeholder})" if placeholder else ""
-        return await self._line(f"{label}{hint} ")
+        self._write(f"{label}{hint} ")
+        async with self._question() as answers:
+            return await answers.get()
 
     @asynccontextmanager
     async def suspended(self) -> AsyncGenerator[None]:
@@ -68,13 +72,14 @@ class LineScreen:
     def close(self) -> None:
         """The reading ends with the process."""
 
-    async def _line(self, prompt: str) -> str | None:
-        self._write(prompt)
-        self._waiting = self._loop.create_future()
+    @asynccontextmanager
+    async def _question(self) -> AsyncGenerator[asyncio.Queue[str]]:
+        """While this is open, lines are answers."""
+        self._answers = answers = asyncio.Queue[str]()
         try:
-            return await self._waiting
+            yield answers
         finally:
-            self._waiting = None
+            self._answers = None
 
     def _read(self, person: Person) -> None:
         """In a thread: nothing else can wait for a line. A loop that is closed takes none."""
@@ -85,8 +90,8 @@ class LineScreen:
 
     def _take(self, line: str, person: Person) -> None:
         self._prompted = False
-        if self._waiting is not None and not self._waiting.done():
-            self._waiting.set_result(line.strip())
+        if self._answers is not None:
+            self._answers.put_nowait(line.strip())
         else:
             person.submit(line)
 

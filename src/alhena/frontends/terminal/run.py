@@ -31,6 +31,7 @@ def run_terminal(arguments: RunArguments) -> int:
 async def _with_prompt(arguments: RunArguments) -> int:
     from prompt_toolkit.data_structures import Size
     from prompt_toolkit.input.vt100 import Vt100Input
+    from prompt_toolkit.output import ColorDepth
     from prompt_toolkit.output.vt100 import Vt100_Output
 
     from alhena.frontends.terminal.app import TerminalScreen
@@ -48,7 +49,13 @@ async def _with_prompt(arguments: RunArguments) -> int:
 
     screen = TerminalScreen(
         Vt100Input(sys.stdin),
-        Vt100_Output(sys.stdout, size, term=os.environ.get("TERM"), enable_cpr=False),
+        Vt100_Output(
+            sys.stdout,
+            size,
+            term=os.environ.get("TERM"),
+            default_color_depth=ColorDepth.from_env(),  # knows NO_COLOR
+            enable_cpr=False,
+        ),
         history=PromptHistory(os.environ, cwd, warn),
         completer=PromptCompleter(cwd),
     )

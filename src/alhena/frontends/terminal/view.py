@@ -162,7 +162,7 @@ def live(view: View, columns: int, rows: int, now: float, *, asking: bool = Fals
         for piece in wrapped(each.expandtabs(4), max(columns, 1))
     ]
     shown = [*(text[-room:] if view.open_text.strip() else []), *lines]
-    return [clipped(each, columns) for each in shown[-rows:]]
+    return [clipped(each, columns) for each in shown[len(shown) - min(rows, len(shown)) :]]
 
 
 def _thinking(view: View, now: float) -> Line:

@@ -1,0 +1,176 @@
+"""A front end that answers over the bus of a program, for a session and its subagents."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from alhena.bus.bus import MessageBus
+from alhena.bus.messages import (
+    AskUserRequest,
+    AskUserResponse,
+    ToolConfirmationRequest,
+    ToolConfirmationResponse,
+)
+from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule, Tier
+from alhena.tools.contract import ToolFailure
+from alhena.tools.editing import ProposedContents
+from tests.agent.delegating import turn
+from tests.agent.kit import agent, conforming
+from tests.support.scripted import ScriptedGenerator
+from tests.support.server import call, text
+
+WRITE = call("write_file", {"file_path": "x", "content": "model"}, id="w")
+QUESTIONS = {"questions": [{"question": "Which port?", "header": "Port", "type": "text"}]}
+
+
+class FrontEnd:
+    """Sees only what goes over the wire, and answers with what it was given, in order."""
+
+    def __init__(self, *answers: dict[str, Any]) -> None:
+        self.bus = MessageBus()
+        self.seen: list[dict[str, Any]] = []
+        self.answers = list(answers)
+        self.bus.subscribe(ToolConfirmationRequest, self.confirm)
+
+    def confirm(self, message: ToolConfirmationRequest) -> None:
+        request = msgspec.json.decode(msgspec.json.encode(message))
+        self.seen.append(request)
+        response = {
+            "type": "tool-confirmation-response",
+            "correlationId": request["correlationId"],
+        } | self.answers.pop(0)
+        encoded = msgspec.json.encode(response)
+        self.bus.publish(msgspec.json.decode(encoded, type=ToolConfirmationResponse))
+
+
+def answered(generator: ScriptedGenerator, index: int) -> list[dict[str, Any]]:
+    parts = generator.seen(index)[-1]["parts"]
+    return [part["functionResponse"]["response"] for part in parts if "functionResponse" in part]
+
+
+@pytest.mark.requirement("SCHED-09")
+async def test_a_front_end_answers_as_json_and_sees_the_diff_and_why(project: Path):
+    front = FrontEnd({"confirmed": True, "payload": {"newContent": "person"}})
+    generator = ScriptedGenerator(turn(WRITE), [text("ok")])
+    async with agent(generator, bus=front.bus) as running:
+        assert await running.ask("go") == "ok"
+    assert (project / "x").read_text(encoding="utf-8") == "person"
+    (seen,) = front.seen
+    assert seen["toolName"] == "write_file"
+    assert seen["details"]["type"] == "edit"
+    assert seen["details"]["isNewFile"]
+    assert "+model" in seen["details"]["fileDiff"]
+    assert seen["outcomes"] == ["proceed_once", "proceed_always", "cancel"]
+    assert seen["modifiable"]
+    assert seen["decision"]["reason"]
+    assert "User modified" in answered(generator, 1)[0]["output"]
+    assert conforming(generator)
+
+
+async def test_a_no_with_words_reaches_the_model(project: Path):
+    front = FrontEnd({"confirmed": False, "payload": {"reason": "Not in this folder."}})
+    generator = ScriptedGenerator(turn(WRITE), [text("ok")])
+    async with agent(generator, bus=front.bus) as running:
+        await running.ask("go")
+    assert answered(generator, 1) == [
+        {
+            "error": "[Operation Cancelled] Reason: User did not allow tool call. "
+            "Feedback: Not in this folder."
+        }
+    ]
+    assert not (project / "x").exists()
+
+
+async def test_the_calls_of_a_subagent_are_asked_about_under_ids_of_the_session(project: Path):
+    front = FrontEnd({"confirmed": True}, {"confirmed": True})
+    objective = {"agent_name": "codebase_investigator", "objective": "Look."}
+    (project / "a.txt").write_text("alpha", encoding="utf-8")
+    generator = ScriptedGenerator(
+        turn(call("delegate_to_agent", objective, id="d")),
+        turn(call("read_file", {"absolute_path": "a.txt"}, id="r")),
+        [text("done")],
+        [text("done")],
+        [text("ok")],
+    )
+    rule = PolicyRule(
+        decision=PolicyOutcome.ASK_USER, priority=Tier.USER + 0.5, tool_names=("read_file",)
+    )
+    async with agent(generator, bus=front.bus, policy=(rule,)) as running:
+        await running.ask("go")
+    assert [each["callId"] for each in front.seen if each["toolName"] == "read_file"] == ["d/r"]
+    assert answered(generator, 2) == [{"output": "alpha"}]
+
+
+@pytest.mark.requirement("SCHED-04")
+async def test_questions_are_answered_with_the_approval_or_over_the_bus(project: Path):
+    generator = ScriptedGenerator(
+        turn(call("ask_user", QUESTIONS, id="a")),
+        turn(call("ask_user", QUESTIONS, id="b")),
+        [text("ok")],
+    )
+    front = FrontEnd(
+        {"confirmed": True, "payload": {"answers": {"0": "8080"}}}, {"confirmed": True}
+    )
+
+    def answer(message: AskUserRequest) -> None:
+        assert message.questions[0]["question"] == "Which port?"
+        front.bus.publish(
+            AskUserResponse(correlation_id=message.correlation_id, answers={"0": "9090"})
+        )
+
+    front.bus.subscribe(AskUserRequest, answer)
+    async with agent(generator, bus=front.bus) as running:
+        await running.ask("go")
+    assert front.seen[0]["details"]["type"] == "ask_user"
+    assert front.seen[0]["outcomes"] == ["proceed_once", "cancel"]
+    assert answered(generator, 1) == [{"output": '{"answers":{"0":"8080"}}'}]
+    assert answered(generator, 2) == [{"output": '{"answers":{"0":"9090"}}'}]
+
+
+@pytest.mark.requirement("SCHED-04")
+@pytest.mark.parametrize(
+    ("payload", "mode", "output"),
+    [
+        ({"approved": True, "approvalMode": "autoEdit"}, "autoEdit", "Plan approved."),
+        ({"approvalMode": "default"}, "default", "Plan approved."),
+        ({"approved": False, "feedback": "Tests first."}, "plan", "Feedback: Tests first."),
+    ],
+)
+async def test_a_plan_is_approved_into_a_mode_or_sent_back(project: Path, payload, mode, output):
+    generator = ScriptedGenerator(
+        turn(call("exit_plan_mode", {"plan": "# The plan"}, id="p")), [text("ok")]
+    )
+    front = FrontEnd({"confirmed": True, "payload": payload})
+    async with agent(generator, bus=front.bus, approval_mode=ApprovalMode.PLAN) as running:
+        await running.ask("go")
+        assert running.workbench.modes.mode == mode
+    (response,) = answered(generator, 1)
+    assert output in str(response)
+
+
+async def test_a_bus_outlives_the_sessions_on_it(project: Path):
+    front = FrontEnd({"confirmed": True}, {"confirmed": True})
+    for number in range(2):
+        write = call("write_file", {"file_path": f"x{number}", "content": "y"}, id="w")
+        async with agent(
+            ScriptedGenerator(turn(write), [text("ok")]), bus=front.bus, approve=None
+        ) as running:
+            await running.ask("go")
+    assert [each["callId"] for each in front.seen] == ["w", "w"]
+    assert sorted(path.name for path in project.glob("x*")) == ["x0", "x1"]
+
+
+@pytest.mark.requirement("TOOLS-21")
+async def test_a_program_brings_the_editor_of_its_person(project: Path):
+    async def edit(contents: ProposedContents) -> str | ToolFailure:
+        assert (contents.current, contents.proposed) == (None, "model")
+        return "edited"
+
+    front = FrontEnd({"confirmed": True, "outcome": "modify_with_editor"}, {"confirmed": True})
+    generator = ScriptedGenerator(turn(WRITE), [text("ok")])
+    async with agent(generator, bus=front.bus, edit=edit) as running:
+        await running.ask("go")
+    assert (project / "x").read_text(encoding="utf-8") == "edited"
+    assert [each["details"]["newContent"] for each in front.seen] == ["model", "edited"]

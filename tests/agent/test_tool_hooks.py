@@ -1,0 +1,146 @@
+"""Hooks that are programs, around the calls of a session: the model, the disk and the run."""
+
+import asyncio
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from alhena import Agent
+from alhena.policy.model import ApprovalMode
+from tests.agent.delegating import turn
+from tests.agent.kit import agent, conforming, events_of, kinds
+from tests.support.scripted import ScriptedGenerator
+from tests.support.server import call, text
+
+WRITE = call("write_file", {"file_path": "x", "content": "model"}, id="w")
+
+
+def says(value: Any) -> str:
+    return f"cat > heard.json; echo {shlex.quote(json.dumps(value))}"
+
+
+def hooked(
+    generator: ScriptedGenerator, event: str, value: Any, matcher: str = "", **options: Any
+) -> Agent:
+    hooks = {event: [{"matcher": matcher, "hooks": [{"type": "command", "command": says(value)}]}]}
+    given: dict[str, Any] = {"approval_mode": ApprovalMode.YOLO} | options
+    return agent(generator, hooks={"hooks": hooks}, **given)
+
+
+def answered(generator: ScriptedGenerator) -> dict[str, Any]:
+    (part,) = generator.seen(1)[-1]["parts"]
+    return part["functionResponse"]["response"]
+
+
+@pytest.mark.requirement("HOOK-01")
+async def test_a_program_blocks_a_call_and_the_model_is_told_why(project: Path):
+    generator = ScriptedGenerator(turn(WRITE), [text("ok")])
+    said = {"decision": "block", "reason": "read only today"}
+    async with hooked(generator, "BeforeTool", said, "write_file") as running:
+        assert await running.ask("go") == "ok"
+    assert answered(generator) == {"error": "Tool execution blocked: read only today"}
+    assert not (project / "x").exists()
+    heard = json.loads((project / "heard.json").read_text(encoding="utf-8"))
+    assert heard["tool_name"] == "write_file"
+    assert heard["tool_input"] == {"file_path": "x", "content": "model"}
+
+
+@pytest.mark.requirement("HOOK-01")
+async def test_a_program_changes_what_is_written(project: Path):
+    generator = ScriptedGenerator(turn(WRITE), [text("ok")])
+    said = {"hookSpecificOutput": {"tool_input": {"content": "hooked"}}}
+    async with hooked(generator, "BeforeTool", said) as running:
+        await running.ask("go")
+    assert (project / "x").read_text(encoding="utf-8") == "hooked"
+    notice = "[System] Tool input parameters (content) were modified by hook"
+    assert answered(generator)["output"].endswith(notice)
+    assert conforming(generator)
+
+
+@pytest.mark.requirement("HOOK-01")
+async def test_what_a_program_makes_of_a_command_is_put_to_the_policy(project: Path):
+    ls = call("run_shell_command", {"command": "ls"}, id="s")
+    generator = ScriptedGenerator(turn(ls), [text("ok")])
+    said = {"hookSpecificOutput": {"tool_input": {"command": "touch x"}}}
+    asked: list[Any] = []
+    async with hooked(
+        generator,
+        "BeforeTool",
+        said,
+        approval_mode=ApprovalMode.DEFAULT,
+        approve=lambda request: asked.append(request.args["command"]),
+    ) as running:
+        await running.ask("go")
+    assert asked == ["touch x"]
+    assert "was not approved" in answered(generator)["error"]
+    assert not (project / "x").exists()
+
+
+@pytest.mark.requirement("HOOK-01", "HOOK-03")
+@pytest.mark.parametrize("event", ["BeforeTool", "AfterTool"])
+async def test_a_program_ends_the_run_and_every_call_has_its_response(project: Path, event):
+    second = call("write_file", {"file_path": "y", "content": "model"}, id="v")
+    generator = ScriptedGenerator(turn(WRITE, second))
+    said = {"continue": False, "stopReason": "that is all"}
+    async with hooked(generator, event, said) as running:
+        events, error = await events_of(running, "go")
+        history = running.history
+    assert error is None
+    assert kinds(events)[-1] == "result"
+    assert len(generator.requests) == 1
+    answers = [part.function_response for part in history[-1].parts]
+    assert [each.id for each in answers] == ["w", "v"]
+    assert answers[0].response == {"error": "Agent execution stopped by hook: that is all"}
+    assert not (project / "y").exists()
+
+
+@pytest.mark.requirement("HOOK-02")
+async def test_a_program_adds_to_a_result(project: Path):
+    generator = ScriptedGenerator(turn(WRITE), [text("ok")])
+    said = {"hookSpecificOutput": {"additionalContext": "mind <this>"}}
+    async with hooked(generator, "AfterTool", said) as running:
+        await running.ask("go")
+    assert answered(generator)["output"].endswith(
+        "\n\n<hook_context>mind &lt;this&gt;</hook_context>"
+    )
+    heard = json.loads((project / "heard.json").read_text(encoding="utf-8"))
+    assert "x" in heard["tool_response"]["llmContent"]
+
+
+@pytest.mark.requirement("HOOK-02")
+async def test_a_program_keeps_a_result_back(project: Path):
+    generator = ScriptedGenerator(turn(WRITE), [text("ok")])
+    async with hooked(generator, "AfterTool", {"decision": "deny", "reason": "no"}) as running:
+        await running.ask("go")
+    assert answered(generator) == {"error": "Tool result blocked: no"}
+
+
+async def test_a_program_puts_another_call_in_the_place_of_one(project: Path):
+    (project / "note.txt").write_text("the note", encoding="utf-8")
+    generator = ScriptedGenerator(turn(WRITE), [text("ok")])
+    tail = {"name": "read_file", "args": {"absolute_path": "note.txt"}}
+    said = {"hookSpecificOutput": {"tailToolCallRequest": tail}}
+    async with hooked(generator, "AfterTool", said, "write_file") as running:
+        await running.ask("go")
+    assert answered(generator) == {"output": "the note"}
+    assert generator.seen(1)[-1]["parts"][0]["functionResponse"]["name"] == "write_file"
+    assert conforming(generator)
+
+
+@pytest.mark.requirement("HOOK-03")
+async def test_a_program_hears_that_a_person_is_asked(project: Path):
+    generator = ScriptedGenerator(turn(WRITE), [text("ok")])
+
+    async def approve(asked: object) -> bool:
+        while not (project / "heard.json").exists():
+            await asyncio.sleep(0)
+        return True
+
+    async with hooked(
+        generator, "Notification", {}, approval_mode=ApprovalMode.DEFAULT, approve=approve
+    ) as running:
+        await running.ask("go")
+    assert (project / "x").exists()

@@ -1,0 +1,223 @@
+"""Hooks behind calls: what they can do to a result, and calls that take its place."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from alhena.hooks.model import HookVerdict, TailCall
+from alhena.policy.model import PolicyOutcome
+from alhena.scheduler.executor import MAX_REPLACEMENTS
+from alhena.scheduler.states import Status
+from alhena.tools.contract import ExecutionContext, Kind, ToolErrorType, ToolResult
+from alhena.tools.output_store import OutputStore
+from alhena.wire.content import Blob, Part
+from tests.scheduler.kit import SmallTool, deciding, forever, request, told
+from tests.scheduler.said import AFTER, BEFORE, hooked, seen
+
+ASK, ALLOW, DENY = PolicyOutcome.ASK_USER, PolicyOutcome.ALLOW, PolicyOutcome.DENY
+
+
+@pytest.mark.requirement("HOOK-02", "HOOK-03")
+@pytest.mark.parametrize(
+    ("said", "error", "kind"),
+    [
+        (
+            HookVerdict(stop="enough"),
+            "Agent execution stopped by hook: enough",
+            ToolErrorType.STOP_EXECUTION,
+        ),
+        (
+            HookVerdict(block="secret"),
+            "Tool result blocked: secret",
+            ToolErrorType.EXECUTION_FAILED,
+        ),
+    ],
+)
+async def test_a_hook_after_a_tool_keeps_its_result_back(said, error, kind):
+    stage, hooks = hooked(SmallTool("echo"), says={AFTER: said})
+    (done,) = await stage.run(request("c0", "echo", text="hush"))
+    assert (told(done), done.response.error_type) == ({"error": error}, kind)
+    assert "hush" not in str(stage.responses()[0].display)
+    assert hooks.heard[0][1]["tool_response"] == {
+        "llmContent": "got hush",
+        "returnDisplay": "shown",
+        "error": None,
+    }
+
+
+@pytest.mark.requirement("HOOK-02")
+async def test_what_a_hook_adds_follows_the_result():
+    stage, _ = hooked(SmallTool("echo"), says={AFTER: HookVerdict(additional_context="a &lt; b")})
+    (done,) = await stage.run("echo")
+    assert told(done) == {"output": "got \n\n<hook_context>a &lt; b</hook_context>"}
+
+
+@pytest.mark.requirement("HOOK-01", "HOOK-02")
+async def test_media_keep_their_place_before_what_hooks_add():
+    picture = Part(inline_data=Blob(mime_type="image/png", data="aGk="))
+
+    async def body(params: dict[str, Any], context: ExecutionContext) -> ToolResult:
+        return ToolResult(llm_content=picture)
+
+    stage, hooks = hooked(
+        SmallTool("echo", body),
+        says={
+            BEFORE: HookVerdict(tool_input={"text": "x"}),
+            AFTER: HookVerdict(additional_context="more"),
+        },
+    )
+    (done,) = await stage.run("echo")
+    _, *siblings = done.response.response_parts
+    assert siblings[0].inline_data == picture.inline_data
+    assert [part.text for part in siblings[1:]] == [
+        "[System] Tool input parameters (text) were modified by hook",
+        "<hook_context>more</hook_context>",
+    ]
+    assert hooks.heard[1][1]["tool_response"]["llmContent"][0]["inlineData"]["data"] == "aGk="
+
+
+@pytest.mark.requirement("HOOK-02")
+async def test_a_failure_is_told_to_hooks_and_what_they_add_follows_its_message():
+    async def body(params: dict[str, Any], context: ExecutionContext) -> ToolResult:
+        return ToolResult.failed("no such file", ToolErrorType.FILE_NOT_FOUND)
+
+    stage, hooks = hooked(
+        SmallTool("echo", body), says={AFTER: HookVerdict(additional_context="try b")}
+    )
+    (done,) = await stage.run("echo")
+    assert hooks.heard[0][1]["tool_response"]["error"] == {
+        "message": "no such file",
+        "type": "file_not_found",
+    }
+    assert told(done) == {"error": "no such file\n\n<hook_context>try b</hook_context>"}
+
+
+@pytest.mark.requirement("HOOK-02")
+async def test_what_hooks_add_is_not_lost_when_the_result_is_truncated(tmp_path):
+    async def body(params: dict[str, Any], context: ExecutionContext) -> ToolResult:
+        return ToolResult(llm_content="x" * 5_000)
+
+    store = OutputStore(tmp_path / "outputs", "s", threshold=1_000)
+    stage, hooks = hooked(
+        SmallTool("echo", body),
+        says={AFTER: HookVerdict(additional_context="kept")},
+        outputs=store,
+    )
+    (done,) = await stage.run("echo")
+    assert told(done)["output"].endswith("<hook_context>kept</hook_context>")
+    assert len(told(done)["output"]) < 2_000
+    assert hooks.heard[0][1]["tool_response"]["llmContent"] == "x" * 5_000
+
+
+async def test_a_tool_that_raises_or_is_cancelled_is_heard_of_by_no_hook_after_it():
+    async def raises(params: dict[str, Any], context: ExecutionContext) -> ToolResult:
+        raise OSError("boom")
+
+    stage, hooks = hooked(
+        SmallTool("raises", raises), SmallTool("forever", forever), says={AFTER: HookVerdict()}
+    )
+    running = asyncio.create_task(stage.run("raises", "forever"))
+    while "error" not in stage.statuses("c0") or "executing" not in stage.statuses("c1"):
+        await asyncio.sleep(0)
+    stage.scheduler.cancel_all()
+    await running
+    assert hooks.heard == []
+
+
+@pytest.mark.requirement("HOOK-02")
+async def test_a_tail_call_takes_the_place_of_a_result_and_is_answered_under_the_first_name():
+    def after(fields: dict[str, Any]) -> HookVerdict:
+        if fields["tool_name"] == "look":
+            return HookVerdict(tail_call=TailCall("change", {"text": "tail"}))
+        return HookVerdict()
+
+    log: list[Any] = []
+    stage, hooks = hooked(
+        SmallTool("look", seen(log)),
+        SmallTool("change", seen(log), kind=Kind.EDIT),
+        says={AFTER: after, BEFORE: HookVerdict()},
+    )
+    (done,) = await stage.run(request("c0", "look", text="first"))
+    assert log == [{"text": "first"}, {"text": "tail"}]
+    assert told(done) == {"output": "got tail"}
+    assert stage.statuses("c0") == [
+        *["validating", "scheduled", "executing"] * 2,
+        "success",
+    ]
+    assert len(stage.responses()) == 1
+    second = [fields for event, fields in hooks.heard if event is BEFORE][1]
+    assert second["original_request_name"] == "look"
+    assert second["tool_name"] == "change"
+
+
+@pytest.mark.parametrize(
+    ("tail", "error"),
+    [
+        (TailCall("nope", {}), 'Tool "nope" not found. Did you mean one of: "look", "never"?'),
+        (TailCall("never", {}), "Tool execution denied by policy."),
+        (TailCall("look", {"text": 3}), "params/text must be string, got integer 3"),
+    ],
+)
+async def test_a_tail_call_goes_the_way_of_any_other(tail, error):
+    stage, _ = hooked(
+        SmallTool("look"),
+        SmallTool("never"),
+        says={AFTER: HookVerdict(tail_call=tail)},
+        decide=deciding(never=DENY),
+    )
+    (done,) = await stage.run("look")
+    assert told(done) == {"error": error}
+
+
+async def test_tail_calls_that_change_something_run_alone():
+    running: set[str] = set()
+    overlaps: list[set[str]] = []
+
+    async def body(params: dict[str, Any], context: ExecutionContext) -> ToolResult:
+        running.add(params["text"])
+        for _ in range(3):
+            await asyncio.sleep(0)
+        overlaps.append(set(running))
+        running.discard(params["text"])
+        return ToolResult(llm_content="done")
+
+    def after(fields: dict[str, Any]) -> HookVerdict:
+        if fields["tool_name"] == "change":
+            return HookVerdict()
+        text = fields["tool_input"]["text"] + "!"
+        return HookVerdict(tail_call=TailCall("change", {"text": text}))
+
+    stage, _ = hooked(
+        SmallTool("look", body), SmallTool("change", body, kind=Kind.EDIT), says={AFTER: after}
+    )
+    await stage.run(*(request(f"c{n}", "look", text=f"{n}") for n in range(3)))
+    assert [each for each in overlaps if any("!" in text for text in each)] == [
+        {"0!"},
+        {"1!"},
+        {"2!"},
+    ]
+
+
+async def test_tail_calls_for_ever_come_to_an_end():
+    log: list[Any] = []
+    stage, _ = hooked(
+        SmallTool("look", seen(log)), says={AFTER: HookVerdict(tail_call=TailCall("look", {}))}
+    )
+    (done,) = await stage.run("look")
+    assert done.status is Status.ERROR
+    assert len(log) == MAX_REPLACEMENTS + 1
+    assert f"{MAX_REPLACEMENTS} times" in told(done)["error"]
+
+
+async def test_a_call_is_cancelled_between_what_has_run_and_what_takes_its_place():
+    async def after(fields: dict[str, Any]) -> HookVerdict:
+        asyncio.get_running_loop().call_soon(stage.scheduler.cancel_all)
+        return HookVerdict(tail_call=TailCall("look", {"text": "tail"}))
+
+    log: list[Any] = []
+    stage, _ = hooked(SmallTool("look", seen(log)), says={AFTER: after})
+    (done,) = await stage.run("look")
+    assert done.status is Status.CANCELLED
+    assert log == [{}]
+    assert len(stage.responses()) == 1

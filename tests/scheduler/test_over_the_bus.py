@@ -1,0 +1,103 @@
+"""Questions over the bus: who answers, who does not, and what is no answer."""
+
+import asyncio
+
+import pytest
+
+from alhena.bus.messages import (
+    ToolConfirmationRequest,
+    ToolConfirmationResponse,
+)
+from alhena.scheduler.confirm import ConfirmationRequest
+from alhena.scheduler.states import Status
+from alhena.tools.contract import ToolErrorType
+from tests.scheduler.kit import SmallTool, Stage, deciding, request, told
+from tests.scheduler.rules import ASK, Rules, staged
+
+
+@pytest.mark.requirement("SCHED-09")
+async def test_where_nobody_listens_a_call_that_must_be_asked_about_does_not_run():
+    stage = Stage(SmallTool("look"), decide=deciding(look=ASK))
+    stage.bus.__init__()  # as it was before anybody came
+    (done,) = await stage.run("look")
+    assert done.response.error_type is ToolErrorType.POLICY_VIOLATION
+    assert "requires user confirmation, which is not supported" in told(done)["error"]
+    assert "executing" not in stage.statuses("c0")
+
+
+@pytest.mark.requirement("SCHED-09")
+async def test_a_front_end_over_the_bus_sees_all_it_needs_and_answers():
+    async def thinks(asked: ConfirmationRequest) -> bool:
+        return await asyncio.Event().wait()
+
+    stage = staged(Rules(), SmallTool("look"), approver=thinks)
+    seen: list[ToolConfirmationRequest] = []
+
+    def front_end(message: ToolConfirmationRequest) -> None:
+        seen.append(message)
+        stage.bus.publish(
+            ToolConfirmationResponse(
+                correlation_id=message.correlation_id, confirmed=True, outcome="proceed_once"
+            )
+        )
+
+    stage.bus.subscribe(ToolConfirmationRequest, front_end)
+    (done,) = await stage.run(request("c0", "look", text="x"))
+    assert done.status is Status.SUCCESS
+    assert (seen[0].name, seen[0].args, seen[0].reason) == ("look", {"text": "x"}, "ask_user look")
+    assert seen[0].correlation_id == stage.questions()[0].correlation_id
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+@pytest.mark.requirement("SCHED-09")
+@pytest.mark.parametrize(
+    "response",
+    [
+        {"confirmed": False, "outcome": "proceed_once"},
+        {"confirmed": True, "outcome": "cancel"},
+        {"confirmed": True, "outcome": "proceed_always"},
+        {"confirmed": True, "outcome": "whatever"},
+        {"confirmed": True, "requires_user_confirmation": True},
+        {"confirmed": True, "payload": {"newContent": "x"}},
+        {"confirmed": True, "payload": {"unknown": 1}},
+        {"confirmed": True, "payload": {"answers": {"0": "x"}}},
+        {"confirmed": True, "payload": {"scope": "all"}},
+        {"confirmed": True, "payload": {"approvalMode": "yolo"}},
+    ],
+)
+async def test_an_answer_over_the_bus_that_makes_no_sense_is_no_approval(response):
+    stage = Stage(SmallTool("look"), decide=deciding(look=ASK))
+
+    def front_end(message: ToolConfirmationRequest) -> None:
+        stage.bus.publish(
+            ToolConfirmationResponse(correlation_id=message.correlation_id, **response)
+        )
+
+    stage.bus.subscribe(ToolConfirmationRequest, front_end)
+    (done,) = await stage.run("look")
+    assert done.status is Status.ERROR
+    assert told(done)["error"].startswith("Tool execution was not approved: ")
+    assert "executing" not in stage.statuses("c0")
+
+
+@pytest.mark.requirement("SCHED-09")
+async def test_a_front_end_that_dies_while_it_is_asked_leaves_the_rest_of_the_run_alone():
+    stage = Stage(SmallTool("look"), SmallTool("echo"), decide=deciding(look=ASK))
+    stage.bus.__init__(stage.reports.append)
+
+    async def front_end(message: ToolConfirmationRequest) -> None:
+        await asyncio.sleep(0)
+        raise BrokenPipeError("closed")
+
+    stage.bus.subscribe(ToolConfirmationRequest, front_end)
+    look, fine = await stage.run("look", "echo")
+    assert told(look) == {"error": "Tool execution was not approved: whoever was asked has failed."}
+    assert fine.status is Status.SUCCESS
+    assert "BrokenPipeError: closed" in stage.reports[0]
+
+
+@pytest.mark.requirement("SCHED-09")
+async def test_a_question_nobody_answers_in_time_is_no_approval():
+    stage = Stage(SmallTool("look"), decide=deciding(look=ASK), timeout_s=0.0)
+    (done,) = await stage.run("look")
+    assert "nobody answered within 0 seconds" in told(done)["error"]
