@@ -3,7 +3,7 @@
 import tempfile
 from pathlib import Path
 
-from bench import edit, files, hooks, policy, search, shell, startup, stream, turns
+from bench import edit, files, hooks, policy, search, shell, startup, stream, terminal, turns
 
 
 def main() -> None:
@@ -22,6 +22,7 @@ def main() -> None:
         files.run(home, cwd)
         search.run(home, cwd)
         policy.run(home, cwd)
+        terminal.run(home, cwd)
 
 
 if __name__ == "__main__":

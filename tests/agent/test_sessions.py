@@ -84,11 +84,15 @@ async def test_a_call_can_be_interrupted_and_leaves_nothing_behind():
     async with agent(ScriptedGenerator([text("still here")]), approve=lambda _r: True) as running:
         sleeping = running.call("run_shell_command", {"command": "echo on; sleep 60"})
         ended: list[Event] = []
-        with pytest.raises(InterruptedRunError):
+
+        async def follow() -> None:
             async for event in sleeping:
                 ended.append(event)
                 if getattr(event, "pid", None):
                     assert running.interrupt()
+
+        with pytest.raises(InterruptedRunError):
+            await follow()
         responses = [event for event in ended if isinstance(event, ToolCallResponseEvent)]
         assert [response.status for response in responses] == ["cancelled"]
         assert await running.ask("hello") == "still here"

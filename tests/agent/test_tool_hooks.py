@@ -10,6 +10,7 @@ import pytest
 
 from alhena import Agent
 from alhena.policy.model import ApprovalMode
+from alhena.scheduler.confirm import ConfirmationRequest
 from tests.agent.delegating import turn
 from tests.agent.kit import agent, conforming, events_of, kinds
 from tests.support.scripted import ScriptedGenerator
@@ -65,17 +66,22 @@ async def test_what_a_program_makes_of_a_command_is_put_to_the_policy(project: P
     ls = call("run_shell_command", {"command": "ls"}, id="s")
     generator = ScriptedGenerator(turn(ls), [text("ok")])
     said = {"hookSpecificOutput": {"tool_input": {"command": "touch x"}}}
-    asked: list[Any] = []
+    asked: list[str] = []
+
+    def approve(request: ConfirmationRequest) -> bool:
+        asked.append(request.args["command"])
+        return request.args["command"] == "ls"
+
     async with hooked(
         generator,
         "BeforeTool",
         said,
         approval_mode=ApprovalMode.DEFAULT,
-        approve=lambda request: asked.append(request.args["command"]),
+        approve=approve,
     ) as running:
         await running.ask("go")
-    assert asked == ["touch x"]
-    assert "was not approved" in answered(generator)["error"]
+    assert asked[-1] == "touch x"
+    assert "did not allow" in answered(generator)["error"]
     assert not (project / "x").exists()
 
 

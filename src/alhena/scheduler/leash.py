@@ -16,7 +16,8 @@ class Leash:
         self._abandoned: set[asyncio.Task[Any]] = set()
 
     async def hold(self, call: TrackedCall, task: asyncio.Task[Any]) -> bool:
-        """Waits until `task` ends; True when the call was stopped first and `task` cancelled.
+        """Waits until `task` ends; True when the call was stopped first and `task` cancelled, or
+        has ended meanwhile.
 
         A cancelled task that does not end in time is left behind. When this very wait is
         cancelled, the call is stopped the same way and CancelledError goes on.
@@ -28,7 +29,7 @@ class Leash:
             await self._stop(task)
             raise
         if task.done():
-            return False
+            return call.ended
         await self._stop(task)
         return True
 

@@ -43,12 +43,11 @@ Emit = Callable[[Event], None]
 Clock = Callable[[], float]
 
 
-class TrackedCall:
-    """A request and its present state; every change of state is checked and emitted.
+class CallOnItsWay:
+    """A request, what became of it so far, and what is asked about it.
 
-    Emitting may re-enter: whoever calls `enter` looks at `ended` before going on. `request` is what
-    is answered; `current` is what runs, which is another call after a hook has put one in its
-    place. `changed` is called after each change of state.
+    `request` is what is answered; `current` is what runs, which is another call after a hook has
+    put one in its place. `changed` is called after each change of state.
     """
 
     def __init__(
@@ -137,6 +136,13 @@ class TrackedCall:
         self.modified = False
         self.input_notice = ""
         self.output_file = None
+
+
+class TrackedCall(CallOnItsWay):
+    """A call with its way through the states; every change is checked and emitted.
+
+    Emitting may re-enter: whoever calls `enter` looks at `ended` before going on.
+    """
 
     def enter(self, state: ToolCall) -> None:
         """Moves on and says so; raises TransitionError when the table forbids it."""

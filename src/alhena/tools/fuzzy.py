@@ -116,7 +116,8 @@ def _compared(
 
 def _only_slips(here: list[str], given: list[str]) -> bool:
     """Whether the lines differ in nothing but the spelling of longer words: the same words and
-    signs in the same order with the same blanks between them, so that no operator, no number and no "not" is taken for another."""
+    signs in the same order with the same blanks between them, so that no operator, no number and
+    no "not" is taken for another."""
     for line, wanted in zip(here, given, strict=True):
         ours = re.findall(r"(\s*)(\w+|[^\w\s])", line.strip())
         theirs = re.findall(r"(\s*)(\w+|[^\w\s])", wanted.strip())

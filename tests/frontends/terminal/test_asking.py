@@ -172,13 +172,13 @@ def test_only_what_is_offered_can_be_answered_and_what_lasts_is_told():
     menu, outcomes = choices(asked)
     assert plain(menu_lines(menu, 90)) == snapshot("""\
 Allow this?
-> 1 Yes, this once (y)
-  2 Yes, always: commands that begin with `git status`, `ls` (a)  for this session
-  3 Yes, always this tool (t)
-  4 Yes, always this server (v)
-  5 Yes, always, and save it: commands like it (s)  for good
-  6 Change it first in your editor (e)
-  7 No, and say why (n)
+> 1/y Yes, this once
+  2/a Yes, always: commands that begin with `git status`, `ls`  for this session
+  3/t Yes, always this tool
+  4/v Yes, always this server
+  5/s Yes, always, and save it: commands like it  for good
+  6/e Change it first in your editor
+  7/n No, and say why
   Up/Down, a number or a letter; Enter takes it; Esc: no\
 """)
     assert set(outcomes) == set(Outcome)

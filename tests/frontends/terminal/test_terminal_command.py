@@ -82,7 +82,7 @@ def test_a_change_is_confirmed_with_its_diff(server: ScriptedServer, project: Pa
         shown = terminal.until("Allow this?")
         assert re.search(r"- old\n +1 \+ new\n", shown)
         assert "why: " in shown
-        assert "> 1 Yes, this once (y)" in terminal.until("> 1 Yes")
+        assert "> 1/y Yes, this once" in terminal.until("> 1/y Yes")
         assert (project / "a.txt").read_text(encoding="utf-8") == "old\n"
         terminal.send(ENTER)
         terminal.until("Done it.", gone="Allow this?")
@@ -252,7 +252,7 @@ def test_a_small_terminal_is_enough(server: ScriptedServer, columns: int, rows: 
     with at(server, columns=columns, rows=rows) as terminal:
         terminal.until("Type your")
         terminal.send("hi" + ENTER)
-        shown = terminal.until("> 1 Yes")
+        shown = terminal.until("> 1/y Yes")
         assert "+line29" in "".join(shown.split())
         terminal.send("y")
         terminal.until("1 call")

@@ -32,8 +32,6 @@ FRAME = 0.03
 """Seconds between two drawings of what streams in."""
 TICK = 0.12
 """Seconds between two drawings while something runs that says nothing."""
-DEAF = 0.7
-"""Seconds for which a question takes no keys when it appears while somebody types."""
 TWICE = 2.0
 """Seconds within which a second Ctrl-C leaves."""
 LARGE = 1_500
@@ -45,7 +43,79 @@ QUEUED_COLUMNS = 60
 Pending = tuple[View, tuple[Block, ...]]
 
 
-class TerminalScreen:
+class Hands:
+    """What the keys do with a screen."""
+
+    _person: Person | None
+    _typed: list[str]
+    _entered: Buffer
+    _panel: Panel
+    _loop: asyncio.AbstractEventLoop
+    _work: asyncio.Event
+    _closing: bool
+    _last_stop: float
+    _hint: str
+
+    def close(self) -> None:
+        """As `Screen.close`: behind what is still to be printed."""
+        self._closing = True
+        self._work.set()
+
+    def send(self) -> None:
+        """Sends what is in the input line."""
+        text = self._entered.text
+        if not text.strip():
+            return
+        self._entered.append_to_history()
+        self._entered.reset()
+        if self._person is None:
+            self._typed.append(text)
+        else:
+            self._person.submit(text)
+
+    def stop(self) -> bool:
+        """Stops what runs."""
+        return self._person is not None and self._person.interrupt()
+
+    def stop_or_leave(self) -> None:
+        """Ctrl-C: stops what runs or clears the line; twice leaves."""
+        now = self._loop.time()
+        if now - self._last_stop < TWICE:
+            self.leave()
+            return
+        self._last_stop = now
+        self._panel.dismiss()
+        if not self.stop():
+            self._entered.reset()
+        self._hint = "Press Ctrl-C again to leave."
+        self._loop.call_later(TWICE, self._unhint)
+
+    def leave(self) -> None:
+        """Ends the program."""
+        if self._person is None:
+            self.close()
+        else:
+            self._person.leave()
+
+    def next_mode(self) -> None:
+        """Shift-Tab."""
+        if self._person is not None:
+            self._person.next_mode()
+
+    def toggle_yolo(self) -> None:
+        """Ctrl-Y."""
+        if self._person is not None:
+            self._person.toggle_yolo()
+
+    def _unhint(self) -> None:
+        self._hint = ""
+        self._draw_in(0)
+
+    def _draw_in(self, seconds: float) -> None:
+        raise NotImplementedError
+
+
+class TerminalScreen(Hands):
     """A `screen.Screen`. `run` draws until `close`; `painted` is set when the prompt is there. What
     is typed waits until there is a `person`."""
 
@@ -67,7 +137,7 @@ class TerminalScreen:
         self._work = asyncio.Event()
         self._closing = False
         self._timer: asyncio.TimerHandle | None = None
-        self._panel = Panel(self._panel_changed, self._loop.time)
+        self._panel = Panel(self._panel_changed, self._loop.time, self._loop.call_later)
         self._entered = Buffer(
             multiline=True,
             history=history,
@@ -144,7 +214,7 @@ class TerminalScreen:
 
     async def choose(self, menu: Menu) -> frozenset[int] | None:
         """As `Screen.choose`. A draft in the input line stays."""
-        return await self._panel.choose(menu, DEAF if self._entered.text else 0.0)
+        return await self._panel.choose(menu, typing=bool(self._entered.text))
 
     async def ask_text(self, label: str, placeholder: str = "") -> str | None:
         """As `Screen.ask_text`."""
@@ -155,61 +225,6 @@ class TerminalScreen:
         """As `Screen.suspended`. To be used in the context of the application."""
         async with in_terminal():
             yield
-
-    def close(self) -> None:
-        """As `Screen.close`: behind what is still to be printed."""
-        self._closing = True
-        self._work.set()
-
-    def send(self) -> None:
-        """Sends what is in the input line."""
-        text = self._entered.text
-        if not text.strip():
-            return
-        self._entered.append_to_history()
-        self._entered.reset()
-        if self._person is None:
-            self._typed.append(text)
-        else:
-            self._person.submit(text)
-
-    def stop(self) -> bool:
-        """Stops what runs."""
-        return self._person is not None and self._person.interrupt()
-
-    def stop_or_leave(self) -> None:
-        """Ctrl-C: stops what runs or clears the line; twice leaves."""
-        now = self._loop.time()
-        if now - self._last_stop < TWICE:
-            self.leave()
-            return
-        self._last_stop = now
-        self._panel.dismiss()
-        if not self.stop():
-            self._entered.reset()
-        self._hint = "Press Ctrl-C again to leave."
-        self._loop.call_later(TWICE, self._unhint)
-
-    def leave(self) -> None:
-        """Ends the program."""
-        if self._person is None:
-            self.close()
-        else:
-            self._person.leave()
-
-    def next_mode(self) -> None:
-        """Shift-Tab."""
-        if self._person is not None:
-            self._person.next_mode()
-
-    def toggle_yolo(self) -> None:
-        """Ctrl-Y."""
-        if self._person is not None:
-            self._person.toggle_yolo()
-
-    def _unhint(self) -> None:
-        self._hint = ""
-        self._draw_in(0)
 
     def _panel_changed(self) -> None:
         place: Window = self._places.input
@@ -281,7 +296,7 @@ class TerminalScreen:
         menu = self._panel.menu
         if menu is None:
             return []
-        lines = menu_lines(menu, self._output.get_size().columns)
+        lines = menu_lines(menu, self._output.get_size().columns, self._panel.note)
         chosen = menu.selected + 1  # the title is above
         return [
             *fragments([*lines[:chosen], ()]),

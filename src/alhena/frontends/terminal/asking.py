@@ -149,7 +149,8 @@ def _arguments(args: dict[str, Any]) -> str:
 
 def _why(request: ConfirmationRequest) -> list[Line]:
     lines = [line(f"  why: {one_line(request.reason)}", "dim")] if request.reason else []
-    lines += (line(f"  part: {_inline(part)}", "dim") for part in request.parts)
+    parts = () if request.parts == (request.args.get("command"),) else request.parts
+    lines += (line(f"  part: {_inline(part)}", "dim") for part in parts)
     if request.problem:
         lines.append((("warning", "  ! "), *line(one_line(request.problem), "warning")))
     return lines

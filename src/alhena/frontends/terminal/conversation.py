@@ -44,11 +44,8 @@ MAX_MESSAGE = 2_000
 Clock = Callable[[], float]
 
 
-class Conversation:
-    """Carries out what a person sends, in order; what cannot start yet is queued.
-
-    Its `approve` and `ask` are to be the agent's. `clock` gives seconds.
-    """
+class ShownSession:
+    """A session with what the screen shows of it. `clock` gives seconds."""
 
     def __init__(self, screen: Screen, clock: Clock) -> None:
         self.view = View()
@@ -91,6 +88,49 @@ class Conversation:
     def identity(self) -> tuple[str, str]:
         """The session's id and its model."""
         return self.agent.session_id, self.agent.model
+
+    def next_mode(self) -> None:
+        """To the next approval mode; from yolo to the first."""
+        if self._agent is not None:
+            modes = self.workbench.modes
+            at = CYCLE.index(modes.mode) if modes.mode in CYCLE else -1
+            modes.switch(CYCLE[(at + 1) % len(CYCLE)])
+
+    def toggle_yolo(self) -> None:
+        """Everything runs without asking, or as by default again."""
+        if self._agent is not None:
+            modes = self.workbench.modes
+            on = modes.mode is ApprovalMode.YOLO
+            modes.switch(ApprovalMode.DEFAULT if on else ApprovalMode.YOLO)
+
+    def show_status(self) -> None:
+        """Brings the line at the foot up to date."""
+        if self._agent is None:
+            self._screen.show_status(Status(queued=tuple(self._queue)))
+            return
+        self._screen.show_status(
+            Status(
+                cwd=_shortened(self.workbench.workspace.cwd, os.environ),
+                mode=self.workbench.modes.mode,
+                model=self.agent.model,
+                queued=tuple(self._queue),
+            )
+        )
+
+    def print(self, lines: list[Line], group: str = "notice", *, clip: bool = False) -> None:
+        """Prints lines above the prompt."""
+        self.view, blocks = printed(self.view, group, lines, clip=clip)
+        self._show(blocks)
+
+    def _show(self, blocks: tuple[Block, ...]) -> None:
+        self._screen.update(self.view, blocks)
+
+
+class Conversation(ShownSession):
+    """Carries out what a person sends, in order; what cannot start yet is queued.
+
+    Its `approve` and `ask` are to be the agent's.
+    """
 
     def submit(self, text: str) -> None:
         """Takes what the person sends."""
@@ -139,20 +179,6 @@ class Conversation:
         self.interrupt()
         self._screen.close()
 
-    def next_mode(self) -> None:
-        """To the next approval mode; from yolo to the first."""
-        if self._agent is not None:
-            modes = self.workbench.modes
-            at = CYCLE.index(modes.mode) if modes.mode in CYCLE else -1
-            modes.switch(CYCLE[(at + 1) % len(CYCLE)])
-
-    def toggle_yolo(self) -> None:
-        """Everything runs without asking, or as by default again."""
-        if self._agent is not None:
-            modes = self.workbench.modes
-            on = modes.mode is ApprovalMode.YOLO
-            modes.switch(ApprovalMode.DEFAULT if on else ApprovalMode.YOLO)
-
     async def clear(self) -> None:
         """Begins another session."""
         await self.agent.clear()
@@ -183,25 +209,6 @@ class Conversation:
         self.view = msgspec.structs.replace(self.view, group="calls")
         return await self._consent.ask(questions, self._show)
 
-    def show_status(self) -> None:
-        """Brings the line at the foot up to date."""
-        if self._agent is None:
-            self._screen.show_status(Status(queued=tuple(self._queue)))
-            return
-        self._screen.show_status(
-            Status(
-                cwd=_shortened(self.workbench.workspace.cwd, os.environ),
-                mode=self.workbench.modes.mode,
-                model=self.agent.model,
-                queued=tuple(self._queue),
-            )
-        )
-
-    def print(self, lines: list[Line], group: str = "notice", *, clip: bool = False) -> None:
-        """Prints lines above the prompt."""
-        self.view, blocks = printed(self.view, group, lines, clip=clip)
-        self._show(blocks)
-
     def _begin(self) -> None:
         tools = self.workbench.registry.all_tools
         self.view = View(
@@ -210,9 +217,6 @@ class Conversation:
         self._started = self._clock()
         self.workbench.modes.subscribe(self.show_status)
         self.show_status()
-
-    def _show(self, blocks: tuple[Block, ...]) -> None:
-        self._screen.update(self.view, blocks)
 
     def _task_ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)

@@ -26,6 +26,7 @@ _TASKS = {
 def header(event: ToolCallResponseEvent, title: str, description: str) -> Line:
     """How a call ended, what it was, and how long it took."""
     style, mark = _MARKS.get(event.status, ("", "·"))
+    description = described(title, description)
     denied = "  not allowed" if event.denied else ""
     return (
         (style, mark),
@@ -33,6 +34,11 @@ def header(event: ToolCallResponseEvent, title: str, description: str) -> Line:
         ("", f" {description}" if description else ""),
         ("dim", f"{_changed(event)}{denied}  {duration(event.duration_ms)}"),
     )
+
+
+def described(title: str, description: str) -> str:
+    """A description that does not begin with the name it stands behind."""
+    return description.removeprefix(f"{title} ")
 
 
 def duration(milliseconds: float) -> str:

@@ -29,6 +29,11 @@ class Picked(msgspec.Struct, frozen=True):
     indices: frozenset[int] | None
 
 
+def moves(key: str) -> bool:
+    """Whether a key is none that somebody writes words with."""
+    return key in ("up", "down", "escape", "space", "enter")
+
+
 def press(menu: Menu, key: str) -> Menu | Picked:
     """What a key makes of a menu. Keys are up, down, enter, space, escape, or a character; one
     that means nothing here changes nothing."""
@@ -52,21 +57,21 @@ def press(menu: Menu, key: str) -> Menu | Picked:
     return Picked(frozenset({index}))
 
 
-def menu_lines(menu: Menu, columns: int) -> list[Line]:
-    """The menu as it is drawn."""
+def menu_lines(menu: Menu, columns: int, note: str = "") -> list[Line]:
+    """The menu as it is drawn; a `note` takes the place of what the keys do."""
     lines: list[Line] = [line(one_line(menu.title), "bold")]
     for index, option in enumerate(menu.options):
         here = index == menu.selected
         tick = "" if menu.checked is None else "[x] " if index in menu.checked else "[ ] "
         style = "selected" if here else ""
         pointer = ">" if here else " "
-        letter = f" ({option.key})" if option.key else ""
-        shown = line(f"{pointer} {index + 1} {tick}{one_line(option.label)}{letter}", style)
+        letter = f"/{option.key}" if option.key else ""
+        shown = line(f"{pointer} {index + 1}{letter} {tick}{one_line(option.label)}", style)
         detail = line(f"  {one_line(option.detail)}", "dim") if option.detail else ()
         lines.append(clipped((*shown, *detail), columns))
     keys = "Space ticks, Enter takes them" if menu.checked is not None else "Enter takes it"
-    lines.append(clipped(line(f"  Up/Down, a number or a letter; {keys}; Esc: no", "dim"), columns))
-    return lines
+    hint = line(f"  Up/Down, a number or a letter; {keys}; Esc: no", "dim")
+    return [*lines, clipped(line(f"  {note}", "warning") if note else hint, columns)]
 
 
 def _ticked(menu: Menu, index: int) -> Menu:

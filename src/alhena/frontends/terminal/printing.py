@@ -1,5 +1,6 @@
 """Finished blocks as bytes for a terminal. rich is imported with the first Markdown."""
 
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, assert_never
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 Fragments = StyleAndTextTuples
+_BLANK = re.compile(r"(?:\x1b\[[\d;]*m|\s)*")
 
 
 def style() -> BaseStyle:

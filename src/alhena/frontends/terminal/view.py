@@ -26,7 +26,7 @@ from alhena.events import (
     UserMessageEvent,
     WarningEvent,
 )
-from alhena.frontends.terminal.ended import duration, ended_lines, header
+from alhena.frontends.terminal.ended import described, duration, ended_lines, header
 from alhena.frontends.terminal.lines import (
     Block,
     Line,
@@ -185,8 +185,9 @@ def _call_lines(call: Call, view: View, columns: int, now: float) -> list[Line]:
         clipped((("accent", mark), ("bold", f" {title}")), max(columns - len(time + state), 1))
     ]
     room = columns - sum(len(text) for _, text in lines[0]) - len(time + state) - 1
-    described = clipped(line(f" {one_line(call.description, 400)}"), max(room, 0))
-    lines[0] = (*lines[0], *(described if call.description else ()), ("dim", state + time))
+    what = described(title, one_line(call.description, 400))
+    shown = clipped(line(f" {what}"), max(room, 0))
+    lines[0] = (*lines[0], *(shown if what else ()), ("dim", state + time))
     rows = call.output.rstrip("\n").split("\n")[-OUTPUT_ROWS:] if call.output.strip() else []
     lines += (clipped((("dim", "  │ "), *line(each, "dim")), columns) for each in rows)
     return lines
