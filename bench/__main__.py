@@ -3,7 +3,7 @@
 import tempfile
 from pathlib import Path
 
-from bench import edit, files, hooks, policy, search, shell, startup, stream, terminal, turns
+from bench import calls, edit, files, hooks, policy, search, shell, startup, stream, terminal, turns
 
 
 def main() -> None:
@@ -16,6 +16,7 @@ def main() -> None:
         startup.run(home, cwd)
         turns.run(home, cwd)
         stream.run()
+        calls.run(home, cwd)
         edit.run(home, cwd)
         shell.run(home, cwd)
         hooks.run(home, cwd)

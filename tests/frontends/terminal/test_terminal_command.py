@@ -108,6 +108,23 @@ def test_a_command_is_refused_with_a_reason_that_the_model_hears(
     assert "use mkdir" in server.requests[1].body.decode()
 
 
+def test_words_that_are_typed_into_a_question_approve_nothing(
+    server: ScriptedServer, project: Path
+):
+    server.reply(calling("run_shell_command", {"command": "touch x"}), sse(text("As you like.")))
+    with at(server) as terminal:
+        terminal.until(PLACEHOLDER)
+        terminal.send("touch it" + ENTER)
+        terminal.until("No, and say why")
+        terminal.send("yes please" + ENTER)
+        terminal.until("That was typing, no answer.")
+        assert not (project / "x").exists()
+        terminal.send(CTRL_C)
+        terminal.until("■ cancelled")
+        leave(terminal)
+    assert not (project / "x").exists()
+
+
 def test_a_proposal_is_changed_in_the_editor_and_confirmed_again(
     server: ScriptedServer, project: Path, tmp_path: Path
 ):

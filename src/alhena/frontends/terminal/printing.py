@@ -65,8 +65,10 @@ class Printer:
         console = self._console()
         with console.capture() as capture:
             console.print(_markdown(block.text))
-        rows = capture.get().split("\n")
-        return Markdown("\n".join(row.rstrip() for row in rows))
+        rows = [row.rstrip() for row in capture.get().split("\n")]
+        drawn = [index for index, row in enumerate(rows) if not _BLANK.fullmatch(row)]
+        # Without the blank rows that some elements put around themselves.
+        return Markdown("\n".join([*rows[drawn[0] : drawn[-1] + 1], ""] if drawn else []))
 
     def _console(self) -> "Console":
         from io import StringIO
