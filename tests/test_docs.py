@@ -17,6 +17,10 @@ from alhena.agent.workbench import WorkbenchOptions, open_workbench
 from alhena.config.environment import sanitised
 from alhena.config.settings import EnvironmentRedaction, Settings, settings_of
 from alhena.frontends.cli.arguments import parse_run, run_parser
+from alhena.frontends.terminal import history as prompt_history
+from alhena.frontends.terminal.asking import ANSWERS
+from alhena.frontends.terminal.commands import COMMANDS, KEYS
+from alhena.frontends.terminal.mentions import MAX_SHELL_OUTPUT
 from alhena.memory.saved import SECTION
 from alhena.models.endpoint import parse_endpoint
 from alhena.models.proxy import proxy_for
@@ -53,8 +57,13 @@ PAGES = (
     "sandbox",
     "settings",
     "telemetry",
+    "terminal",
     "tools",
 )
+
+
+MCP_ANSWERS = ("Yes, always this tool", "Yes, always this server")
+"""Told with the servers they are about."""
 
 
 @cache
@@ -293,6 +302,17 @@ def test_the_flags_are_those_of_the_command() -> None:
     known = {option for action in run_parser()._actions for option in action.option_strings}
     assert told == known
     assert parse_run(["--policy", "a,b", "-p", "x"]).policy_paths == ("a", "b")
+
+
+def test_the_commands_and_keys_of_the_terminal_are_told() -> None:
+    described = sections(page("terminal"))
+    told = [re.findall(r"`/([^`]+)`", row[0]) for row in rows(described["Commands"])]
+    assert told == [[command.name, *command.aliases] for command in COMMANDS]
+    assert [tuple(row) for row in rows(described["Keys"])] == list(KEYS)
+    answers = [row[0] for row in rows(described["Being asked"])]
+    assert answers == [text for _, _, text in ANSWERS if text not in MCP_ANSWERS]
+    assert f"{MAX_SHELL_OUTPUT:,}" in page("terminal")
+    assert prompt_history.NAME in page("terminal")
 
 
 def test_links_lead_to_pages_that_are_there() -> None:

@@ -27,7 +27,7 @@ DIFF_ROWS = 1_000
 RULE_COLUMNS = 160
 SESSION, SAVED = "for this session", "for good"
 
-_ORDER = (
+ANSWERS = (
     (Outcome.PROCEED_ONCE, "y", "Yes, this once"),
     (Outcome.PROCEED_ALWAYS, "a", "Yes, always"),
     (Outcome.PROCEED_ALWAYS_TOOL, "t", "Yes, always this tool"),
@@ -77,7 +77,7 @@ def choices(request: ConfirmationRequest) -> tuple[Menu, tuple[Outcome, ...]]:
     """The menu for a request, and the outcome of each option: only answers that the request takes,
     those that hold beyond the call with what they would leave."""
     lasting = {each.outcome: each for each in request.lasting}
-    offered = [each for each in _ORDER if each[0] in request.outcomes]
+    offered = [each for each in ANSWERS if each[0] in request.outcomes]
     options: list[Option] = []
     for outcome, key, text in offered:
         rule = lasting.get(outcome)

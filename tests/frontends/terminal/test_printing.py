@@ -1,0 +1,74 @@
+"""Finished blocks on their way to a terminal: rendered, coloured or not, nothing acting on it."""
+
+import io
+import re
+
+import pytest
+from prompt_toolkit.data_structures import Size
+from prompt_toolkit.output import ColorDepth
+from prompt_toolkit.output.vt100 import Vt100_Output
+
+from alhena.frontends.terminal.lines import Block, Lines, Markdown, width
+from alhena.frontends.terminal.printing import Printer
+
+SGR = re.compile(r"\x1b\[(?:[\d;]*m|\?7h)")
+"""Colours, and that lines wrap."""
+
+
+def written(block: Block, *, columns: int = 40, colour: bool = True) -> str:
+    stream = io.StringIO()
+    depth = None if colour else ColorDepth.DEPTH_1_BIT
+    output = Vt100_Output(
+        stream, lambda: Size(rows=24, columns=columns), term="xterm", default_color_depth=depth
+    )
+    printer = Printer(output)
+    printer.write(printer.prepared(block))
+    output.flush()
+    return stream.getvalue()
+
+
+def bare(text: str) -> str:
+    return SGR.sub("", text).replace("\r", "")
+
+
+@pytest.mark.parametrize(
+    ("markdown", "shown"),
+    [
+        ("Some **bold** words.", "Some bold words.\n"),
+        ("```python\nx = 1\n```", " x = 1\n"),
+        ("1. one\n2. two", " 1 one\n 2 two\n"),
+        ("| a | b |\n|---|---|\n| 1 | 2 |", " a  b\n ────\n 1  2\n"),
+        ("", ""),
+        ("[name](https://example.com)", "name (https://example.com)\n"),
+    ],
+)
+def test_markdown_is_rendered_without_blank_rows_around_it(markdown: str, shown: str):
+    lines = bare(written(Markdown(markdown))).split("\n")
+    assert "\n".join(line.rstrip() for line in lines) == shown
+
+
+def test_markdown_keeps_to_the_width_of_the_terminal():
+    text = bare(written(Markdown("many words that do not fit 漢字漢字 " * 5), columns=20))
+    assert max(map(width, text.split("\n"))) <= 20
+
+
+def test_markdown_brings_no_control_sequence_of_its_own():
+    evil = "[x](\x1b]8;;http://e\x07) \x1b[2J \x9b1A `\x1b[31m`\n\n```\n\x1b[2J\n```"
+    block = Markdown(re.sub(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", "", evil))
+    rest = SGR.sub("", written(block))
+    assert "\x1b" not in rest
+    assert "\x9b" not in rest
+
+
+def test_lines_have_the_colours_of_their_styles_unless_there_are_none():
+    block = Lines(((("error", "bad"), ("", " plain")),))
+    assert bare(written(block)) == "bad plain\n"
+    assert "31" in written(block)
+    assert not re.search(r"\x1b\[(?:\d+;)*3[0-7]", written(block, colour=False))
+    assert not re.search(r"\x1b\[(?:\d+;)*3[0-7]", written(Markdown("`code`"), colour=False))
+
+
+def test_only_lines_that_are_to_be_clipped_are_clipped():
+    long = ((("", "x" * 50),),)
+    assert bare(written(Lines(long, clip=True))) == "x" * 39 + "…\n"
+    assert bare(written(Lines(long))) == "x" * 50 + "\n"
