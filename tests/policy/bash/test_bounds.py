@@ -154,12 +154,18 @@ def test_the_parser_stops_after_a_number_of_steps() -> None:
 
 
 @pytest.mark.parametrize("character", ["\r", "\x1b", "\x07", "\x7f", "\x9b", "\u200b", "\u202e",
-                                       "\u00a0", "\u2028", "\ufeff", "\ud800", "\u2066"])  # fmt: skip
+                                       "\u00a0", "\u2028", "\ufeff", "\ud800", "\u2066",
+                                       "\u2800", "\u3164", "\u115f", "\ufe0f", "\ufe00"])  # fmt: skip
 def test_a_character_that_cannot_be_seen_is_a_doubt(character: str) -> None:
     for command in (f"git{character} status", f"git 'a{character}b'", f"git status{character}"):
         reasons = [doubt.reason for doubt in analyse(command).doubts]
         assert "it holds a character that cannot be seen" in reasons
     assert not analyse("git\tstatus\n").doubts
+
+
+def test_a_symbol_may_say_that_it_is_drawn_in_colour() -> None:
+    assert not analyse("git commit -m 'I \u2764\ufe0f \u00e9t\u00e9'").doubts
+    assert analyse("git commit -m 'I \u2764\ufe0f\ufe0f'").doubts
 
 
 def test_a_nul_ends_the_reading() -> None:

@@ -31,7 +31,7 @@ INPUT_IN_ARGUMENTS = frozenset({"xargs", "gxargs", "parallel"})
 """Wrappers that put what they read behind the words of the command."""
 
 
-class Runs(msgspec.Struct, frozen=True, kw_only=True):
+class Runs(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What a command may run. One of: `words`, a command; `code`, words that joined with blanks
     are shell code; `mentions`, words in which a command may be written in some other way; none of
     these, when nothing can be known. `sure` is false for a guess; `via` is what runs it."""
@@ -44,7 +44,7 @@ class Runs(msgspec.Struct, frozen=True, kw_only=True):
     sure: bool = True
 
 
-class Inner(msgspec.Struct, frozen=True):
+class Inner(msgspec.Struct, frozen=True, gc=False):
     """Where in the words of a command another one may begin (`starts`, each with whether that
     reading is sure). `certain` is false when an expansion before it may hold the command."""
 

@@ -13,7 +13,7 @@ class WordKind(StrEnum):
     EXPANSION = "expansion"  # a variable, a substitution, arithmetic: any text
 
 
-class Word(msgspec.Struct, frozen=True):
+class Word(msgspec.Struct, frozen=True, gc=False):
     """One word, its quotes removed. Of one that is not LITERAL, `text` is what surely stands at its
     beginning, before the first character that bash replaces; `source` is the word as written.
     `split` is false when the word surely stays one word (every expansion stands in double quotes).
@@ -38,7 +38,7 @@ class Effect(StrEnum):
     WRITE = "write"  # also what cannot be known
 
 
-class Redirection(msgspec.Struct, frozen=True):
+class Redirection(msgspec.Struct, frozen=True, gc=False):
     """`2>file`: `operator` without its descriptor, the target when it has one, `source` as written.
     `body` is the text of a here document or here string."""
 
@@ -49,7 +49,7 @@ class Redirection(msgspec.Struct, frozen=True):
     body: str | None = None
 
 
-class Assignment(msgspec.Struct, frozen=True):
+class Assignment(msgspec.Struct, frozen=True, gc=False):
     """`NAME=value` before a command or alone."""
 
     name: str
@@ -57,7 +57,7 @@ class Assignment(msgspec.Struct, frozen=True):
     source: str
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True):
+class Part(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One simple command, or what counts as one (a bare assignment, a bare redirection).
 
     `text` is as written. `words` is empty when nothing but assignments and redirections is there.
@@ -76,7 +76,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     nested: bool = False
 
 
-class Doubt(msgspec.Struct, frozen=True):
+class Doubt(msgspec.Struct, frozen=True, gc=False):
     """Why no rule that looks at the command may allow it: one clause in words, such as "arithmetic
     can run code hidden in data", and the text it is about."""
 
@@ -84,7 +84,7 @@ class Doubt(msgspec.Struct, frozen=True):
     text: str
 
 
-class Analysis(msgspec.Struct, frozen=True):
+class Analysis(msgspec.Struct, frozen=True, gc=False):
     """All that a command line may run. Not `complete`: something may run that no part shows (it
     does not parse, or is over a limit)."""
 

@@ -31,7 +31,8 @@ class Takes(Enum):
 
 def is_option(word: Word) -> bool:
     """Does the word surely begin like an option?"""
-    return word.text.startswith("-") and len(word.text) > 1
+    text = word.text
+    return text[:1] == "-" and len(text) > 1
 
 
 def takes(text: str, known: Options) -> Takes:
@@ -51,7 +52,7 @@ def takes(text: str, known: Options) -> Takes:
 
 def base_name(text: str) -> str:
     """The program a command word names, without its directory."""
-    return text.rsplit("/", 1)[-1]
+    return text.rsplit("/", 1)[-1] if "/" in text else text
 
 
 def is_setting(text: str) -> bool:

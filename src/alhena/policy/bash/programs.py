@@ -89,11 +89,12 @@ def option_values(words: Sequence[Word], letters: str, names: str) -> Iterator[W
     """The values given to these options: `-Xvalue`, `-vX value`, `--name=value`, `--name value`,
     and `--nam` for a name when it is long enough to be meant."""
     known = _split_names(names)
-    for index, word in enumerate(words[1:], start=1):
-        text = word.text
-        following = words[index + 1] if index + 1 < len(words) else None
+    for index in range(1, len(words)):
+        word = words[index]
         if not is_option(word):
             continue
+        text = word.text
+        following = words[index + 1] if index + 1 < len(words) else None
         if text.startswith("--") or text.partition("=")[0] in known:
             name, sign, value = text.removeprefix("--").partition("=")
             if not any(k == name or (len(name) > 2 and k.startswith(name)) for k in known):
@@ -172,12 +173,13 @@ def _git(words: tuple[Word, ...]) -> Iterator[Runs]:
             yield Runs(via="git alias", words=(words[0], *_split(code), *words[start + 1 :]))
         else:
             yield Runs(via=f"git -c {key}", code=(code,), sure=key != name and name == sub.lower())
-    for value in option_values(words[start:], *_GIT_CODE):
+    behind = words[start:]
+    for value in option_values(behind, *_GIT_CODE):
         yield Runs(via=f"git {sub}", code=(value,), sure=sub in {"rebase", "difftool"})
     if sub == "grep":
-        for value in option_values(words[start:], "O", ""):
+        for value in option_values(behind, "O", ""):
             yield Runs(via="git grep -O", code=(value,))
-    for word in words[start:]:
+    for word in behind:
         if word.text.startswith("ext::"):
             yield Runs(via="git ext::", code=(_without(word, "ext::"),))
     if any(w.text.startswith("--config-env") for w in words[:start]):

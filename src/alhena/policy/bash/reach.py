@@ -36,7 +36,7 @@ MAX_READINGS = 64
 _GUESS_WORDS = 8
 
 
-class Command(msgspec.Struct, frozen=True):
+class Command(msgspec.Struct, frozen=True, gc=False):
     """A command that may run. `sure` is false when it is a guess (a word inside `python -c`, a
     remote shell's). `via` is what runs it, empty for the part itself."""
 
@@ -61,7 +61,7 @@ class Command(msgspec.Struct, frozen=True):
         return all(word.literal for word in self.words)
 
 
-class Reach(msgspec.Struct, frozen=True):
+class Reach(msgspec.Struct, frozen=True, gc=False):
     """The commands a part may come down to, itself first; not `complete` when it may run what
     none of them shows."""
 

@@ -5,8 +5,10 @@ between tokens are read from the text by bash's own rules, and where the two dis
 certain.
 """
 
+import re
 from functools import lru_cache
 
+from alhena.display_text import unseen
 from alhena.policy.bash.bounds import MAX_BYTES, TooMuchError, exceeds, parse
 from alhena.policy.bash.compounds import COMPOUNDS
 from alhena.policy.bash.layout import set_apart
@@ -16,6 +18,8 @@ from alhena.policy.bash.source import Source, plain_source
 from alhena.policy.bash.statements import Walk
 
 _REMEMBERED = 4096
+# Behind a symbol these say whether it is drawn in colour, as people and programs write them.
+_STYLED = re.compile("(?<=[\u00a9\u00ae\u203c-\u3299\U0001f000-\U0001faff])[\ufe0e\ufe0f]")
 
 
 def analyse(command: str) -> Analysis:
@@ -37,7 +41,7 @@ def _analyse(command: str) -> Analysis:
     if "\0" in command:
         return _refused("it holds a NUL character")
     findings = Findings()
-    if not command.isprintable():
+    if not (command.isascii() and command.isprintable()):
         _invisible(command, findings)
     try:
         _walk(_source(command, data), data, findings)
@@ -51,8 +55,8 @@ def _refused(reason: str) -> Analysis:
 
 
 def _invisible(command: str, findings: Findings) -> None:
-    for character in dict.fromkeys(command):
-        if not character.isprintable() and character not in "\t\n":
+    for character in dict.fromkeys(_STYLED.sub("", command)):
+        if unseen(character) and character not in "\t\n":
             findings.doubt("it holds a character that cannot be seen", ascii(character)[1:-1])
 
 
