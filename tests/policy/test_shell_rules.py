@@ -170,6 +170,30 @@ def test_an_allow_that_does_not_stand_says_why_and_shows_the_part(
     assert decision.parts == (part,)
 
 
+@pytest.mark.parametrize(
+    ("command", "clause"),
+    [
+        ("ls > x", "it may do more than read: > x writes"),
+        ("find . -delete", "it may do more than read: -delete deletes files"),
+        ("ls; npm test", "it may do more than read: npm "),
+        ("sort -uo a b", "may be meant for this command, written in another way"),
+        ("xargs -I{} sort {}", "may be meant for this command, which is only known when it runs"),
+        ("python3 -c 'f(x)'; sort ${x", "meant for this command, which cannot be read to its end"),
+    ],
+)
+def test_a_question_says_what_keeps_a_command_from_a_read_only_or_deny_rule(
+    command: str, clause: str
+) -> None:
+    given_rules = rules(
+        shell_rule("allow", commandClass="read-only"),
+        shell_rule("deny", 300, commandPrefix="sort -o"),
+        shell_rule("ask_user", 10),
+    )
+    decision = run(given_rules, command)
+    assert decision.outcome is ASK
+    assert clause in decision.reason
+
+
 def test_the_strictest_part_decides_a_compound() -> None:
     mixed = rules(
         shell_rule("allow", 300, commandPrefix="git"),

@@ -122,7 +122,7 @@ class _CommandLine:
             if match is Match.YES:
                 return by_rule(rule, (read.part.text,))
             if match is Match.MAYBE:
-                floor = floor or self._uncertain(rule, read.part)
+                floor = floor or self._uncertain(rule, read)
         return floor
 
     def _judge(self, read: _Read) -> Decision:
@@ -145,29 +145,34 @@ class _CommandLine:
                 else Match.YES
             )
             if match is Match.MAYBE:
-                floor = floor or self._uncertain(rule, part)
+                floor = floor or self._uncertain(rule, read)
             elif match is Match.YES:
                 asked = self._not_standing(read, above=rule)
                 asked = asked or (floor if rule.decision is PolicyOutcome.ASK_USER else None)
-                return asked or self._by_rule(rule, part)
+                return asked or self._by_rule(rule, read)
         return floor or self._not_standing(read) or by_default(self.call, (part.text,))
 
-    def _by_rule(self, rule: PolicyRule, part: Part) -> Decision:
+    def _by_rule(self, rule: PolicyRule, read: _Read) -> Decision:
         """What a restriction decides, with what is odd about the part when the rule is for any
         command."""
-        decision = by_rule(rule, (part.text,))
-        remark = None if looks_at_arguments(rule) else self._remark(part)
+        decision = by_rule(rule, (read.part.text,))
+        remark = None if looks_at_arguments(rule) else self._remark(read)
         if remark is None:
             return decision
         return replace(decision, reason=f"{decision.reason}; {remark}")
 
-    def _remark(self, part: Part) -> str | None:
+    def _remark(self, read: _Read) -> str | None:
+        part = read.part
         if self.analysis.doubts:
             return _in_words(self.analysis.doubts[0])
         if part.assignments and not part.words:
             return f"{part.assignments[0].source} would hold for what runs after it"
         if part.words and part.words[0].text == CHANGES_DIRECTORY:
             return "it leaves the workspace, or where it leads is not known"
+        rules = (candidate.rule for candidate in self.active.about(read.programs))
+        if any(rule.command_class and rule.decision is PolicyOutcome.ALLOW for rule in rules):
+            refusal = not_read_only(part)
+            return f"it may do more than read: {refusal}" if refusal else None
         return None
 
     def _objection(self, rule: PolicyRule, read: _Read) -> str | None:
@@ -247,13 +252,17 @@ class _CommandLine:
                 )
         return None
 
-    def _uncertain(self, rule: PolicyRule, part: Part) -> Decision:
+    def _uncertain(self, rule: PolicyRule, read: _Read) -> Decision:
+        why = "written in another way"
+        if not read.reach.complete:
+            why = "which cannot be read to its end"
+        elif not all(command.literal for command in read.reach.commands):
+            why = "which is only known when it runs"
         return Decision(
             outcome=PolicyOutcome.ASK_USER,
-            reason=f"{describe_rule(rule)} ({rule.decision}) may be meant for this command, "
-            "which cannot be read to its end",
+            reason=f"{describe_rule(rule)} ({rule.decision}) may be meant for this command, {why}",
             rule=rule,
-            parts=(part.text,),
+            parts=(read.part.text,),
         )
 
 
