@@ -1,0 +1,15 @@
+"""Anthropic's Messages API: requests, answers and events, to and from Gemini's terms."""
+
+from alhena.wire.dialects.anthropic.events import EventReader
+from alhena.wire.dialects.anthropic.reading import read_request
+from alhena.wire.dialects.anthropic.response import EventWriter, read_response, write_response
+from alhena.wire.dialects.anthropic.writing import write_request
+
+__all__ = [
+    "EventReader",
+    "EventWriter",
+    "read_request",
+    "read_response",
+    "write_request",
+    "write_response",
+]

@@ -1,0 +1,43 @@
+"""How an answer of Gemini's ended, in the three words that other dialects have."""
+
+from enum import Enum
+
+from alhena.wire.dialects.errors import UnusableAnswerError
+from alhena.wire.response import FinishReason, GenerateContentResponse
+
+_FILTERED = frozenset(
+    {
+        *(FinishReason.SAFETY, FinishReason.RECITATION, FinishReason.BLOCKLIST),
+        *(FinishReason.PROHIBITED_CONTENT, FinishReason.SPII, FinishReason.IMAGE_SAFETY),
+    }
+)
+_UNUSABLE = frozenset(
+    {
+        *(FinishReason.MALFORMED_FUNCTION_CALL, FinishReason.UNEXPECTED_TOOL_CALL),
+        *(FinishReason.TOO_MANY_TOOL_CALLS, FinishReason.MISSING_THOUGHT_SIGNATURE),
+    }
+)
+
+
+class Ending(Enum):
+    """Whole, cut at the limit of tokens, or held back."""
+
+    DONE = "done"
+    LENGTH = "length"
+    FILTERED = "filtered"
+
+
+def ending_of(last: GenerateContentResponse, *, has_calls: bool) -> Ending:
+    """How the answer ended whose last chunk this is.
+
+    Raises UnusableAnswerError for one that ended with a call that cannot be used.
+    """
+    reason = last.finish_reason
+    if reason in _UNUSABLE and not has_calls:
+        said = last.candidates[0].finish_message
+        raise UnusableAnswerError(
+            f"the model's answer ended with {reason}{f': {said}' if said else '.'}"
+        )
+    if reason in _FILTERED or (last.prompt_feedback and last.prompt_feedback.block_reason):
+        return Ending.FILTERED
+    return Ending.LENGTH if reason == FinishReason.MAX_TOKENS else Ending.DONE

@@ -1,0 +1,136 @@
+"""JSON objects of a foreign body, read with their places."""
+
+import math
+from typing import Any
+
+from alhena.wire.dialects.errors import DialectError
+from alhena.wire.plain import as_array, as_object
+from alhena.wire.text import excerpt, scrub
+
+
+class Fields:
+    """One JSON object and where it stands. A null is an absent field."""
+
+    __slots__ = ("_values", "path")
+
+    def __init__(self, value: object, path: str = "") -> None:
+        values = as_object(value)
+        if values is None:
+            raise DialectError(f"must be an object, not {_named(value)}.", path or "the body")
+        self._values = values
+        self.path = path
+
+    def place(self, key: str) -> str:
+        """The place of a field."""
+        return f"{self.path}.{key}" if self.path else key
+
+    def fail(self, key: str, message: str) -> DialectError:
+        """The error to raise about a field."""
+        return DialectError(message, self.place(key))
+
+    def value(self, key: str) -> Any:
+        """The field as it is; None when it is absent."""
+        return self._values.get(key)
+
+    def text(self, key: str) -> str | None:
+        """The field's text, fit to be sent on."""
+        value = self._values.get(key)
+        if value is None:
+            return None
+        if not isinstance(value, str):
+            raise self.fail(key, f"must be a string, not {_named(value)}.")
+        return scrub(value)
+
+    def required_text(self, key: str) -> str:
+        """The text of a field that must be there and not be empty."""
+        value = self.text(key)
+        if not value:
+            raise self.fail(key, "is missing." if value is None else "must not be empty.")
+        return value
+
+    def number(self, key: str) -> float | None:
+        """The field's finite number."""
+        value = self._values.get(key)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise self.fail(key, f"must be a number, not {_named(value)}.")
+        if isinstance(value, float) and not math.isfinite(value):
+            raise self.fail(key, "must be a finite number.")
+        return value
+
+    def integer(self, key: str) -> int | None:
+        """The field's whole number."""
+        value = self.number(key)
+        if value is None:
+            return None
+        if value != int(value):
+            raise self.fail(key, "must be a whole number.")
+        return int(value)
+
+    def flag(self, key: str) -> bool:
+        """The field's truth value; False when it is absent."""
+        value = self._values.get(key)
+        if value is None:
+            return False
+        if not isinstance(value, bool):
+            raise self.fail(key, f"must be true or false, not {_named(value)}.")
+        return value
+
+    def array(self, key: str) -> list[Any] | None:
+        """The field's array."""
+        value = self._values.get(key)
+        if value is None:
+            return None
+        items = as_array(value)
+        if items is None:
+            raise self.fail(key, f"must be an array, not {_named(value)}.")
+        return items
+
+    def objects(self, key: str) -> list["Fields"]:
+        """The objects in the field's array; empty when it is absent."""
+        items = self.array(key) or []
+        return [Fields(item, f"{self.place(key)}[{at}]") for at, item in enumerate(items)]
+
+    def object(self, key: str) -> "Fields | None":
+        """The field's object."""
+        value = self._values.get(key)
+        return None if value is None else Fields(value, self.place(key))
+
+    def plain(self, key: str) -> dict[str, Any] | None:
+        """The field's object as it is, its content being somebody else's."""
+        value = self._values.get(key)
+        values = as_object(value)
+        if values is None and value is not None:
+            raise self.fail(key, f"must be an object, not {_named(value)}.")
+        return values
+
+
+def strings(fields: Fields, key: str) -> tuple[str, ...] | None:
+    """The strings in a field's array."""
+    items = fields.array(key)
+    if items is None:
+        return None
+    for at, item in enumerate(items):
+        if not isinstance(item, str):
+            raise DialectError(
+                f"must be a string, not {_named(item)}.", f"{fields.place(key)}[{at}]"
+            )
+    return tuple(scrub(item) for item in items)
+
+
+def unknown(fields: Fields, key: str, value: str, known: str) -> DialectError:
+    """The error for a value of a closed set that is not in it."""
+    return fields.fail(key, f'"{excerpt(value, 40)}" is not supported; {known}.')
+
+
+def _named(value: object) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "a truth value"
+    if isinstance(value, int | float):
+        return "a number"
+    if isinstance(value, str):
+        return "a string"
+    return "an array" if as_array(value) is not None else "an object"

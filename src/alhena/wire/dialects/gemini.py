@@ -1,0 +1,105 @@
+"""Gemini's own request bodies, read: generateContent, streamGenerateContent and countTokens."""
+
+from typing import Any
+
+import msgspec
+
+from alhena.wire.content import Content, Wire
+from alhena.wire.dialects.conversation import DialectRequest
+from alhena.wire.dialects.errors import DialectError
+from alhena.wire.dialects.fields import Fields
+from alhena.wire.encoded import encode_value
+from alhena.wire.plain import as_array, as_object
+from alhena.wire.request import (
+    GenerateContentConfig,
+    GenerationConfig,
+    Tool,
+    ToolConfig,
+)
+
+_ELSEWHERE = frozenset({"model"})
+"""Fields of a body that say what the URL says."""
+
+
+class _Body(Wire, frozen=True, kw_only=True):
+    contents: tuple[Content, ...] = ()
+    system_instruction: Content | None = None
+    tools: tuple[Tool, ...] | None = None
+    tool_config: ToolConfig | None = None
+    safety_settings: tuple[dict[str, Any], ...] | None = None
+    cached_content: str | None = None
+    labels: dict[str, str] | None = None
+    generation_config: GenerationConfig | None = None
+
+
+def read_request(body: object, model: str, *, stream: bool = False) -> DialectRequest:
+    """A body, whose model stands in the URL. countTokens may wrap it in `generateContentRequest`.
+
+    Raises DialectError, also for a field that would be lost on the way.
+    """
+    fields = Fields(body)
+    wrapped = fields.object("generateContentRequest")
+    plain = body if wrapped is None else fields.plain("generateContentRequest")
+    try:
+        read = msgspec.convert(plain, _Body, strict=False)
+    except msgspec.ValidationError as error:
+        raise _invalid(error) from error
+    except UnicodeEncodeError as error:
+        raise DialectError(
+            "a string in it holds half of a character (a lone surrogate)."
+        ) from error
+    _refuse_lost(plain, msgspec.to_builtins(read), "")
+    return DialectRequest(
+        model=model,
+        contents=read.contents,
+        config=GenerateContentConfig(
+            system_instruction=read.system_instruction,
+            tools=read.tools,
+            tool_config=read.tool_config,
+            safety_settings=read.safety_settings,
+            cached_content=read.cached_content,
+            labels=read.labels,
+            generation_config=read.generation_config,
+        ),
+        stream=stream,
+    )
+
+
+def write_request(request: DialectRequest) -> dict[str, Any]:
+    """The body of a request."""
+    config = request.config
+    body = _Body(
+        contents=request.contents,
+        system_instruction=config.system_instruction,
+        tools=config.tools,
+        tool_config=config.tool_config,
+        safety_settings=config.safety_settings,
+        cached_content=config.cached_content,
+        labels=config.labels,
+        generation_config=config.generation_config,
+    )
+    return msgspec.json.decode(encode_value(body))
+
+
+def _invalid(error: msgspec.ValidationError) -> DialectError:
+    message, _, place = str(error).partition(" - at `$.")
+    return DialectError(f"{message}.", place.removesuffix("`"))
+
+
+def _refuse_lost(given: object, read: object, path: str) -> None:
+    """Raises for a field of `given` that is not in what was read of it. What is left out because
+    it says nothing (null, false, an empty array) is not lost."""
+    waiting: list[tuple[object, object, str]] = [(given, read, path)]
+    while waiting:
+        given, read, path = waiting.pop()
+        fields, kept = as_object(given), as_object(read)
+        if fields is not None and kept is not None:
+            for key, value in fields.items():
+                place = f"{path}.{key}" if path else key
+                if key in kept:
+                    waiting.append((value, kept[key], place))
+                elif value and key not in _ELSEWHERE:
+                    raise DialectError("is not a field that can be sent on.", place)
+            continue
+        pairs = zip(as_array(given) or (), as_array(read) or (), strict=False)
+        waiting += [(one, other, f"{path}[{at}]") for at, (one, other) in enumerate(pairs)]

@@ -1,0 +1,15 @@
+"""OpenAI's chat completions: requests, answers and chunks, to and from Gemini's terms."""
+
+from alhena.wire.dialects.openai.chunks import EventReader, EventWriter
+from alhena.wire.dialects.openai.reading import read_request
+from alhena.wire.dialects.openai.response import read_response, write_response
+from alhena.wire.dialects.openai.writing import write_request
+
+__all__ = [
+    "EventReader",
+    "EventWriter",
+    "read_request",
+    "read_response",
+    "write_request",
+    "write_response",
+]

@@ -1,0 +1,193 @@
+"""A chat completion request, written."""
+
+from typing import Any
+
+from alhena.wire.content import MODEL, Blob, Content, FileData, FunctionResponse, Part
+from alhena.wire.dialects.conversation import DialectRequest, NewId, with_ids
+from alhena.wire.dialects.names import ToolNames
+from alhena.wire.dialects.openai.response import message_of
+from alhena.wire.dialects.openai.settings import EFFORTS
+from alhena.wire.dialects.results import from_response
+from alhena.wire.dialects.words import words_for
+from alhena.wire.request import (
+    FunctionCallingMode,
+    GenerateContentConfig,
+    GenerationConfig,
+    ThinkingConfig,
+)
+
+_COPIED = ("temperature", "top_p", "presence_penalty", "frequency_penalty", "seed")
+
+
+def write_request(
+    request: DialectRequest, *, new_id: NewId, keep_thoughts: bool = True
+) -> dict[str, Any]:
+    """The body of POST /v1/chat/completions. Media that a message cannot hold become words.
+
+    `keep_thoughts` keeps thoughts and signatures in `reasoning_content` and `extra_content`, which
+    servers of other services may refuse.
+    """
+    contents = with_ids(request.contents, new_id)
+    config = request.config
+    messages: list[dict[str, Any]] = []
+    system = [part.text for part in _system_parts(config) if part.text]
+    if system:
+        messages.append({"role": "system", "content": _content([_text(text) for text in system])})
+    for content in contents:
+        messages += _messages(content, request.names, new_id, keep_thoughts=keep_thoughts)
+    body: dict[str, Any] = {"model": request.model, "messages": messages}
+    tools = _tools(config, request.names)
+    if tools:
+        body["tools"] = tools
+    choice = _tool_choice(config, request.names)
+    if choice is not None:
+        body["tool_choice"] = choice
+    body |= _generation(config.generation_config or GenerationConfig())
+    if request.stream:
+        body["stream"] = True
+        if request.include_usage:
+            body["stream_options"] = {"include_usage": True}
+    return body
+
+
+def _system_parts(config: GenerateContentConfig) -> tuple[Part, ...]:
+    return config.system_instruction.parts if config.system_instruction else ()
+
+
+def _messages(
+    content: Content, names: ToolNames, new_id: NewId, *, keep_thoughts: bool
+) -> list[dict[str, Any]]:
+    if content.role == MODEL:
+        message = message_of(content.parts, names, new_id)
+        del message["refusal"]
+        if not keep_thoughts:
+            message = _plain(message)
+        if message["content"] is None and "tool_calls" not in message:
+            message["content"] = ""
+        return [message]
+    messages = [_result(part.function_response) for part in content.parts if part.function_response]
+    said = [item for part in content.parts if (item := _user_part(part)) is not None]
+    if said:
+        messages.append({"role": "user", "content": _content(said)})
+    return messages
+
+
+def _plain(message: dict[str, Any]) -> dict[str, Any]:
+    """A message without thoughts and signatures."""
+    kept = {k: v for k, v in message.items() if k not in {"reasoning_content", "extra_content"}}
+    if "tool_calls" in kept:
+        kept["tool_calls"] = [
+            {key: value for key, value in call.items() if key != "extra_content"}
+            for call in kept["tool_calls"]
+        ]
+    return kept
+
+
+def _result(answer: FunctionResponse) -> dict[str, Any]:
+    pieces, _ = from_response(answer)
+    parts = [
+        _text(piece)
+        if isinstance(piece, str)
+        else _media_or_words(piece.inline_data, piece.file_data)
+        for piece in pieces
+    ]
+    return {"role": "tool", "tool_call_id": answer.id, "content": _content(parts)}
+
+
+def _user_part(part: Part) -> dict[str, Any] | None:
+    if part.function_response is not None:
+        return None
+    if part.inline_data is not None or part.file_data is not None:
+        return _media_or_words(part.inline_data, part.file_data)
+    text = words_for(part)
+    return _text(text) if text else None
+
+
+def _content(parts: list[dict[str, Any]]) -> str | list[dict[str, Any]]:
+    """Parts as a message's content; one text is a string, which every server reads."""
+    if len(parts) == 1 and parts[0]["type"] == "text":
+        return str(parts[0]["text"])
+    return parts
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def _media_or_words(data: Blob | None, file: FileData | None) -> dict[str, Any]:
+    if file is not None:
+        return {"type": "image_url", "image_url": {"url": file.file_uri}}
+    if data is None:
+        return _text("")
+    if data.mime_type.startswith("audio/"):
+        sound = {"data": data.data, "format": data.mime_type.removeprefix("audio/")}
+        return {"type": "input_audio", "input_audio": sound}
+    url = f"data:{data.mime_type};base64,{data.data}"
+    if data.mime_type.startswith("image/"):
+        return {"type": "image_url", "image_url": {"url": url}}
+    return {"type": "file", "file": {"file_data": url}}
+
+
+def _tools(config: GenerateContentConfig, names: ToolNames) -> list[dict[str, Any]]:
+    return [
+        {
+            "type": "function",
+            "function": {
+                "name": names.original(declaration.name),
+                "description": declaration.description,
+                "parameters": declaration.parameters_json_schema
+                or declaration.parameters
+                or {"type": "object"},
+            },
+        }
+        for tool in config.tools or ()
+        for declaration in tool.function_declarations or ()
+    ]
+
+
+def _tool_choice(config: GenerateContentConfig, names: ToolNames) -> str | dict[str, Any] | None:
+    calling = config.tool_config.function_calling_config if config.tool_config else None
+    if calling is None or calling.mode is None:
+        return None
+    match calling.mode:
+        case FunctionCallingMode.NONE:
+            return "none"
+        case FunctionCallingMode.AUTO | FunctionCallingMode.VALIDATED:
+            return "auto"
+        case FunctionCallingMode.ANY:
+            only = [_named(names.original(name)) for name in calling.allowed_function_names or ()]
+            if len(only) < 2:
+                return only[0] if only else "required"
+            allowed = {"mode": "required", "tools": only}
+            return {"type": "allowed_tools", "allowed_tools": allowed}
+
+
+def _named(name: str) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": name}}
+
+
+def _generation(config: GenerationConfig) -> dict[str, Any]:
+    body: dict[str, Any] = {
+        name: getattr(config, name) for name in _COPIED if getattr(config, name) is not None
+    }
+    if config.max_output_tokens is not None:
+        body["max_completion_tokens"] = config.max_output_tokens
+    if config.stop_sequences:
+        body["stop"] = list(config.stop_sequences)
+    if config.response_json_schema is not None:
+        described = {"name": "answer", "schema": config.response_json_schema}
+        body["response_format"] = {"type": "json_schema", "json_schema": described}
+    elif config.response_mime_type == "application/json":
+        body["response_format"] = {"type": "json_object"}
+    effort = _effort(config.thinking_config)
+    if effort is not None:
+        body["reasoning_effort"] = effort
+    return body
+
+
+def _effort(thinking: ThinkingConfig | None) -> str | None:
+    """The least effort that grants the tokens."""
+    if thinking is None or thinking.thinking_budget is None or thinking.thinking_budget < 0:
+        return None
+    enough = (name for name, budget in EFFORTS.items() if budget >= thinking.thinking_budget)
+    return next(enough, "high")
