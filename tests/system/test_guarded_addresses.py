@@ -1,6 +1,7 @@
 """Which hosts may be reached at all."""
 
 import ipaddress
+import socket
 
 import pytest
 from hypothesis import given
@@ -12,7 +13,7 @@ from alhena.system.web.fetch import GuardedFetcher
 from alhena.system.web.url import parse_web_url, raw_form, redirected
 
 EVIL_HOSTS = [
-    "localhost", "LOCALHOST", "localhost.", "a.localhost", "printer.local", "db.internal",
+    "localhost", "LOCALHOST", "localhost.", "ip6-localhost", "IP6-LOOPBACK", "localhost6", "a.localhost", "printer.local", "db.internal",
     "metadata.google.internal", "metadata", "metadata.goog", "instance-data", "x.home.arpa",
     "127.0.0.1", "127.0.0.1.", "127.1", "127.0.1", "2130706433", "0x7f000001", "0x7f.0.0.1",
     "0x7f.1", "0177.0.0.1", "017700000001", "127.0.0.01", "00000177.0.0.1", "0", "0.0.0.0",
@@ -41,6 +42,31 @@ async def test_a_host_that_is_not_public_is_refused_however_it_is_spelled(host: 
             await fetcher.fetch(parse_web_url(f"{scheme}://{host}/"))
         with pytest.raises((BlockedAddressError, UrlError)):
             await fetcher.refuse_local(parse_web_url(f"{scheme}://{host}:8080/x"))
+
+
+async def test_every_address_of_a_name_counts_whichever_comes_first() -> None:
+    async def never(*_args: object) -> socket.socket:
+        raise AssertionError("connected")
+
+    for addresses in (["8.8.8.8", "127.0.0.1"], ["2606:4700::1111", "::1"], ["::ffff:10.0.0.1"]):
+
+        async def resolve(_host: str, _port: int, given: list[str] = addresses) -> list[str]:
+            return given
+
+        fetcher = GuardedFetcher(
+            lambda: pytest.fail("tls"), lambda _url: False, resolve=resolve, connect=never
+        )
+        with pytest.raises(BlockedAddressError, match="leads to a place that is not public"):
+            await fetcher.refuse_local(parse_web_url("http://in-the-hosts-file.example/"))
+
+
+def test_an_address_that_stands_for_another_is_refused_in_a_sentence() -> None:
+    assert address_problem("::ffff:127.0.0.1") == (
+        "::ffff:7f00:1 stands for 127.0.0.1, a loopback address"
+    )
+    assert address_problem("64:ff9b::a9fe:a9fe") == (
+        "64:ff9b::a9fe:a9fe stands for 169.254.169.254, a link-local address"
+    )
 
 
 @pytest.mark.parametrize(

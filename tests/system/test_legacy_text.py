@@ -23,6 +23,17 @@ SAMPLES = [
     ("cp1250", "# Příliš žluťoučký kůň úpěl ďábelské ódy\n"),
     ("cp1254", "# Türkçe açıklama: şifre geçersiz, yığın dışı\n"),
 ]
+SHORT = [
+    *(("cp1251", text) for text in (
+        "Привет", "Нет", "// тест", "Hello мир", "дом", "Файл не найден", "объект", "щётка",
+        "name=Иван", "Имя;Фамилия;Город", "Іван", "Добро пожаловать", "Сумма: 5 руб.",
+    )),
+    *(("cp1253", text) for text in (
+        "Γεια", "Καλημέρα", "Αρχείο δεν βρέθηκε", "Γεια σου κόσμε", "Ρύθμιση", "Αθήνα",
+    )),
+    *(("cp1255", text) for text in ("שלום", "שגיאה", "ירושלים")),
+]  # fmt: skip
+LISTS = ["[àèìòù]", "[äöüß]", "áéíóú", "'ÄÖÜ'", "âêîôû"]
 WESTERN = [
     "/* Größe des Puffers für Änderungen prüfen */\n",
     "# Le café est prêt à être servi, déjà vu ; « garçon »\n",
@@ -45,8 +56,30 @@ def test_the_encoding_is_told_by_the_text(encoding: str, text: str, filling: str
     assert not is_binary(data[:8192])
 
 
+@pytest.mark.parametrize(("encoding", "text"), SHORT)
+def test_a_word_or_two_are_enough(encoding: str, text: str) -> None:
+    assert decode_text(f"{text}\n".encode(encoding)).raw == f"{text}\n"
+
+
+def test_the_japanese_of_mail_is_read_and_comes_back() -> None:
+    text = "件名: 設定ファイル\nplain\nおわり\n"
+    data = text.encode("iso2022_jp")
+    file = decode_text(data)
+    assert (file.raw, file.codec.encoding) == (text, "iso2022_jp")
+    assert encode_text(file.raw, file.codec) == data
+    for length in range(len(data)):
+        assert detect(data[:length], whole=False).encoding in {"iso2022_jp", "utf-8"}
+    assert detect((text * 90).encode("iso2022_jp")[:1001], whole=False).encoding == "iso2022_jp"
+
+
+@pytest.mark.parametrize("data", [b"\x1b[31mred\x1b[0m\n", b"\x1b$B\x01\n", b"a\x1b$B0$%f\x7f\n"])
+def test_other_escape_sequences_are_no_japanese(data: bytes) -> None:
+    assert detect(data).encoding == "utf-8"
+    assert decode_text(data).raw.encode() == data
+
+
 @pytest.mark.parametrize("encoding", ["cp1252", "latin-1"])
-@pytest.mark.parametrize("text", WESTERN)
+@pytest.mark.parametrize("text", WESTERN + LISTS)
 def test_western_text_stays_western(encoding: str, text: str) -> None:
     assert decode_text(text.encode(encoding)).raw == text
 

@@ -27,7 +27,7 @@ TEXTS = {
     "cp1253": GREEK,
     "cp1250": POLISH,
     **dict.fromkeys(("gb18030", "big5"), CHINESE),
-    **dict.fromkeys(("cp932", "euc_jp"), JAPANESE),
+    **dict.fromkeys(("cp932", "euc_jp", "iso2022_jp"), JAPANESE),
     "cp949": KOREAN,
     **dict.fromkeys(("utf-16-le", "utf-16-be"), FRENCH),
 }
@@ -50,6 +50,8 @@ def contents() -> dict[str, bytes]:
         made[f"{encoding}.txt"] = mark + FRENCH.encode(encoding)
     made["mostly-utf-8.txt"] = "déjà vu à côté\n".encode() + b"caf\xe9 needle\n" + "é\n".encode()
     made["crlf.txt"] = FRENCH.replace("\n", "\r\n").encode("cp1252")
+    made["cr.txt"] = FRENCH.replace("\n", "\r").encode("cp1252")
+    made["cr-wide.txt"] = FRENCH.replace("\n", "\r").encode("utf-16")
     made["late.txt"] = b"plain\n" * 5_000 + FRENCH.encode("latin-1")
     return made
 
@@ -101,6 +103,17 @@ async def test_a_large_file_is_read_in_the_encoding_of_its_first_block(
         ("wide.txt", "café needle"),
     ]
     assert [line for _, _, line in await found(backend, "最後", tree)] == ["最後の行"]
+
+
+async def test_the_lines_of_a_large_file_may_end_in_carriage_returns(
+    backend: SearchBackend, tree: Path, write: Write
+) -> None:
+    for encoding in ("utf-8", "utf-16"):
+        write("large.txt", ("plain\r" * (WHOLE // 6 + 2) + "the needle\rend").encode(encoding))
+        (match,) = await found(backend, "^the needle$", tree)
+        assert match == ("large.txt", WHOLE // 6 + 3, "the needle")
+        around = lines_around(str(tree / "large.txt"), [match[1]], 1, 1)
+        assert list(around.values()) == ["plain", "end"]
 
 
 async def test_binary_files_are_passed_over_by_patterns_that_match_anything(

@@ -1,17 +1,20 @@
 import asyncio
 import os
+import re
 from collections.abc import AsyncIterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from alhena.system.child import session_members
+from alhena.system.descent import session_members
 from alhena.system.processes import MAX_ENDED, ProcessGroups
 from alhena.system.workspace import Workspace
 from alhena.tools.builtin.list_background_processes import ListBackgroundProcesses
 from alhena.tools.builtin.read_background_output import ReadBackgroundOutput
 from alhena.tools.builtin.run_shell_command import RunShellCommand, ShellLimits
+from alhena.tools.captured_output import CapturedOutput
 from alhena.tools.contract import ExecutionContext, ToolErrorType, ToolFailure, ToolResult
 from alhena.tools.output_store import OutputStore
 from tests.tools.files import call, failure_type, text_of
@@ -131,25 +134,13 @@ async def test_background_commands_end_with_the_session(
     assert "Running" not in await listing(groups)
 
 
-async def test_what_makes_a_session_of_its_own_has_asked_to_be_left_alone(
-    shell: RunShellCommand, groups: ProcessGroups, project: Path
-) -> None:
-    command = 'setsid bash -c "echo \\$\\$ >pid; exec sleep 60" & while ! [ -s pid ]; do :; done'
-    await call(shell, command=command)
-    pid = int((project / "pid").read_text(encoding="utf-8"))
-    await groups.close()
-    assert session_members(pid) == (pid,)
-    os.kill(pid, 9)
-
-
 @pytest.mark.requirement("TOOLS-16")
 async def test_processes_of_others_cannot_be_read(
     shell: RunShellCommand, groups: ProcessGroups
 ) -> None:
-    foreground = await call(shell, command="sleep 60 & true")
-    left = (foreground.data or {})["background_pids"][0]
-    for pid in (1, os.getpid(), left, -1, 0, 10**30):
-        result = await call(ReadBackgroundOutput(groups), pid=pid)
+    await call(shell, command="sleep 60 & true")
+    for pid, kill in product((1, os.getpid(), os.getppid(), -1, 0, 10**30), (False, True)):
+        result = await call(ReadBackgroundOutput(groups), pid=pid, kill=kill)
         assert text_of(result) == (
             f"Access denied. Background process ID {pid} not found in this session's history."
         )
@@ -206,6 +197,65 @@ async def test_what_memory_does_not_keep_of_background_output_is_on_disk(
     assert path.read_text(encoding="utf-8").endswith(f"Output: {wanted}")
     await groups.close()
     assert "Exited" in await output(groups, pid, lines=1)
+
+
+@pytest.mark.requirement("TOOLS-22")
+@pytest.mark.parametrize("character", ["x", "\u00e4", "\U0001f600"])
+async def test_what_background_output_takes_on_disk_is_bounded(
+    store: OutputStore, character: str
+) -> None:
+    output = CapturedOutput(store, "c", prefix="Output: ", size=1_000, most=10_001)
+    line = f"{character * 9}\n"
+    for _ in range(5_000):
+        output.capture.feed(line.encode())
+    output.capture.feed(b"the end")
+    (path,) = store.directory.iterdir()
+    assert output.spool is not None
+    assert output.spool.full
+    assert 9_990 < path.stat().st_size <= 10_001
+    captured = output.capture.captured()
+    told = output.spilled(captured, "\nError: (none)")
+    assert told is not None
+    assert told.problem == "the file has at most 10,001 bytes and the end of the output"
+    text = path.read_text(encoding="utf-8")
+    before, middle, after = re.split(r"\n\n\.\.\. \[([\d,]+) characters omitted\] \.\.\.\n\n", text)
+    assert f"Output: {line * 5_000}".startswith(before)
+    assert told.saved == len(before)
+    assert after == captured.tail + "\nError: (none)"
+    missing = int(middle.replace(",", ""))
+    assert len(before) + missing + len(captured.tail) == len("Output: ") + 50_000 + len("the end")
+
+
+async def test_a_file_that_lacks_no_more_than_memory_has_becomes_whole(store: OutputStore) -> None:
+    output = CapturedOutput(store, "c", prefix="Output: ", size=1_000, most=4_800)
+    whole = "".join(f"{n}\n" for n in range(1_200))
+    output.capture.feed(whole.encode())
+    assert output.spool is not None
+    assert output.spool.full
+    told = output.spilled(output.capture.captured(), "\nend")
+    assert told is not None
+    assert told.problem == ""
+    (path,) = store.directory.iterdir()
+    assert path.read_text(encoding="utf-8") == f"Output: {whole}end"
+
+
+@pytest.mark.requirement("TOOLS-22")
+async def test_a_full_file_is_told_of_and_gets_the_end_when_the_command_ends(
+    project: Path, groups: ProcessGroups, store: OutputStore
+) -> None:
+    limits = ShellLimits(background_file=300_000)
+    shell = RunShellCommand(Workspace(project), groups=groups, outputs=store, limits=limits)
+    pid = await start(shell, "seq 1 200000; sleep 60")
+    while not (await output(groups, pid)).endswith("\n200000"):
+        await asyncio.sleep(0.01)
+    (path,) = store.directory.iterdir()
+    assert f"The file {path} has reached its limit: " in await output(groups, pid)
+    assert path.stat().st_size == 300_000
+    ended = text_of(await call(ReadBackgroundOutput(groups), pid=pid, kill=True, lines=1))
+    assert ended.startswith(f"[PID {pid}] Exited (signal 15): ")
+    assert "the beginning of the output is in it, so is its end, and what lies between" in ended
+    assert path.read_text(encoding="utf-8").endswith("\n199999\n200000\n")
+    assert path.stat().st_size < 461_000
 
 
 async def test_a_background_flood_is_stopped(project: Path, groups: ProcessGroups) -> None:

@@ -20,6 +20,16 @@ def test_error_types_include_the_documented_ones():
         "execution_failed",
         "stop_execution",
         "cancelled",
+        *("unknown", "policy_violation", "file_not_found", "file_write_failure", "no_space_left"),
+        *("read_content_failure", "attempt_to_create_existing_file", "file_too_large"),
+        *("permission_denied", "target_is_directory", "path_not_in_workspace"),
+        *("search_path_not_found", "search_path_not_a_directory", "path_is_not_a_directory"),
+        *("edit_preparation_failure", "edit_no_occurrence_found", "edit_no_change"),
+        *("edit_expected_occurrence_mismatch", "edit_no_change_llm_judgement"),
+        *("glob_execution_error", "grep_execution_error", "ls_execution_error"),
+        *("memory_tool_execution_error", "read_many_files_search_error", "shell_execute_error"),
+        *("web_fetch_no_url_in_prompt", "web_fetch_fallback_failed"),
+        *("web_fetch_processing_error", "web_search_failed"),
     }
 
 

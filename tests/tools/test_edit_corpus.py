@@ -38,7 +38,7 @@ async def test_smart_edit_makes_the_edit_that_was_meant_or_none(kind: str, proje
             assert result.data["rung"] == case.outcome, case.name
         else:
             assert failure_type(result) == case.outcome, case.name
-    assert count >= 5
+    assert count - missed >= 5
     assert missed <= count * 2 // 3
 
 

@@ -122,7 +122,7 @@ async def test_unreadable_directories_are_skipped_and_named(glob: Glob, project:
     with unprivileged(project):
         text = text_of(await call(glob, pattern="**/*.py"))
     assert f"{project}/a.py" in text
-    assert "(1 directories could not be read: Permission denied" in text
+    assert "(1 directory could not be read: Permission denied" in text
     assert "closed" in text.split("\n")[-1]
 
 
@@ -137,8 +137,8 @@ async def test_unreadable_directories_are_skipped_and_named(glob: Glob, project:
         ({"pattern": "*" * 5000}, "invalid_tool_params"),
         ({"pattern": "/etc/*"}, "path_not_in_workspace"),
         ({"pattern": "*", "path": "/etc"}, "path_not_in_workspace"),
-        ({"pattern": "*", "path": "missing"}, "file_not_found"),
-        ({"pattern": "*", "path": "a.py"}, "path_is_not_a_directory"),
+        ({"pattern": "*", "path": "missing"}, "search_path_not_found"),
+        ({"pattern": "*", "path": "a.py"}, "search_path_not_a_directory"),
         ({"pattern": 1}, "invalid_tool_params"),
         ({}, "invalid_tool_params"),
     ],

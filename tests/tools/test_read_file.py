@@ -90,6 +90,20 @@ async def test_past_the_end_names_the_number_of_lines(read: ReadFile, project: P
     assert text == "The file a.txt has 2 lines; offset 2 is past its end. Use an offset below 2."
 
 
+async def test_an_empty_file_has_no_line_to_begin_at(read: ReadFile, project: Path) -> None:
+    (project / "a.txt").touch()
+    text = text_of(await call(read, absolute_path="a.txt", offset=5, limit=2))
+    assert text == "The file a.txt is empty: there is no line at offset 5."
+
+
+@pytest.mark.parametrize("size", [10, 3_000_000])
+async def test_carriage_returns_alone_end_lines(read: ReadFile, project: Path, size: int) -> None:
+    (project / "a.txt").write_text("one\rtwo\r" + "x\r" * size, encoding="utf-8", newline="")
+    text = text_of(await call(read, absolute_path="a.txt", offset=1, limit=2))
+    assert f"Showing lines 2-3 of {size + 2} total lines." in text
+    assert text.endswith("---\ntwo\nx")
+
+
 async def test_an_empty_file_is_empty_text(read: ReadFile, project: Path) -> None:
     (project / "a.txt").touch()
     assert text_of(await call(read, absolute_path="a.txt")) == ""

@@ -214,7 +214,7 @@ async def test_names_of_nothing_are_a_failure_that_names_them_all(
     assert failure_type(result) == "file_not_found"
     assert text_of(result) == (
         f"{NOTHING} There is no such file: {', '.join(gone)}. "
-        f"Also: {project}/a.bin: a binary file that cannot be shown."
+        f"Also: {project}/a.bin: a binary file that cannot be shown. Find it with glob."
     )
     assert "- `gone-00.txt` (there is no such file)" in str(result.display)
     put(project, b_py="b")

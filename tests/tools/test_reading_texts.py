@@ -39,6 +39,7 @@ def tree(project: Path) -> Path:
         (project / name).write_text(text, encoding="utf-8", newline="")
         os.utime(project / name, (1_600_000_000, 1_600_000_000))
     (project / "empty").mkdir()
+    (project / ".nowhere").symlink_to("gone")
     return project
 
 
@@ -158,13 +159,24 @@ GLOB: Rows = [
     ({"pattern": ""}, "The 'pattern' parameter must be non-empty.", "invalid_tool_params"),
     (
         {"pattern": "*", "dir_path": "gone"},
-        "Search path does not exist: ROOT/gone…",
-        "file_not_found",
+        (
+            "Search path does not exist: ROOT/gone. Check it with list_directory, or leave `path` "
+            "out to search the whole workspace."
+        ),
+        "search_path_not_found",
     ),
     (
         {"pattern": "*", "path": "a.py"},
-        "Search path is not a directory: ROOT/a.py…",
-        "path_is_not_a_directory",
+        (
+            "Search path is not a directory: ROOT/a.py. Give the directory that it lies in, or read "
+            "it with read_file."
+        ),
+        "search_path_not_a_directory",
+    ),
+    (
+        {"pattern": "*", "path": "a.py/b/c"},
+        "Search path is not a directory: ROOT/a.py. …",
+        "search_path_not_a_directory",
     ),
 ]
 
@@ -204,7 +216,24 @@ SEARCH: Rows = [
         "Invalid regular expression pattern provided: a(. Error: …",
         "invalid_tool_params",
     ),
-    ({"pattern": "x", "path": "gone"}, "File not found: ROOT/gone (ENOENT)…", "file_not_found"),
+    (
+        {"pattern": "x", "path": "gone/more"},
+        (
+            "Search path does not exist: ROOT/gone/more. Check it with list_directory, or leave "
+            "`path` out to search the whole workspace."
+        ),
+        "search_path_not_found",
+    ),
+    (
+        {"pattern": "x", "path": ".nowhere"},
+        "Search path is a link that leads nowhere: ROOT/.nowhere. …",
+        "search_path_not_found",
+    ),
+    (
+        {"pattern": "x", "path": "a.py/b"},
+        "Search path is not a directory: ROOT/a.py. …",
+        "search_path_not_a_directory",
+    ),
 ]
 
 CASES: list[tuple[Callable[[Workspace], Tool], Rows]] = [

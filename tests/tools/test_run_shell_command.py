@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from alhena.system.child import session_members
+from alhena.system.descent import session_members
 from alhena.system.processes import ProcessGroups
 from alhena.system.workspace import Workspace
 from alhena.tools.builtin.run_shell_command import RunShellCommand, ShellEnvironment, ShellLimits
@@ -21,7 +21,6 @@ from alhena.tools.contract import (
     ToolResult,
 )
 from alhena.tools.display import TerminalOutput
-from alhena.tools.root_commands import root_commands
 
 LABELS = (
     "Command", "Directory", "Output", "Error", "Exit Code", "Signal", "Background PIDs",
@@ -304,7 +303,7 @@ def test_a_call_is_described_in_one_line(shell: RunShellCommand) -> None:
     assert invocation.locations() == ()
 
 
-async def test_approval_is_asked_with_the_whole_command_and_its_programs(
+async def test_approval_is_asked_with_the_whole_command(
     shell: RunShellCommand,
 ) -> None:
     invocation = built(shell, command="git status && npm test")
@@ -312,12 +311,10 @@ async def test_approval_is_asked_with_the_whole_command_and_its_programs(
         title="Confirm Shell Command",
         command="git status && npm test",
         command_shown="git status && npm test",
-        root_command="git, npm",
-        root_commands=("git", "npm"),
     )
 
 
-async def test_a_command_that_hides_something_is_shown_whole_and_warned_of(
+async def test_a_command_that_hides_something_is_shown_whole(
     shell: RunShellCommand,
 ) -> None:
     hostile = "git log\x1b[8m; rm -rf ~\u202e" + " " * 400 + "; \u0441url x"
@@ -326,37 +323,9 @@ async def test_a_command_that_hides_something_is_shown_whole_and_warned_of(
     assert isinstance(details, ExecConfirmation)
     assert details.command == hostile
     assert details.command_shown == ("git log\\x1b[8m; rm -rf ~\\u202e\\{400 spaces}; \u0441url x")
-    assert details.warnings == (
-        "contains an escape character (\\x1b) at column 8",
-        "contains a right-to-left override (\\u202e) at column 22",
-        "has 400 blanks in a row at column 23",
-        '"\u0441url" at column 425 mixes in letters that only look Latin (U+0441)',
-    )
     assert invocation.describe() == (
         "git log\\x1b[8m; rm -rf ~\\u202e ; \u0441url x (Looks\\x1b[2J around)"
     )
-
-
-@pytest.mark.parametrize(
-    ("command", "roots"),
-    [
-        ("ls -la", ("ls",)),
-        ("A=1 B+=2 env | sort; ls & wait", ("env", "sort", "ls", "wait")),
-        ("echo 'a; rm x' \"&& b\"", ("echo",)),
-        ("cat <in >out 2>&1 && (cd x; make)", ("cat", "cd", "make")),
-        (">out echo hi", ("echo",)),
-        ("echo $(rm x)", ("echo", "rm")),
-        ("if true; then echo a; fi\nfor f in *; do wc $f; done", ("true", "echo", "wc")),
-        ("git log\ngit diff", ("git",)),
-        ("echo 'unfinished", ("echo",)),
-        ("$EDITOR x", ("$EDITOR",)),
-        ("\u0441url x; caf\u00e9 | \u6f22", ("\u0441url", "caf\u00e9", "\u6f22")),
-    ],
-)
-def test_root_commands_are_the_programs_a_command_names(
-    command: str, roots: tuple[str, ...]
-) -> None:
-    assert root_commands(command) == roots
 
 
 def test_the_declaration_is_that_of_the_seeds(shell: RunShellCommand) -> None:

@@ -169,7 +169,7 @@ async def test_odd_file_names_are_shown_in_one_line(tool: SearchFileContent, pro
     [
         ({"pattern": "("}, ToolErrorType.INVALID_TOOL_PARAMS, "missing ) at position 1"),
         ({"pattern": "x", "exclude_pattern": "*"}, ToolErrorType.INVALID_TOOL_PARAMS, "position 0"),
-        ({"pattern": "x", "path": "gone"}, ToolErrorType.FILE_NOT_FOUND, "gone"),
+        ({"pattern": "x", "path": "gone"}, ToolErrorType.SEARCH_PATH_NOT_FOUND, "gone"),
         ({"pattern": "x", "path": "fifo"}, ToolErrorType.NOT_A_REGULAR_FILE, "a FIFO"),
     ],
 )

@@ -16,13 +16,13 @@ BEFORE = "def area(width, height):\r\n    return width * height\r\n"
 WRONG = {
     "file_path": "a.py",
     "instruction": "Give areas in square metres.",
-    "old_string": "def surface(a, b):\n    result = a * b",
-    "new_string": "def area(width, height):\n    return width * height / 1e4",
+    "old_string": "def area(w, h):\n    return w * h",
+    "new_string": "def area(w, h):\n    return w * h / 1e4",
 }
 RIGHT = {
-    "search": "    return width * height",
-    "replace": "    return width * height / 1e4",
-    "explanation": "The function is called area.",
+    "search": "def area(width, height):\n    return width * height",
+    "replace": "def area(width, height):\n    return width * height / 1e4",
+    "explanation": "The parameters have longer names.",
 }
 
 
@@ -55,8 +55,8 @@ async def test_a_miss_is_corrected_once_by_the_model(project: Path, fence: str) 
     model = Model(fence.replace("{}", json.dumps({**RIGHT, "no_changes_required": False})))
     result = await call(smart_edit(project, model), **WRONG)
     assert (project / "a.py").read_bytes() == BEFORE.replace("t\r\n", "t / 1e4\r\n").encode()
-    assert "a correction by the model was applied at line(s) 2: The function is" in text_of(result)
-    assert result.data == {"rung": "corrected", "lines": [[2, 2]], "replacements": 1}
+    assert "a correction by the model was applied at line(s) 1-2: The parameters" in text_of(result)
+    assert result.data == {"rung": "corrected", "lines": [[1, 2]], "replacements": 1}
     (prompt,) = model.prompts
     for said in (WRONG["instruction"], WRONG["old_string"], WRONG["new_string"]):
         assert said in prompt
@@ -88,6 +88,13 @@ async def test_a_miss_is_corrected_once_by_the_model(project: Path, fence: str) 
             "edit_no_change_llm_judgement",
             "It is so.",
         ),
+        (
+            {"search": "", "replace": "", "explanation": "Done.", "noChangesRequired": True},
+            "edit_no_change_llm_judgement",
+            "Done.",
+        ),
+        ({**RIGHT, "noChangesRequired": "yes"}, "edit_no_occurrence_found", "not in the form"),
+        ({**RIGHT, "search": BEFORE, "replace": ""}, "edit_no_occurrence_found", "takes away"),
     ],
 )
 async def test_an_answer_that_cannot_be_applied_changes_nothing(
@@ -178,7 +185,7 @@ async def test_of_a_long_file_the_part_around_the_closest_lines_is_sent(project:
     tool = smart_edit(project, model)
     before = "".join(f"value_{n} = {n}\n" for n in range(20_000))
     (project / "a.py").write_text(before, encoding="utf-8")
-    params = {**WRONG, "old_string": "def value_7000(self):\n    return 7000", "new_string": "x"}
+    params = {**WRONG, "old_string": "value_7000 = 70\n", "new_string": "value_7000 = 0\n"}
     result = await call(tool, **params)
     assert result.error is None
     after = (project / "a.py").read_text(encoding="utf-8")

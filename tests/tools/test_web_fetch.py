@@ -188,7 +188,7 @@ async def test_without_credentials_nothing_is_fetched() -> None:
         result = await call(tool_for(model, net), prompt="http://a.example/x")
         assert net.connected == []
     assert failure_type(result) == "web_fetch_processing_error"
-    assert "no API key." in text_of(result)
+    assert text_of(result) == ("The model service cannot be asked to read the URLs: no API key.")
 
 
 async def test_the_eleventh_request_to_a_host_in_a_minute_waits() -> None:
@@ -255,7 +255,8 @@ async def test_a_call_cancelled_before_it_starts_does_nothing() -> None:
 def test_a_prompt_whose_urls_cannot_be_used_is_refused(prompt: str, message: str) -> None:
     failure = unreachable().build({"prompt": prompt})
     assert isinstance(failure, ToolFailure)
-    assert failure.type == "invalid_tool_params"
+    none = prompt == "no link"
+    assert failure.type == ("web_fetch_no_url_in_prompt" if none else "invalid_tool_params")
     assert message in failure.message
 
 

@@ -9,6 +9,10 @@ from alhena.tools.builtin.smart_edit import SmartEdit
 from tests.tools.files import call, failure_type
 
 MISS = "edit_no_occurrence_found"
+SOURCE = (
+    "class A:\n    def set(self):\n        self.first = 1\n        self.second = 2\n\n"
+    "    def get(self):\n        return self.first\n"
+)
 
 
 @pytest.mark.requirement("TOOLS-11")
@@ -35,6 +39,22 @@ MISS = "edit_no_occurrence_found"
         ("solver.minimize(profit, cost)\n", "solver.maximize(profit, cost)", "solver.maximize(x)"),
         ("service.delete_all_of(users)\n", "service.delete_all_of(user)", "service.keep(user)"),
         ("run_synchronous(job, queue)\n", "run_asynchronous(job, queue)", "run_asynchronous()"),
+        # How deep the new lines are meant to stand cannot be known: other lines moved by an odd step.
+        (
+            SOURCE,
+            "       self.first = 1\n       self.second = 2",
+            "       self.first = 1\n       self.second = 2\nif late:\n   more()",
+        ),
+        (
+            SOURCE,
+            "        self.second = 2\n\ndef get(self):",
+            "        self.second = 2\n\n    if late:\n        more()\n\ndef get(self):",
+        ),
+        (
+            SOURCE,
+            "      self.first = 1\n      self.second = 2",
+            "      self.first = 1\n      if late:\n        self.second = 2",
+        ),
     ],
 )  # fmt: skip
 async def test_what_may_mean_something_else_is_a_miss(

@@ -20,6 +20,11 @@ CREDENTIALS = frozenset(
         "GOOGLE_CLOUD_ACCESS_TOKEN",
         "GEMINI_CLI_CUSTOM_HEADERS",
         "ALHENA_API_KEY",
+        "ALHENA_GATEWAY_KEY",
+        "OPENAI_API_KEY",
+        "ANTHROPIC_API_KEY",
+        "ANTHROPIC_AUTH_TOKEN",
+        "ALHENA_OAUTH_CLIENT_SECRET",
     }
 )
 """What the agent itself signs in to a model with; removed even where redaction is off."""
@@ -64,13 +69,29 @@ _SECRET_WORDS = frozenset(
     {
         *("TOKEN", "TOKENS", "SECRET", "SECRETS", "KEY", "KEYS", "AUTH", "OAUTH"),
         *("AUTHORIZATION", "CREDENTIAL", "CREDENTIALS", "CRED", "CREDS", "PRIVATE"),
-        *("PASSPHRASE", "PASSCODE"),
+        *("PASSPHRASE", "PASSCODE", "PASSKEY", "COOKIE", "COOKIES", "JWT", "BEARER", "WEBHOOK"),
+        *("TOTP", "OTP", "PSWD", "PASWD", "PASSWRD", "PASSW"),
     }
 )
 _SECRET_ENDINGS = ("TOKEN", "TOKENS", "SECRET", "SECRETS", "CREDENTIALS")
-_SECRET_STEMS = ("PASSWORD", "PASSWD", "PASSPHRASE")
+_SECRET_STEMS = ("PASSWORD", "PASSWD", "PASSPHRASE", "SESSIONID", "SESSID")
 _KEY_OWNERS = ("API", "ACCESS", "AUTH", "ENCRYPTION", "MASTER", "PRIVATE", "SECRET", "SIGNING")
-_LAST_WORDS = frozenset({"PASS", "PWD"})
+_LAST_WORDS = frozenset({"PASS", "PWD", "PW", "PAT"})
+_PLACES = frozenset({"FILE", "PATH", "HASH"})
+"""Behind "PASS" these say of what it is."""
+_PASSWORD_ENDINGS = ("PASS", "PWD")
+_NO_PASSWORDS = (
+    *("OLDPWD", "COMPASS", "BYPASS", "TRESPASS", "SURPASS", "UNDERPASS", "OVERPASS", "ASKPASS"),
+    *("LOWPASS", "HIGHPASS", "BANDPASS", "MULTIPASS", "SINGLEPASS"),
+)
+"""Words that end like the name of a password. Of ASKPASS the value is a program."""
+_DESKTOP_SESSIONS = frozenset(
+    {
+        *("XDG_SESSION_ID", "TERM_SESSION_ID", "ITERM_SESSION_ID", "SECURITYSESSIONID"),
+        *("GNOME_DESKTOP_SESSION_ID", "VTE_SESSION_ID", "KONSOLE_DBUS_SESSION"),
+    }
+)
+"""Numbers of windows and of logins, which open nothing."""
 _GIT_SETTINGS = ("GIT_CONFIG_COUNT", "GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_")
 _WORD = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+"
 
@@ -166,16 +187,30 @@ def _is_certificate(name: str, value: str) -> bool:
 
 def has_secret_name(name: str) -> bool:
     """Whether a word of the name says that its value is a secret."""
+    if name.upper() in _DESKTOP_SESSIONS:
+        return False
     words = [word.upper() for word in _words().findall(name)]
-    if len(words) > 1 and words[-1] in _LAST_WORDS:
+    if words == ["PASS"] or (len(words) > 1 and _is_password(*words[-2:])):
         return True
     return any(
         word in _SECRET_WORDS
+        or (word.endswith(_PASSWORD_ENDINGS) and _is_password_ending(word))
         or word.endswith(_SECRET_ENDINGS)
         or any(stem in word for stem in _SECRET_STEMS)
         or (word.startswith(_KEY_OWNERS) and word.endswith(("KEY", "KEYS")))
         for word in words
     )
+
+
+def _is_password(before: str, last: str) -> bool:
+    """What the last two words of a name say together."""
+    if last in _LAST_WORDS:
+        return True
+    return (before == "PASS" and last in _PLACES) or (before == "SESSION" and last == "ID")
+
+
+def _is_password_ending(word: str) -> bool:
+    return word not in _PASSWORD_ENDINGS and not word.endswith(_NO_PASSWORDS)
 
 
 def has_secret_value(value: str) -> bool:

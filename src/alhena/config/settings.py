@@ -18,16 +18,31 @@ class _Section(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class ModelSettings(_Section, frozen=True, kw_only=True):
-    """`model.*`. `max_session_turns` -1 means no limit."""
+    """`model.*`. `max_session_turns` -1 means no limit. `fallback`: whether a smaller model takes
+    over when this one is out of quota or room: after a person agreed, always, or never."""
 
     name: str | None = None
     max_session_turns: int = -1
+    fallback: Literal["ask", "always", "never"] = "ask"
+
+
+class ModelConfigSettings(_Section, frozen=True, kw_only=True):
+    """`modelConfigs.*`: named configurations of models, and what is changed for which of them
+    (`models/configs.py` reads them). The custom ones add to the others."""
+
+    aliases: dict[str, Any] = {}
+    custom_aliases: dict[str, Any] = {}
+    overrides: tuple[Any, ...] = ()
+    custom_overrides: tuple[Any, ...] = ()
 
 
 class GeneralSettings(_Section, frozen=True, kw_only=True):
-    """`general.*`."""
+    """`general.*`. `max_attempts`: how often a request that fails is sent in all;
+    `retry_fetch_errors`: network errors of no known cause count as passing."""
 
     default_approval_mode: Literal["default", "auto_edit", "plan"] = "default"
+    max_attempts: int = 10
+    retry_fetch_errors: bool = True
 
 
 class OutputSettings(_Section, frozen=True, kw_only=True):
@@ -60,12 +75,64 @@ class FolderTrustSettings(_Section, frozen=True, kw_only=True):
     enabled: bool = True
 
 
+class OAuthSettings(_Section, frozen=True, kw_only=True):
+    """`security.auth.oauth.*`: the OAuth client of `alhena auth login`. `redirect_uri` is where the
+    browser goes when the code is to be pasted. The secret does not show in the repr."""
+
+    client_id: str | None = None
+    client_secret: str | None = None
+    redirect_uri: str | None = None
+
+    def __repr__(self) -> str:
+        return f"OAuthSettings(client_id={self.client_id!r}, redirect_uri={self.redirect_uri!r})"
+
+
+class AuthSettings(_Section, frozen=True, kw_only=True):
+    """`security.auth.*`: how to sign in to a model (`models/auth_type.py` has the words).
+    `enforced_type`: in no other way. `use_external`: whoever runs this says how, by the
+    environment, and `selected_type` counts for nothing."""
+
+    selected_type: str | None = None
+    enforced_type: str | None = None
+    use_external: bool = False
+    oauth: OAuthSettings = OAuthSettings()
+
+
 class SecuritySettings(_Section, frozen=True, kw_only=True):
     """`security.*`. With `disable_always_allow` an approval holds for its call and no further."""
 
     environment_variable_redaction: EnvironmentRedaction = EnvironmentRedaction()
     folder_trust: FolderTrustSettings = FolderTrustSettings()
+    auth: AuthSettings = AuthSettings()
     disable_always_allow: bool = False
+
+
+class VertexBilling(_Section, frozen=True, kw_only=True):
+    """`billing.vertexAi.*`: which of the bought capacities of Vertex answer."""
+
+    request_type: Literal["dedicated", "shared"] | None = None
+    shared_request_type: Literal["priority", "flex"] | None = None
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers that ask for them."""
+        asked = {
+            "x-vertex-ai-llm-request-type": self.request_type,
+            "x-vertex-ai-llm-shared-request-type": self.shared_request_type,
+        }
+        return {name: value for name, value in asked.items() if value is not None}
+
+
+class BillingSettings(_Section, frozen=True, kw_only=True):
+    """`billing.*`."""
+
+    vertex_ai: VertexBilling = VertexBilling()
+
+
+class PrivacySettings(_Section, frozen=True, kw_only=True):
+    """`privacy.*`. With `usage_statistics_enabled` requests name this installation."""
+
+    usage_statistics_enabled: bool = False
 
 
 class McpSettings(_Section, frozen=True, kw_only=True):
@@ -135,9 +202,12 @@ class Settings(_Section, frozen=True, kw_only=True):
 
     general: GeneralSettings = GeneralSettings()
     model: ModelSettings = ModelSettings()
+    model_configs: ModelConfigSettings = ModelConfigSettings()
     output: OutputSettings = OutputSettings()
     tools: ToolSettings = ToolSettings()
     security: SecuritySettings = SecuritySettings()
+    billing: BillingSettings = BillingSettings()
+    privacy: PrivacySettings = PrivacySettings()
     mcp: McpSettings = McpSettings()
     mcp_servers: dict[str, McpServerSettings] = {}
     policy_paths: tuple[str, ...] = ()

@@ -2,6 +2,8 @@
 
 from typing import Protocol
 
+import msgspec
+
 from alhena.system.child import Child
 from alhena.system.spool import TextSpool
 from alhena.system.terminal_text import OutputCapture
@@ -24,6 +26,16 @@ class BackgroundOutput(Protocol):
     def line_breaks(self) -> int:
         """How many lines it has ended so far."""
         ...
+
+
+class LeftProcess(msgspec.Struct, frozen=True):
+    """A living process on its own: what it runs, the command it came from, and the process id of
+    that where it is a background command."""
+
+    pid: int
+    program: str
+    command: str
+    owner: int | None
 
 
 class BackgroundCommand:
@@ -69,6 +81,6 @@ class BackgroundCommand:
         if self._finished:
             return
         self._finished = True
-        self.output.capture.captured()
+        captured = self.output.capture.captured()
         if self.output.spool is not None:
-            self.output.spool.finish()
+            self.output.spool.finish(tail=captured.tail)

@@ -12,11 +12,11 @@ import sys
 from collections.abc import Callable
 from subprocess import Popen
 
+from alhena.system.descent import descendants, marking, started_at
 from alhena.system.errors import ProcessStartError, printable
 
 _CHUNK = 1 << 18
 _PIPE_BYTES = 1 << 20
-_DEAD = frozenset({"Z", "X", "x"})
 
 
 class Child:
@@ -43,6 +43,8 @@ class Child:
         self._process: Popen[bytes] | None = None
         self._pipes: dict[int, Callable[[bytes], None]] = {}
         self._released = False
+        self._mark = 0
+        self._since = 0
         self.pid = 0
         self.exited: asyncio.Future[None] = loop.create_future()
         self.eof: asyncio.Future[None] = loop.create_future()
@@ -53,10 +55,14 @@ class Child:
         self.output_limit = 0
 
     def start(
-        self, sink: Callable[[bytes], None], errors: Callable[[bytes], None] | None = None
+        self,
+        sink: Callable[[bytes], None],
+        errors: Callable[[bytes], None] | None = None,
+        *,
+        mark: int = 0,
     ) -> None:
-        """Starts it; `sink` receives its output, and `errors`, if given, its stderr. Raises
-        ProcessStartError.
+        """Starts it; `sink` receives its output, and `errors`, if given, its stderr. With a `mark`
+        (see `descent`) what leaves its session is a member all the same. Raises ProcessStartError.
 
         Nothing is awaited, so no cancellation can come between the process and its owner.
         """
@@ -67,7 +73,9 @@ class Child:
                 ends = _pipe()
                 reading.append(ends[0])
                 writing.append(ends[1])
-            self._process = self._popen(writing)
+            with marking(mark) as marked:
+                self._process = self._popen(writing)
+            self._mark = mark if marked else 0
         except BaseException:
             for pipe in reading:
                 os.close(pipe)
@@ -76,6 +84,8 @@ class Child:
             for pipe in writing:
                 os.close(pipe)
         self.pid = self._process.pid
+        if self._mark:
+            self._since = started_at(self.pid)
         for pipe, taker in zip(reading, (sink, errors or sink), strict=False):
             self._pipes[pipe] = taker
             os.set_blocking(pipe, False)
@@ -98,27 +108,39 @@ class Child:
         self._pipes = dict.fromkeys(self._pipes, _drop)
 
     def members(self) -> tuple[int, ...]:
-        """The living processes of its session, itself included, in ascending order."""
+        """The living processes of its session, itself included, and those that have left it but
+        have its mark, in ascending order."""
         if not self.pid:
             return ()
-        found = session_members(self.pid)
-        # After it was reaped its number may have gone to a stranger.
-        return () if self._reaped() and self.pid in found else found
+        found = descendants(self.pid, self._mark, self._since)
+        if self._reaped() and self.pid in found:
+            # After it was reaped its number may have gone to a stranger.
+            return descendants(None, self._mark, self._since) if self._mark else ()
+        return found
+
+    def has_left(self, member: int) -> bool:
+        """Whether a member is in a group other than this child's, so that `kill -- -PID` leaves it
+        alone; one that has ended is not."""
+        try:
+            return os.getpgid(member) != self.pid
+        except ProcessLookupError:
+            return False
 
     def signal(self, number: int) -> None:
-        """Sends a signal to its group and to members of its session in groups of their own."""
+        """Sends a signal to its group and to members in groups of their own."""
         if not self.pid:
             return
-        members = self.members()
-        if not members and self._reaped():
-            return
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, number)
-        for pid in members:
+        grouped = not self._reaped()
+        for pid in self.members():
             # Gone meanwhile, or set-user-ID and out of reach: `members` goes on telling.
             with contextlib.suppress(ProcessLookupError, PermissionError):
-                if os.getpgid(pid) != self.pid:
+                if os.getpgid(pid) == self.pid:
+                    grouped = True
+                else:
                     os.kill(pid, number)
+        if grouped:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, number)
 
     def end_unseen(self) -> None:
         """Kills what `members` did not find for being forked at that moment; for a child that has
@@ -290,42 +312,3 @@ def watch_exit_in_thread(
             loop.call_soon_threadsafe(ended)
 
     threading.Thread(target=wait, name=f"wait-{process.pid}", daemon=True).start()
-
-
-def session_members(session: int) -> tuple[int, ...]:
-    """The ids of the living (not zombie) processes in a session, ascending."""
-    if not sys.platform.startswith("linux"):
-        return _members_by_ps(session)
-    found: list[int] = []
-    for name in os.listdir("/proc"):
-        if not name.isdigit():
-            continue
-        try:
-            descriptor = os.open(f"/proc/{name}/stat", os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:  # it has ended since
-            continue
-        try:
-            status = os.read(descriptor, 4096)
-        except ProcessLookupError:
-            continue
-        finally:
-            os.close(descriptor)
-        # "pid (name) state ppid pgrp session …"; the name may hold anything, ")" and spaces too.
-        state, _parent, group, leader = status[status.rfind(b")") + 2 :].split(b" ", 4)[:4]
-        if session in {int(leader), int(group)} and state.decode() not in _DEAD:
-            found.append(int(name))
-    return tuple(sorted(found))
-
-
-def _members_by_ps(session: int) -> tuple[int, ...]:
-    import subprocess
-
-    listing = subprocess.run(
-        ["ps", "-A", "-o", "pid=,pgid=,stat="], capture_output=True, check=False, encoding="ascii"
-    ).stdout
-    found: list[int] = []
-    for line in listing.splitlines():
-        pid, group, state = line.split(None, 2)
-        if int(group) == session and state[:1] not in _DEAD:
-            found.append(int(pid))
-    return tuple(sorted(found))

@@ -1,9 +1,10 @@
 """Bytes of a file <-> text, losing nothing: what is not edited comes back byte for byte.
 
 Order: a byte order mark decides; UTF-16 without one shows by where its zero bytes stand; then
-strict UTF-8. What is none of these is read in the legacy encoding that its characters speak for
-(see `legacy_text`), or as UTF-8 with stray bytes kept as surrogates ("surrogateescape") when most
-of it is real multi-byte characters, else as Windows-1252 or Latin-1.
+strict UTF-8 (ASCII with the escape sequences of ISO-2022-JP is that). What is none of these is read
+in the legacy encoding that its characters speak for (see `legacy_text`), or as UTF-8 with stray
+bytes kept as surrogates ("surrogateescape") when most of it is real multi-byte characters, else as
+Windows-1252 or Latin-1.
 
 UTF-16 and UTF-32 with bytes that are no characters are read with U+FFFD for them. Such a file is
 known to be damaged: its text does not come back, so it is not edited.
@@ -118,7 +119,7 @@ def detect(data: bytes, *, whole: bool = True) -> Codec:
     if wide:
         return Codec(wide)
     if _decodes(data, "utf-8", whole=whole):
-        return Codec()
+        return Codec(_seven_bit(data, whole=whole) or "utf-8") if b"\x1b" in data else Codec()
     from alhena.system.legacy_text import legacy_encoding
 
     characters, stray = _utf8_share(data)
@@ -131,6 +132,14 @@ def detect(data: bytes, *, whole: bool = True) -> Codec:
     if data.translate(None, _C1) != data and _decodes(data, "cp1252", whole=whole):
         return Codec("cp1252")
     return Codec("latin-1")
+
+
+def _seven_bit(data: bytes, *, whole: bool) -> str | None:
+    from alhena.system.legacy_text import seven_bit_encoding
+
+    lines = data if whole else data[: data.rfind(b"\n") + 1] or data
+    encoding = seven_bit_encoding(lines, whole=whole) if lines.isascii() else None
+    return encoding if encoding and _comes_back(lines, encoding, whole=whole) else None
 
 
 def decode_text(data: bytes) -> TextFile:

@@ -12,6 +12,7 @@ AlhenaError
 │   ├── ReadFailureError             read_content_failure
 │   └── WriteFailureError            file_write_failure
 │       ├── ChangedFileError         changed since it was read
+│       ├── LockHeldError            another program holds the lock
 │       └── UnencodableTextError     a character the file's encoding does not have
 ├── ProcessStartError                a program could not be started
 │   └── SandboxError                 exit 44: the sandbox that was asked for cannot be had
@@ -102,6 +103,10 @@ class WriteFailureError(FileError):
 
 class ChangedFileError(WriteFailureError):
     """The file is not what it was when it was read; it was left as it is now."""
+
+
+class LockHeldError(WriteFailureError):
+    """Another program holds the lock; nothing was done."""
 
 
 class UnencodableTextError(WriteFailureError):

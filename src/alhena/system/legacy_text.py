@@ -1,5 +1,7 @@
 """Which encoding a text has that is not Unicode: told by what its characters would be.
 
+One of seven bits tells of itself: ISO-2022-JP, the Japanese of mail, by its escape sequences.
+
 A multi-byte encoding is believed when the bytes are valid in it and nearly all characters are
 among those in everyday use; an alphabet when most letters are among its frequent ones, in words
 that have no others; other accents than the Western ones when they make a language. Anything else
@@ -11,6 +13,7 @@ two that are not ASCII in source files, and takes Western text for many other th
 
 import codecs
 import re
+from operator import itemgetter
 
 _EXCERPT = 1 << 13
 _ENOUGH = 0.8
@@ -33,14 +36,27 @@ _JAPANESE = (("cp932", (0x88, 0x97)), ("euc_jp", (0xB0, 0xCF)))
 """With the lead bytes of the frequent kanji (JIS level 1)."""
 
 _ALPHABETS = (
-    ("cp1251", "оеаинтсрвлкмдпуяыьгзбч"),
-    ("koi8-r", "оеаинтсрвлкмдпуяыьгзбч"),
-    ("cp866", "оеаинтсрвлкмдпуяыьгзбч"),
-    ("iso8859-5", "оеаинтсрвлкмдпуяыьгзбч"),
-    ("cp1253", "αοιετσνηυρπκλμάόίέήςύθώ"),
+    ("cp1251", "оеаинтсрвлкмдпуяыьгзбчё"),
+    ("koi8-r", "оеаинтсрвлкмдпуяыьгзбчё"),
+    ("cp866", "оеаинтсрвлкмдпуяыьгзбчё"),
+    ("iso8859-5", "оеаинтсрвлкмдпуяыьгзбчё"),
+    ("cp1253", "αοιετσνηυρπκλμάόίέήςύθώγδ"),
     ("cp1255", "יוהלאמרתבשנםחדקעפ"),
 )
 """Single-byte encodings of other alphabets, with their frequent letters in lower case."""
+
+_SHORT_WORD = 2
+_RARE = 0.4
+_CAPITALS = 0.84
+_VOWELS = frozenset("аеёиоуыэюяіїєαεηιουωάέήίόύώϊϋ") | frozenset(
+    chr(code) for code in range(0x5D0, 0x5EB)
+)
+"""Without any there is no longer word; Hebrew writes none."""
+_ONLY_LAST = frozenset("ςםןץףך")
+_NEVER_LAST = frozenset("βγδζθκλμπστφχ")
+_NEVER_FIRST = frozenset("ьъы")
+_FEW_LETTERS = 8
+"""Up to so many may be a list of accented letters, as it stands in a pattern."""
 
 _QUOTES = b"\x82\x84\x85\x91\x92\x93\x94\x95\x96\x97\xab\xbb"
 """Quotation marks, dashes and the like, which tell nothing: they are the same everywhere."""
@@ -65,6 +81,21 @@ _ACCENTS = (
 """Letters beyond ASCII of languages that Windows-1252 has, and of some that it has not."""
 
 
+_TO_KANJI = (b"\x1b$B", b"\x1b$@")
+_ISO_2022_JP = "iso2022_jp"
+
+
+def seven_bit_encoding(data: bytes, *, whole: bool) -> str | None:
+    """The name of the encoding of an ASCII text that switches to another script; else None."""
+    if b"\x1b" not in data or not any(mark in data for mark in _TO_KANJI):
+        return None
+    try:
+        codecs.getincrementaldecoder(_ISO_2022_JP)().decode(data, final=whole)
+    except UnicodeDecodeError:
+        return None
+    return _ISO_2022_JP
+
+
 def legacy_encoding(data: bytes) -> str | None:
     """Python's name of the encoding; None for Western European text and what cannot be told."""
     excerpt = _telling(data)
@@ -77,9 +108,11 @@ def legacy_encoding(data: bytes) -> str | None:
         return encoding
     words = _HIGH_WORD.findall(excerpt)
     foreign = sum(len(word) for word in words if len(word) > 1 and not _has_ascii(word))
-    if foreign * 2 < sum(map(len, words)):
+    if foreign * 2 < sum(map(len, words)) or _is_accent_list(words):
         return _accents(words)
-    best, encoding = max((_by_letters(words, *entry), entry[0]) for entry in _ALPHABETS)
+    # Of equals the first: it is the one in widest use.
+    scores = [(_by_letters(words, *entry), entry[0]) for entry in _ALPHABETS]
+    best, encoding = max(scores, key=itemgetter(0))
     return encoding if best >= _ENOUGH else None
 
 
@@ -149,6 +182,11 @@ def _accents(words: list[bytes]) -> str | None:
     return found
 
 
+def _is_accent_list(words: list[bytes]) -> bool:
+    few = sum(map(len, words)) <= _FEW_LETTERS
+    return few and any(_share(words, "cp1252", letters) == 1.0 for letters in _WESTERN)
+
+
 def _share(words: list[bytes], encoding: str, letters: str) -> float:
     """How many of the characters beyond ASCII are among these letters."""
     text = b"".join(words).translate(None, _QUOTES).decode(encoding, "replace")
@@ -162,11 +200,27 @@ def _has_ascii(word: bytes) -> bool:
 
 
 def _by_letters(words: list[bytes], encoding: str, frequent: str) -> float:
-    """How much of the words is frequent letters in lower case, or a capital at the beginning."""
-    good = total = 0
+    """How much of the words is letters in lower case, or a capital at the beginning, or capitals
+    only; the frequent ones count most. What no word of the language has counts against it."""
+    good = 0.0
     for word in words:
-        total += len(word)
         text = word.decode(encoding, "replace")
-        good += sum(char in frequent for char in text[1:])
-        good += text[:1].lower() in frequent
+        capitals = text.isupper()
+        text = text.lower() if capitals else text[:1].lower() + text[1:]
+        value = sum(_weight(char, frequent) for char in text)
+        if len(text) > 1 and capitals:
+            value *= _CAPITALS
+        if len(text) > _SHORT_WORD and _VOWELS.isdisjoint(text):
+            value /= 2
+        value -= sum(char in _ONLY_LAST for char in text[:-1])
+        good += value - (text[:1] in _NEVER_FIRST or (len(text) > 1 and text[-1] in _NEVER_LAST))
+    total = sum(map(len, words))
     return good / total if total else 0.0
+
+
+def _weight(char: str, frequent: str) -> float:
+    if char in frequent:
+        return 1.0
+    if char.isupper():
+        return -1.0
+    return _RARE if char.isalpha() else 0.0

@@ -1,4 +1,4 @@
-"""Writing a file that has several names in place, with its old content put aside meanwhile."""
+"""Writing a file in place that has several names or is mounted; its old content is put aside."""
 
 import os
 import stat
@@ -22,6 +22,7 @@ from alhena.system.files import (
     require_unchanged,
     snapshot_of,
 )
+from alhena.system.locking import alone_on
 
 _OPEN = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
@@ -44,28 +45,30 @@ def overwrite(
     try:
         status = os.fstat(descriptor)
         require_regular(status, path)
-        old = read_bytes(descriptor, limit + 1)
-        if snapshot_of(status, old).digest != expected.digest:
-            raise changed_since_read(path)
-        aside = f".alhena-{os.urandom(8).hex()}.old"
-        _put_aside(directory, aside, old, cancellation)
-        try:
-            require_unchanged(path, expected, limit)
-            now = os.stat(path.name, dir_fd=directory, follow_symlinks=False)
-            if not os.path.samestat(now, status):
+        # Others may come by a name in another directory, while only this directory is held.
+        with alone_on(descriptor, path, cancellation=cancellation):
+            old = read_bytes(descriptor, limit + 1)
+            if snapshot_of(status, old).digest != expected.digest:
                 raise changed_since_read(path)
-            stop_if(cancellation)
-        except BaseException:
+            aside = f".alhena-{os.urandom(8).hex()}.old"
+            _put_aside(directory, aside, old, cancellation)
+            try:
+                require_unchanged(path, expected, limit)
+                now = os.stat(path.name, dir_fd=directory, follow_symlinks=False)
+                if not os.path.samestat(now, status):
+                    raise changed_since_read(path)
+                stop_if(cancellation)
+            except BaseException:
+                remove_name(directory, aside)
+                raise
+            try:
+                _fill(descriptor, data)
+            except BaseException as error:
+                _put_back(descriptor, old, path, path.with_name(aside), error)
+                remove_name(directory, aside)
+                raise
+            _keep_mode(descriptor, status)
             remove_name(directory, aside)
-            raise
-        try:
-            _fill(descriptor, data)
-        except BaseException as error:
-            _put_back(descriptor, old, path, path.with_name(aside), error)
-            remove_name(directory, aside)
-            raise
-        _keep_mode(descriptor, status)
-        remove_name(directory, aside)
     finally:
         os.close(descriptor)
     return status.st_nlink - 1

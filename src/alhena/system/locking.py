@@ -8,7 +8,7 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from alhena.system.errors import WriteFailureError, from_os_error, printable
+from alhena.system.errors import LockHeldError, WriteFailureError, from_os_error, printable
 from alhena.system.files import require_regular
 
 _OPEN = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
@@ -23,8 +23,8 @@ def exclusive(
     """Holds the lock file at `path`, whose directory exists, for the length of a block.
 
     The system ends the lock of a process that dies. On a file system without locks the block runs
-    unlocked. Blocks its thread. Raises FileError, WriteFailureError when the lock is not to be had
-    within `patience_s` seconds or before `cancellation` is set.
+    unlocked. Blocks its thread. Raises FileError: LockHeldError when the lock is not to be had
+    within `patience_s` seconds, WriteFailureError when `cancellation` is set before that.
     """
     try:
         held = _acquired(path, cancellation or threading.Event(), patience_s)
@@ -41,26 +41,59 @@ def exclusive(
 
 
 @contextmanager
-def alone_in(directory: int, path: Path, *, patience_s: float = 10.0) -> Generator[None]:
+def alone_in(
+    directory: int,
+    path: Path,
+    *,
+    cancellation: threading.Event | None = None,
+    patience_s: float = 10.0,
+) -> Generator[None]:
     """Holds an open directory for the last step of a write to `path` in it, so that of two
     processes that read the same content only one writes. Raises WriteFailureError when it is not
-    to be had within `patience_s` seconds."""
-    deadline = time.monotonic() + patience_s
-    pause = threading.Event()
+    to be had within `patience_s` seconds or before `cancellation` is set."""
     # An open file of its own: locks of one descriptor would not keep its copies apart.
     own = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=directory)
     try:
-        while _lock(own) is False:
-            if time.monotonic() >= deadline:
-                raise WriteFailureError(
-                    f"Another program holds the directory of {printable(path)}; nothing was "
-                    "changed.",
-                    remedy="Try again when it is done.",
-                )
-            pause.wait(_STEP_S)
+        _wait(own, f"the directory of {printable(path)}", cancellation, patience_s)
         yield
     finally:
         os.close(own)
+
+
+@contextmanager
+def alone_on(
+    descriptor: int,
+    path: Path,
+    *,
+    cancellation: threading.Event | None = None,
+    patience_s: float = 10.0,
+) -> Generator[None]:
+    """As `alone_in`, for an open file that is written in place: it keeps apart those who come to it
+    by names in different directories. The descriptor has to be of an opening of its own."""
+    import fcntl
+
+    _wait(descriptor, printable(path), cancellation, patience_s)
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # there are no locks, or it ends when the file is closed
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+
+def _wait(
+    descriptor: int, held: str, cancellation: threading.Event | None, patience_s: float
+) -> None:
+    stop = cancellation or threading.Event()
+    deadline = time.monotonic() + patience_s
+    while _lock(descriptor) is False:
+        if stop.is_set():
+            raise WriteFailureError("Cancelled before the file was written; nothing was changed.")
+        if time.monotonic() >= deadline:
+            raise WriteFailureError(
+                f"Another program holds {held}; nothing was changed.",
+                remedy="Try again when it is done.",
+            )
+        stop.wait(_STEP_S)
 
 
 def _acquired(path: Path, cancellation: threading.Event, patience_s: float) -> int | None:
@@ -84,7 +117,7 @@ def _acquired(path: Path, cancellation: threading.Event, patience_s: float) -> i
         if cancellation.is_set():
             raise WriteFailureError("Cancelled before the file was written; nothing was changed.")
         if time.monotonic() >= deadline:
-            raise WriteFailureError(
+            raise LockHeldError(
                 f"Another program holds the lock {printable(path)}; nothing was changed.",
                 remedy="Try again when it is done.",
             )

@@ -2,8 +2,8 @@
 
 What a child writes goes to a `sink` of bytes as it comes; memory is the sink's business. The end
 of the child, not of its pipe, ends the wait: a background process that holds the pipe open is not
-waited for. Who belongs to a child is decided by its session: a process that makes a session of its
-own (`setsid`, a daemon) has asked to be left alone.
+waited for. Who belongs to a child is decided by its session and, for a command that is followed, by
+its mark (see `descent`), which stays on what makes a session of its own (`setsid`, a daemon).
 """
 
 import asyncio
@@ -14,12 +14,11 @@ from enum import StrEnum
 
 import msgspec
 
-from alhena.system.background import BackgroundCommand, BackgroundOutput
+from alhena.system.background import BackgroundCommand, BackgroundOutput, LeftProcess
 from alhena.system.child import Child
+from alhena.system.descent import Marks, command_line
+from alhena.system.stopping import GRACE, stop, stop_member
 from alhena.system.watchdog import Watchdog
-
-GRACE = 0.2
-"""Seconds between SIGTERM and SIGKILL."""
 
 QUIET = 0.05
 """Seconds without output after which the pipe of an ended child counts as drained."""
@@ -31,13 +30,13 @@ MAX_ENDED = 50
 """How many background commands that have ended are still told of."""
 
 _FIRST_STEP = 0.002
-_STEP = 0.02  # the system tells nobody that the last member of a session has ended
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
     """What to start. Without `merge_stderr` the child's stderr is discarded, or goes to a sink of
     its own. `stdin` is what it can read from its standard input. Of one that `leaves_nothing`, what
-    it leaves running is ended."""
+    it leaves running is ended. One with a `label`, which is what people know it by, is followed:
+    what makes a session of its own still belongs to it."""
 
     argv: tuple[str | bytes, ...]
     cwd: str
@@ -45,6 +44,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     merge_stderr: bool = True
     stdin: bytes = b""
     leaves_nothing: bool = False
+    label: str = ""
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,9 +86,11 @@ class ProcessGroups:
     """
 
     def __init__(self) -> None:
+        self.marks = Marks()
         self._kept: dict[int, Child] = {}
+        self._labels: dict[int, str] = {}
         self._background: dict[int, BackgroundCommand] = {}
-        self._watchdog = Watchdog()
+        self._watchdog = Watchdog(self.marks.prefix)
         self._afterwards: list[Callable[[], None]] = []
 
     @property
@@ -100,9 +102,43 @@ class ProcessGroups:
         return tuple(self._kept)
 
     @property
+    def members(self) -> tuple[int, ...]:
+        """The living processes of all that is kept."""
+        return tuple(pid for child in tuple(self._kept.values()) for pid in child.members())
+
+    @property
     def background(self) -> tuple[BackgroundCommand, ...]:
         """The background commands of the session in the order they were started."""
         return tuple(self._background.values())
+
+    @property
+    def left(self) -> tuple[LeftProcess, ...]:
+        """The living processes that are on their own: what ended commands have left running, and
+        what has left the group of a background command."""
+        found: list[LeftProcess] = []
+        for child in tuple(self._kept.values()):
+            owner = child.pid if child.pid in self._background else None
+            label = self._labels.get(child.pid, "")
+            found += [
+                LeftProcess(pid, command_line(pid), label, owner)
+                for pid in child.members()
+                if child.exited.done() or child.has_left(pid)
+            ]
+        return tuple(found)
+
+    async def end(self, pid: int) -> bool:
+        """Ends a background command with all that came from it, or one of `left`: SIGTERM, then
+        SIGKILL. False when there is no such process alive."""
+        for child in tuple(self._kept.values()):
+            if child.pid == pid and pid in self._background:
+                await stop(child)
+                self._when_ended(child)
+                return True
+            if pid in child.members():
+                await stop_member(child, pid)
+                self._when_ended(child)
+                return True
+        return False
 
     def watch(self, pgid: int) -> None:
         """A group has started. Raises ProcessStartError."""
@@ -114,15 +150,17 @@ class ProcessGroups:
         """A group has ended."""
         self._watchdog.remove(pgid)
 
-    def keep(self, child: Child) -> None:
-        """Takes over the ended child's group."""
+    def keep(self, child: Child, label: str) -> None:
+        """Takes over the ended child's group; `label` is the command that left it."""
         child.drop_output()
         self._kept[child.pid] = child
+        self._labels[child.pid] = label
 
     def keep_background(self, background: BackgroundCommand) -> None:
         """Takes over a command that goes on, and remembers it when it has ended."""
         child = background.child
         self._kept[child.pid] = child
+        self._labels[child.pid] = background.command
         self._background.pop(child.pid, None)
         self._background[child.pid] = background
         ended = [pid for pid, other in self._background.items() if not other.running]
@@ -138,7 +176,7 @@ class ProcessGroups:
         try:
             async with asyncio.TaskGroup() as tasks:
                 for child in children:
-                    tasks.create_task(_stop(child, grace))
+                    tasks.create_task(stop(child, grace))
         finally:
             self.kill()
 
@@ -166,6 +204,7 @@ class ProcessGroups:
         child.release()
         self.unwatch(child.pid)
         self._kept.pop(child.pid, None)
+        self._labels.pop(child.pid, None)
         background = self._background.get(child.pid)
         if background is not None and background.child is child:
             background.finish()
@@ -186,7 +225,7 @@ async def run_process(
     killed where there is none. On a limit and on cancellation everything is killed: SIGTERM, a
     grace of 0.2 s, SIGKILL; CancelledError is raised when that is done. Raises ProcessStartError.
     """
-    child = _start(command, sink, errors)
+    child = _start(command, groups, sink, errors)
     settled = False
     try:
         if groups is not None:
@@ -197,14 +236,14 @@ async def run_process(
             await _drain(child)
             background = await _background(child)
         else:
-            await _stop(child, GRACE)
+            await stop(child)
             background = child.members()
         if stopped is None and not background:
             child.end_unseen()
             _release(child, groups)
             settled = True
         elif stopped is None and groups is not None and not command.leaves_nothing:
-            groups.keep(child)
+            groups.keep(child, command.label)
             settled = True
         return _ending(child, stopped, background)
     finally:
@@ -214,7 +253,6 @@ async def run_process(
 
 async def run_in_background(
     command: Command,
-    label: str,
     output: BackgroundOutput,
     *,
     groups: ProcessGroups,
@@ -226,12 +264,12 @@ async def run_in_background(
     Output goes to `output`; more than `output_limit` bytes end it. It may have ended by the time
     this returns. Cancelled while it waits, it ends what it has started. Raises ProcessStartError.
     """
-    child = _start(command, output.capture.feed)
+    child = _start(command, groups, output.capture.feed)
     child.output_limit = output_limit
     kept = False
     try:
         groups.watch(child.pid)
-        background = BackgroundCommand(child, label, output)
+        background = BackgroundCommand(child, command.label, output)
         child.over_limit.add_done_callback(lambda _over: child.signal(signal.SIGKILL))
         await asyncio.wait({child.exited}, timeout=delay)
         if child.exited.done():
@@ -247,6 +285,7 @@ async def run_in_background(
 
 def _start(
     command: Command,
+    groups: ProcessGroups | None,
     sink: Callable[[bytes], None],
     errors: Callable[[bytes], None] | None = None,
 ) -> Child:
@@ -257,7 +296,8 @@ def _start(
         merge_stderr=command.merge_stderr,
         stdin=command.stdin,
     )
-    child.start(sink, errors)
+    marks = Marks() if groups is None else groups.marks
+    child.start(sink, errors, mark=marks.next() if command.label else 0)
     return child
 
 
@@ -305,34 +345,10 @@ async def _background(child: Child) -> tuple[int, ...]:
     return members
 
 
-async def _stop(child: Child, grace: float) -> None:
-    try:
-        child.signal(signal.SIGTERM)
-        begin = child.now()
-        await asyncio.wait({child.exited, child.eof}, timeout=grace)
-        await _gone(child, begin + grace - child.now())
-    finally:
-        child.signal(signal.SIGKILL)
-    # A process that was being forked when the signal went out is found by the next round.
-    for _ in range(20):
-        if await _gone(child, 0.1):
-            return
-        child.signal(signal.SIGKILL)
-
-
-async def _gone(child: Child, seconds: float) -> bool:
-    """Whether nothing is left of a child, waiting for it this long."""
-    for _ in range(int(seconds / _STEP) + 1):
-        if child.exited.done() and not child.members():
-            return True
-        await asyncio.sleep(_STEP)
-    return False
-
-
 async def _discard(child: Child, groups: ProcessGroups | None) -> None:
     try:
         if not child.exited.done() or child.members():
-            await _stop(child, GRACE)
+            await stop(child)
     finally:
         child.signal(signal.SIGKILL)
         _release(child, groups)

@@ -50,9 +50,14 @@ def replace_file(
     missing parent directories are made, and taken away again on failure. Raises FileError.
 
     A file with further hard links keeps them: it is written in place, so that all its names show
-    the new content. That is no one step, so the old content is put aside first, beside the file
-    (`.alhena-*.old`). It is put back when writing fails; a crash in between leaves it to be found.
+    the new content. So is one that is mounted on its own, which nothing can replace. That is no one
+    step, so the old content is put aside first, beside the file (`.alhena-*.old`). It is put back
+    when writing fails; a crash in between leaves it to be found.
     Returns how many further names there are.
+
+    Of two processes that come here with the same content, by whatever names, one writes and the
+    other finds the file changed, where the file system has locks. Programs that take no part in
+    that are noticed until the last look before the step.
     """
     made: list[Path] = []
     try:
@@ -125,10 +130,7 @@ def _replace_in(
             remedy="It is read-only; its owner has to change the permissions.",
         )
     if old is not None and expected is not None and old.st_nlink > 1:
-        from alhena.system.linked import overwrite
-
-        with alone_in(directory, path):
-            return overwrite(directory, path, data, expected, limit, cancellation)
+        return _write_in_place(directory, path, data, expected, limit, cancellation)
     temporary = f".alhena-{os.urandom(8).hex()}.tmp"
     # A new file gets the mode that the umask and the directory's default ACL make of 0666.
     descriptor = os.open(temporary, CREATE, 0o600 if old else 0o666, dir_fd=directory)
@@ -140,15 +142,32 @@ def _replace_in(
             synchronise(descriptor)
         finally:
             os.close(descriptor)
-        with alone_in(directory, path):
+        with alone_in(directory, path, cancellation=cancellation):
             require_unchanged(path, expected, limit)
             stop_if(cancellation)
             _put(directory, temporary, path, new=old is None)
-    except BaseException:
+    except BaseException as error:
         remove_name(directory, temporary)
-        raise
+        # What is mounted on its own, as containers do with single files, cannot be replaced.
+        if expected is None or not isinstance(error, OSError) or error.errno != errno.EBUSY:
+            raise
+        return _write_in_place(directory, path, data, expected, limit, cancellation)
     synchronise_directory(directory)
     return 0
+
+
+def _write_in_place(
+    directory: int,
+    path: Path,
+    data: bytes,
+    expected: Snapshot,
+    limit: int,
+    cancellation: threading.Event,
+) -> int:
+    from alhena.system.linked import overwrite
+
+    with alone_in(directory, path, cancellation=cancellation):
+        return overwrite(directory, path, data, expected, limit, cancellation)
 
 
 def _status(directory: int, path: Path) -> os.stat_result | None:

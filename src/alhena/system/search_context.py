@@ -5,7 +5,13 @@ from collections.abc import Iterator
 from io import TextIOWrapper
 
 from alhena.system.search import shown_line
-from alhena.system.search_lines import LONGEST_LINE, codec_of, first_bytes, open_for_search
+from alhena.system.search_lines import (
+    LONGEST_LINE,
+    codec_of,
+    first_bytes,
+    line_end,
+    open_for_search,
+)
 
 
 def lines_around(path: str, numbers: list[int], before: int, after: int) -> dict[int, str]:
@@ -34,10 +40,11 @@ def _lines(path: str) -> Iterator[tuple[int, str]]:
         if codec is None:
             return
         file.seek(len(codec.bom))
-        text = TextIOWrapper(file, encoding=codec.encoding, errors="replace", newline="\n")
+        end = line_end(start.removeprefix(codec.bom), codec)
+        text = TextIOWrapper(file, encoding=codec.encoding, errors="replace", newline=end)
         number = 1
         while line := text.readline(LONGEST_LINE):
             yield number, line.removesuffix("\n").removesuffix("\r")
-            while line and not line.endswith("\n"):
+            while line and not line.endswith(end):
                 line = text.readline(LONGEST_LINE)
             number += 1

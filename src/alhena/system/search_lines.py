@@ -1,6 +1,7 @@
 """The lines of a file that match a pattern: the one matcher behind every search backend.
 
-Lines end at a line feed; a carriage return before it is no part of the line. The encoding is the
+Lines end at a line feed; a carriage return before it is no part of the line. In a file without line
+feeds (its first block tells of a large one) they end at a carriage return. The encoding is the
 one that `encoding.detect` tells, as for reading: by all bytes of a file up to `WHOLE`, by the first
 block of a larger one. Those are read in blocks, so their size does not matter; of a line longer
 than `LONGEST_LINE` bytes only the beginning is searched.
@@ -153,17 +154,23 @@ class LineMatcher:
         self, path: str, descriptor: int, start: bytes, codec: Codec
     ) -> Iterator[tuple[int, str]]:
         start = start.removeprefix(codec.bom)
+        returns = line_end(start, codec) == "\r"
         if codec.encoding.startswith(_WIDE):
-            yield from self._wide(path, descriptor, start, codec.encoding)
+            pieces = _decoded(descriptor, start, codec.encoding)
+            texts = (text.replace("\r", "\n") for text in pieces) if returns else pieces
+            yield from self._wide(path, texts)
         else:
-            yield from self._narrow(path, descriptor, start, codec.encoding)
+            blocks = _blocks(descriptor, start)
+            feeds = (block.replace(b"\r", b"\n") for block in blocks) if returns else blocks
+            yield from self._narrow(path, feeds, codec.encoding)
 
     def _lacks(self, block: bytes) -> bool:
         """Whether these bytes, in any encoding, can hold no matching line, by required text alone.
 
         In UTF-16 and UTF-32 that text has NUL bytes; elsewhere its bytes are those of ASCII.
         """
-        literals = self._literals if block.isascii() else self._pieces
+        plain = block.isascii() and b"\x1b$" not in block
+        literals = self._literals if plain else self._pieces
         if not literals:
             return False
         lowered = block.lower()
@@ -174,30 +181,26 @@ class LineMatcher:
         return bool(self._wide_pieces) and not any(map(lowered.__contains__, self._wide_pieces))
 
     def _narrow(
-        self, path: str, descriptor: int, start: bytes, encoding: str
+        self, path: str, blocks: Iterator[bytes], encoding: str
     ) -> Iterator[tuple[int, str]]:
         """In an encoding in which the byte of a line feed is nothing else."""
         number = 1
-        for block in _whole_lines(descriptor, start, b"\n"):
+        for block in _whole_lines(blocks):
             self._deadline.left()
             if not self._lacks(block):
                 text = block.decode(encoding, "replace")
                 yield from self.in_text(path, text, number)
             number += block.count(b"\n")
 
-    def _wide(
-        self, path: str, descriptor: int, start: bytes, encoding: str
-    ) -> Iterator[tuple[int, str]]:
-        decoder = codecs.getincrementaldecoder(encoding)("replace")
-        number, rest, data = 1, "", start
-        while data:
-            text = rest + decoder.decode(data)
+    def _wide(self, path: str, texts: Iterator[str]) -> Iterator[tuple[int, str]]:
+        number, rest = 1, ""
+        for piece in texts:
+            text = rest + piece
             cut = text.rfind("\n") + 1
             rest = text[cut:][:LONGEST_LINE]
             yield from self.in_text(path, text[:cut], number)
             number += text.count("\n")
-            data = os.read(descriptor, _BLOCK)
-        yield from self.in_text(path, rest + decoder.decode(b"", final=True), number)
+        yield from self.in_text(path, rest, number)
 
     def in_text(self, path: str, text: str, number: int) -> Iterator[tuple[int, str]]:
         """The matching lines of a text whose first line has this number."""
@@ -261,24 +264,49 @@ def codec_of(start: bytes, *, whole: bool) -> Codec | None:
     sample = start[:SAMPLE_SIZE]
     if is_binary(sample):
         return None
-    if b"\0" not in sample and start.isascii():
+    if b"\0" not in sample and start.isascii() and b"\x1b" not in start:
         return _UTF8
     return detect(start, whole=whole)
 
 
-def _whole_lines(descriptor: int, start: bytes, feed: bytes) -> Iterator[bytes]:
-    """The file in blocks that end with a line, the last one excepted; over-long lines are cut."""
-    rest, data = b"", start
-    skipping = False
+def line_end(start: bytes, codec: Codec) -> str:
+    """What ends the lines of a file that begins so: a carriage return where there are only those,
+    else a line feed."""
+    if b"\r" not in start:
+        return "\n"
+    if codec.encoding.startswith(_WIDE):
+        text = start.decode(codec.encoding, "replace")
+        return "\r" if "\r" in text and "\n" not in text else "\n"
+    return "\n" if b"\n" in start else "\r"
+
+
+def _blocks(descriptor: int, start: bytes) -> Iterator[bytes]:
+    """What was read of the file, then the rest of it."""
+    data = start
     while data:
+        yield data
+        data = os.read(descriptor, _BLOCK)
+
+
+def _decoded(descriptor: int, start: bytes, encoding: str) -> Iterator[str]:
+    decoder = codecs.getincrementaldecoder(encoding)("replace")
+    yield from map(decoder.decode, _blocks(descriptor, start))
+    yield decoder.decode(b"", final=True)
+
+
+def _whole_lines(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    """The file in blocks that end with a line, the last one excepted; over-long lines are cut."""
+    rest = b""
+    skipping = False
+    for block in blocks:
+        data = block
         if skipping:
-            _, found, data = data.partition(feed)
+            _, found, data = data.partition(b"\n")
             if not found:
-                data = os.read(descriptor, _BLOCK)
                 continue
-            yield rest + feed
+            yield rest + b"\n"
             rest, skipping = b"", False
-        cut = data.rfind(feed) + 1
+        cut = data.rfind(b"\n") + 1
         if cut:
             yield rest + data[:cut]
             rest = data[cut:]
@@ -286,6 +314,5 @@ def _whole_lines(descriptor: int, start: bytes, feed: bytes) -> Iterator[bytes]:
             rest += data
         if len(rest) > LONGEST_LINE:
             rest, skipping = rest[:LONGEST_LINE], True
-        data = os.read(descriptor, _BLOCK)
     if rest:
         yield rest

@@ -20,16 +20,23 @@ class TextSpool:
     """Takes a text piece by piece. Past `keep` characters it moves to the file that `create` makes
     (UTF-8), beginning with `prefix`, which does not count.
 
-    When that file cannot be made or written, `problem` says why, what is on disk stays, and the
+    With `most` the file ends after so many bytes, and `full` says so once something is missing in
+    it. When that file cannot be made or written, `problem` says why, what is on disk stays, and the
     rest is dropped: whoever writes the text is not to fail for it. `saved` counts the characters on
     disk.
     """
 
-    def __init__(self, keep: int, create: Callable[[], CreatedFile], *, prefix: str = "") -> None:
+    def __init__(
+        self, keep: int, create: Callable[[], CreatedFile], *, prefix: str = "", most: int = 0
+    ) -> None:
         self.path: Path | None = None
         self.problem = ""
+        self.full = False
         self.saved = 0
         self.length = 0
+        self._most = most
+        self._bytes = 0
+        self._before = len(prefix)
         self._keep = keep
         self._create = create
         self._waiting = [prefix]
@@ -46,16 +53,25 @@ class TextSpool:
         if self._closed:
             return
         self.length += len(text)
+        if self.full:
+            return
         if self._descriptor is None and not self.problem:
             self._waiting.append(text)
             if self.spilled:
                 self._open()
         else:
-            self._write(text)
+            self._write_most(text)
 
-    def finish(self, suffix: str = "") -> None:
+    def finish(self, suffix: str = "", *, tail: str = "") -> None:
         """Writes what stands behind the text, if it went to a file, and closes that. What comes
-        later is not taken."""
+        later is not taken. A full file gets `tail`, the end of the text, behind a line that says
+        how much is missing before it."""
+        if self.full:
+            missing = self.length - (self.saved - self._before)
+            lost = missing - len(tail)
+            self.full = lost > 0
+            note = f"\n\n... [{lost:,} characters omitted] ...\n\n"
+            self._write(f"{note}{tail}" if self.full else tail[-missing:])
         self._write(suffix)
         self._close()
 
@@ -75,7 +91,16 @@ class TextSpool:
             self.problem = str(error)
             return
         self.path, self._descriptor = created.path, created.descriptor
-        self._write(text)
+        self._write_most(text)
+
+    def _write_most(self, text: str) -> None:
+        room = self._most - self._bytes
+        if not self._most or len(text) * 4 <= room:
+            self._write(text)
+            return
+        data = text.encode("utf-8", "replace")
+        self.full = len(data) > room
+        self._write(data[:room].decode("utf-8", "ignore"))
 
     def _write(self, text: str) -> None:
         if self._descriptor is None or self.path is None:
@@ -90,6 +115,7 @@ class TextSpool:
             self.saved += len(bytes(data[:written]).decode("utf-8", "ignore"))
             self._close()
             return
+        self._bytes += len(data)
         self.saved += len(text)
 
     def _close(self) -> None:

@@ -77,12 +77,15 @@ def window_of_file(
     block = os.read(descriptor, _BLOCK)
     codec = detect(block, whole=False)
     decoder = codecs.getincrementaldecoder(codec.encoding)("replace")
-    block = block[len(codec.bom) :]
+    text = decoder.decode(block[len(codec.bom) :])
+    # The first block also tells whether carriage returns end the lines, as in a file in memory.
+    end = "\r" if "\r" in text and "\n" not in text else "\n"
     found = _Lines(offset, limit)
     while block and not cancellation.is_set():
-        found.feed(decoder.decode(block))
+        found.feed(text.replace(end, "\n"))
         block = os.read(descriptor, _BLOCK)
-    found.feed(decoder.decode(b"", final=True))
+        text = decoder.decode(block)
+    found.feed(decoder.decode(b"", final=True).replace(end, "\n"))
     return found.window(codec)
 
 

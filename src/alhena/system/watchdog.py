@@ -2,8 +2,9 @@
 
 A small shell process of its own session holds one end of a pipe and is told over it which process
 groups there are. The pipe closes with the last moment of this process, whatever ended it; then the
-shell ends the groups it knows: SIGTERM, 0.2 s, SIGKILL. A parent-death signal would reach only the
-commands' shells and not what those have started, and needs code between fork and exec.
+shell ends the groups it knows and all that has the session's mark: SIGTERM, 0.2 s, SIGKILL. A
+parent-death signal would reach only the commands' shells and not what those have started, and needs
+code between fork and exec.
 """
 
 import os
@@ -13,7 +14,14 @@ from alhena.system.errors import ProcessStartError
 
 _SCRIPT = r"""
 trap '' HUP INT TERM
+mark=$1
 groups=' '
+marked() {
+  while read -r line; do
+    case $line in "Max realtime timeout "*" $mark"[0-9]*) return 0 ;; esac
+  done 2>/dev/null <"/proc/$1/limits"
+  return 1
+}
 while read -r sign id; do
   case $sign in
     +) groups="$groups$id " ;;
@@ -27,7 +35,8 @@ for signal in TERM KILL; do
     { read -r line <"$file"; } 2>/dev/null || continue
     pid=${line%% *}
     set -- ${line##*) }
-    case $groups in *" $4 "*) kill -s "$signal" "$pid" 2>/dev/null ;; esac
+    case $groups in *" $4 "*) kill -s "$signal" "$pid" 2>/dev/null; continue ;; esac
+    [ -n "$mark" ] && marked "$pid" && kill -s "$signal" "$pid" 2>/dev/null
   done
   [ "$signal" = TERM ] && sleep 0.2
 done
@@ -35,9 +44,11 @@ done
 
 
 class Watchdog:
-    """Starts with the first group it is told of. Raises ProcessStartError where there is no sh."""
+    """Starts with the first group it is told of. `mark` is what the marks of the commands begin
+    with (see `descent`), "" for none. Raises ProcessStartError where there is no sh."""
 
-    def __init__(self) -> None:
+    def __init__(self, mark: str = "") -> None:
+        self._mark = mark
         self._process: Popen[bytes] | None = None
         self._pipe: int | None = None
         self._groups: set[int] = set()
@@ -78,7 +89,7 @@ class Watchdog:
             return
         reading, writing = os.pipe()
         try:
-            self._process = _start(reading)
+            self._process = _start(reading, self._mark)
         except BaseException:
             os.close(writing)
             raise
@@ -102,7 +113,7 @@ class Watchdog:
                 process.wait()
 
 
-def _start(pipe: int) -> Popen[bytes]:
+def _start(pipe: int, mark: str) -> Popen[bytes]:
     import subprocess
 
     from alhena.system.shielding import shield_memory
@@ -110,7 +121,7 @@ def _start(pipe: int) -> Popen[bytes]:
     shield_memory()
     try:
         return subprocess.Popen(
-            ("/bin/sh", "-c", _SCRIPT),
+            ("/bin/sh", "-c", _SCRIPT, "sh", mark),
             stdin=pipe,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

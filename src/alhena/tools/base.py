@@ -151,7 +151,7 @@ def kept_closed(workspace: Workspace, *paths: Path) -> bool:
 
 def failure_of(error: FileError) -> ToolFailure:
     """The failure of a call that a file could not serve."""
-    return ToolFailure(str(error), ToolErrorType(error.kind))
+    return ToolFailure(str(error), ToolErrorType.named(error.kind))
 
 
 def failed(failure: ToolFailure) -> ToolResult:

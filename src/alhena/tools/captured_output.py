@@ -11,7 +11,8 @@ from alhena.tools.truncation import ends
 
 class CapturedOutput:
     """Feed `capture` with the bytes. `size` characters are kept in memory; of more the whole goes
-    to a file of `store` that begins with `prefix`. `on_text` receives the text as it comes."""
+    to a file of `store` that begins with `prefix` and has at most `most` bytes (0: any number), the
+    end of the text apart. `on_text` receives the text as it comes."""
 
     def __init__(
         self,
@@ -20,13 +21,17 @@ class CapturedOutput:
         *,
         prefix: str,
         size: int,
+        most: int = 0,
         on_text: Callable[[str], None] | None = None,
     ) -> None:
         self.spool: TextSpool | None = None
         if store is not None:
-            self.spool = store.spool("run_shell_command", call_id, prefix=prefix, keep=size)
+            self.spool = store.spool(
+                "run_shell_command", call_id, prefix=prefix, keep=size, most=most
+            )
         self.line_breaks = 0
         self._prefix = prefix
+        self._most = most
         self._on_text = on_text
         head, tail = ends(size)
         self.capture = OutputCapture(head=head, tail=tail, on_text=self._take)
@@ -42,16 +47,22 @@ class CapturedOutput:
             return None
         # The output's own last line break and the one before the suffix are one.
         broken = captured.tail.endswith("\n")
-        spool.finish(suffix.removeprefix("\n") if broken else suffix)
+        saved = spool.saved
+        spool.finish(suffix.removeprefix("\n") if broken else suffix, tail=captured.tail)
         length = len(captured.head) + captured.omitted + len(captured.tail) - broken
         return SpilledText(
             head=self._prefix + captured.head,
             tail=captured.tail.removesuffix("\n") + suffix,
             characters=len(self._prefix) + length + len(suffix),
             path=None if spool.path is None else str(spool.path),
-            problem=spool.problem,
-            saved=spool.saved,
+            problem=spool.problem or self._limit(),
+            saved=saved if spool.full else spool.saved,
         )
+
+    def _limit(self) -> str:
+        if self.spool is None or not self.spool.full:
+            return ""
+        return f"the file has at most {self._most:,} bytes and the end of the output"
 
     def discard(self) -> None:
         """Nobody will be told of it."""

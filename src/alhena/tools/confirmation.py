@@ -20,7 +20,8 @@ class ToolConfirmationOutcome(StrEnum):
 
 class EditConfirmation(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag="edit"):
     """A file is about to change. `is_modifying`: a person is at work on the proposal, in an editor
-    of their own; the question comes again when they are done."""
+    of their own; the question comes again when they are done. `warnings` say what nobody sees of
+    the lines that are new, and what of the path may deceive a reader."""
 
     title: str
     file_path: str
@@ -30,10 +31,12 @@ class EditConfirmation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     new_content: str
     is_new_file: bool
     is_modifying: bool = False
+    warnings: tuple[str, ...] = ()
 
 
 class ExecConfirmation(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag="exec"):
-    """A command is about to run; `root_commands` are the programs it names.
+    """A command is about to run; `root_commands` are the programs it names (the scheduler fills
+    them in for the shell tool).
 
     `command` is what bash gets; whoever prints it prints `command_shown`, which is the same with
     nothing hidden (`display_text.exact`). `warnings` say what of it may deceive a reader; where
@@ -43,14 +46,15 @@ class ExecConfirmation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     title: str
     command: str
     command_shown: str
-    root_command: str
-    root_commands: tuple[str, ...]
+    root_command: str = ""
+    root_commands: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
 class McpConfirmation(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag="mcp"):
     """A tool of an MCP server is about to be called; what it is called with, and what the server
-    says of it."""
+    says of it. `warnings` say what nobody sees of the arguments, or what of the names may deceive;
+    where there are any, no answer holds beyond this call."""
 
     title: str
     server_name: str
@@ -59,14 +63,17 @@ class McpConfirmation(msgspec.Struct, frozen=True, kw_only=True, rename="camel",
     tool_args: dict[str, Any] = {}
     tool_description: str = ""
     tool_parameter_schema: dict[str, Any] = {}
+    warnings: tuple[str, ...] = ()
 
 
 class InfoConfirmation(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag="info"):
-    """Anything else: what will happen, in words."""
+    """Anything else: what will happen, in words. `warnings` say what nobody sees of the prompt, or
+    what of a URL may deceive; where there are any, no answer holds beyond this call."""
 
     title: str
     prompt: str
     urls: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 class QuestionOption(msgspec.Struct, frozen=True, kw_only=True):

@@ -41,6 +41,7 @@ MUTATOR_KINDS = frozenset({Kind.EDIT, Kind.DELETE, Kind.MOVE, Kind.EXECUTE})
 class ToolErrorType(StrEnum):
     """Machine-readable reasons of a tool failure."""
 
+    UNKNOWN = "unknown"
     TOOL_NOT_REGISTERED = "tool_not_registered"
     INVALID_TOOL_PARAMS = "invalid_tool_params"
     POLICY_VIOLATION = "policy_violation"
@@ -58,7 +59,10 @@ class ToolErrorType(StrEnum):
     NOT_A_REGULAR_FILE = "not_a_regular_file"
     PATH_NOT_IN_WORKSPACE = "path_not_in_workspace"
     PATH_IS_NOT_A_DIRECTORY = "path_is_not_a_directory"
+    SEARCH_PATH_NOT_FOUND = "search_path_not_found"
+    SEARCH_PATH_NOT_A_DIRECTORY = "search_path_not_a_directory"
     ATTEMPT_TO_CREATE_EXISTING_FILE = "attempt_to_create_existing_file"
+    EDIT_PREPARATION_FAILURE = "edit_preparation_failure"
     EDIT_NO_OCCURRENCE_FOUND = "edit_no_occurrence_found"
     EDIT_EXPECTED_OCCURRENCE_MISMATCH = "edit_expected_occurrence_mismatch"
     EDIT_NO_CHANGE = "edit_no_change"
@@ -66,11 +70,21 @@ class ToolErrorType(StrEnum):
     LS_EXECUTION_ERROR = "ls_execution_error"
     GLOB_EXECUTION_ERROR = "glob_execution_error"
     GREP_EXECUTION_ERROR = "grep_execution_error"
+    READ_MANY_FILES_SEARCH_ERROR = "read_many_files_search_error"
     SHELL_EXECUTE_ERROR = "shell_execute_error"
     MEMORY_TOOL_EXECUTION_ERROR = "memory_tool_execution_error"
+    WEB_FETCH_NO_URL_IN_PROMPT = "web_fetch_no_url_in_prompt"
     WEB_FETCH_FALLBACK_FAILED = "web_fetch_fallback_failed"
     WEB_FETCH_PROCESSING_ERROR = "web_fetch_processing_error"
     WEB_SEARCH_FAILED = "web_search_failed"
+
+    @classmethod
+    def named(cls, kind: str) -> "ToolErrorType":
+        """The reason that an error's `kind` names; UNKNOWN for one that tools do not have."""
+        try:
+            return cls(kind)
+        except ValueError:
+            return cls.UNKNOWN
 
 
 class ToolFailure(msgspec.Struct, frozen=True):

@@ -1,4 +1,7 @@
-"""An edit that looks for similar text too, and has a model correct it once when none is found."""
+"""An edit that looks for similar text too, and has a model correct it once when none is found.
+
+The correction is made only if it is the edit that was asked for (`correction_bound`).
+"""
 
 from pathlib import Path
 from typing import Any
@@ -16,6 +19,7 @@ from alhena.tools.correction import (
     correction_prompt,
     is_correctable,
 )
+from alhena.tools.correction_bound import Change, refusal
 from alhena.tools.editing import CurrentFile, Proposal
 from alhena.tools.matching import Match, Rung, find_exact, with_line_feeds
 from alhena.tools.text_edit import TextEdit, omission_problem, places
@@ -35,6 +39,7 @@ class CorrectedEdit(TextEdit):
         self._timeout = timeout
         self._text = ""
         self._correction: Correction | None = None
+        self._missed = ""
 
     async def work_out(self, context: ExecutionContext) -> Proposal | ToolFailure:
         """The edit as it was given; when its old text is nowhere, as a model corrects it."""
@@ -60,14 +65,14 @@ class CorrectedEdit(TextEdit):
         answer = await corrected(self._ask, prompt, self._timeout)
         if isinstance(answer, str):
             return ToolFailure(f"{missed.message} {answer}", missed.type)
-        if answer.no_changes_required:
+        if answer.needless:
             return self.failure(
                 "No changes to apply; the file seems to be as the edit wants it "
                 f"({answer.reason or 'no explanation was given'})",
                 "Read it to make sure.",
                 ToolErrorType.EDIT_NO_CHANGE_LLM_JUDGEMENT,
             )
-        self._correction = answer
+        self._correction, self._missed = answer, missed.message
         return await super().work_out(context)
 
     def edited(self, real: Path, current: CurrentFile, file: TextFile) -> Proposal | ToolFailure:
@@ -76,32 +81,38 @@ class CorrectedEdit(TextEdit):
         if self._correction is None:
             return super().edited(real, current, file)
         search, replace = self._correction.search, self._correction.replace
-        problem = omission_problem(search, replace)
-        if problem is not None:
-            return self._uncorrected("its new text is not complete")
+        if omission_problem(search, replace) is not None:
+            return self._refused("its new text is not complete")
         if not search or search == replace:
-            return self._uncorrected("it changes nothing")
+            return self._refused("it changes nothing")
         match = find_exact(file, search, replace)
         if match is None:
-            return self._uncorrected("its old text is not in the file either")
+            return self._refused("its old text is not in the file either")
         if match.edits is None:
-            return self._uncorrected(f"its old text occurs {match.count} times")
+            return self._refused(f"its old text occurs {match.count} times")
+        old, new, search, replace = (
+            with_line_feeds(text, file)
+            for text in (self.params["old_string"], self.params["new_string"], search, replace)
+        )
+        problem = refusal(file.text, match.spans[0], Change(old, new), Change(search, replace))
+        if problem is not None:
+            return self._refused(problem)
         match = msgspec.structs.replace(match, rung=Rung.CORRECTED)
-        return self.proposed(real, current, file, match, with_line_feeds(replace, file))
+        return self.proposed(real, current, file, match, replace)
 
     def how(self, file: TextFile, match: Match) -> str:
         """How the old text was found, when that was not as it was given."""
         if self._correction is None:
             return super().how(file, match)
+        reason = self._correction.reason or "no explanation was given"
         return (
             " old_string does not occur in the file; a correction by the model was applied at "
-            f"{places(file, match, 'line(s) ')}: {self._correction.reason.rstrip('.')}."
+            f"{places(file, match, 'line(s) ')}: {reason.rstrip('.')}."
         )
 
-    def _uncorrected(self, reason: str) -> ToolFailure:
-        return self.failure(
-            "Failed to edit, 0 occurrences found for old_string in file",
-            f"A correction was asked for, but {reason}. Read the lines with read_file and give "
-            "old_string exactly as they are, blanks included.",
+    def _refused(self, reason: str) -> ToolFailure:
+        """The miss as it was before the correction, and why that was not made."""
+        return ToolFailure(
+            f"{self._missed} Correction refused: {reason}.",
             ToolErrorType.EDIT_NO_OCCURRENCE_FOUND,
         )

@@ -22,12 +22,22 @@ _EXPLANATION = 300
 
 
 class Correction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The model's answer: the edit as it should have been, or that none is needed."""
+    """The model's answer: the edit as it should have been, or that none is needed.
+
+    That none is needed may be said by either name: `noChangesRequired` is the one that models know
+    from elsewhere.
+    """
 
     search: str
     replace: str
     explanation: str
     no_changes_required: bool = False
+    none_required: bool = msgspec.field(default=False, name="noChangesRequired")
+
+    @property
+    def needless(self) -> bool:
+        """Whether the file already is as the edit wants it."""
+        return self.no_changes_required or self.none_required
 
     @property
     def reason(self) -> str:

@@ -1,5 +1,6 @@
 """What the tools that change one file share: a proposal, its diff, its approval, its writing."""
 
+import os
 import re
 from abc import abstractmethod
 from pathlib import Path
@@ -8,13 +9,27 @@ from typing import Any
 import msgspec
 
 from alhena.system.encoding import SAMPLE_SIZE, Codec, TextFile, decode_text, is_binary, unencodable
-from alhena.system.errors import FileError, MissingFileError, UnencodableTextError, printable
+from alhena.system.errors import (
+    FileError,
+    MissingFileError,
+    ReadFailureError,
+    UnencodableTextError,
+    printable,
+)
 from alhena.system.files import Snapshot, read_whole
 from alhena.system.workspace import Workspace
-from alhena.tools.base import BaseInvocation, failed, failure_of, real_location
+from alhena.tools.base import (
+    BaseInvocation,
+    failed,
+    failure_of,
+    kept_closed,
+    path_problem,
+    real_location,
+)
 from alhena.tools.confirmation import EditConfirmation
 from alhena.tools.contract import (
     ExecutionContext,
+    ToolErrorType,
     ToolFailure,
     ToolInvocation,
     ToolLocation,
@@ -88,6 +103,18 @@ def require_encodable(text: str, codec: Codec, path: Path) -> None:
         f"{lacking!r} (U+{ord(lacking):04X}); nothing was written.",
         remedy="Use characters of that encoding, or convert the file to UTF-8 first.",
     )
+
+
+def target_problem(workspace: Workspace, path: str) -> ToolFailure | None:
+    """Why the `file_path` that a model gave cannot be the file to change."""
+    problem = path_problem(workspace, path, "file_path")
+    if problem is None and path.endswith("/"):
+        return ToolFailure(
+            f"Path is a directory, not a file: {printable(path)}. Give the path of the file, "
+            "without a slash at its end.",
+            ToolErrorType.TARGET_IS_DIRECTORY,
+        )
+    return problem
 
 
 _OMISSION = (
@@ -212,10 +239,27 @@ class EditInvocation(BaseInvocation):
         real = real_location(self._workspace, self.path)
         if isinstance(real, ToolFailure):
             return real
+        if os.path.lexists(real) and kept_closed(self._workspace, real, self.path):
+            # Not even its lines around an edit are for the model to see.
+            return ToolFailure(
+                f"File path '{printable(self.path)}' is ignored by configured ignore patterns. It "
+                "was left as it is.",
+                ToolErrorType.INVALID_TOOL_PARAMS,
+            )
         try:
             return self.propose(real)
         except FileError as error:
-            return failure_of(error)
+            return self.unprepared(error)
+
+    def unprepared(self, error: FileError) -> ToolFailure:
+        """The failure of a change that could not be worked out."""
+        if isinstance(error, ReadFailureError):
+            return ToolFailure(
+                f"Error preparing edit: {error} Nothing was written. Look at the file with "
+                "run_shell_command.",
+                ToolErrorType.EDIT_PREPARATION_FAILURE,
+            )
+        return failure_of(error)
 
     def _write(self, proposal: Proposal, context: ExecutionContext) -> ToolResult:
         from alhena.system.replacement import replace_file
@@ -247,5 +291,6 @@ class EditInvocation(BaseInvocation):
             names = "name" if others == 1 else "names"
             message += f" The file has {others} more {names} (hard links), with the same content."
         if proposal.original is not None and proposal.content != proposal.original:
-            message = f"{message} Here is the updated code:\n{snippet_of(window)}"
+            snippet = snippet_of(window)
+            message += f" Here is the updated code:\n{snippet}" if snippet else " It is empty now."
         return ToolResult(llm_content=message, display=display, data=proposal.details)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from alhena.system.encoding import SAMPLE_SIZE, decode_text, is_binary
-from alhena.system.errors import FileError, from_os_error, printable
+from alhena.system.errors import FileError, ProcessStartError, from_os_error, printable
 from alhena.system.files import read_whole
 from alhena.tools.base import failure_of
 from alhena.tools.contract import ToolErrorType, ToolFailure
@@ -81,12 +81,15 @@ async def _run(argv: Sequence[str], environment: Mapping[str, str]) -> ToolFailu
     """Why the editor did not come to a regular end; None when it did."""
     import asyncio
 
+    from alhena.system.shielding import shield_memory
+
     if not argv:
         return _unchanged("There is no editor to start")
     try:
+        shield_memory()
         # In this process's group and on its terminal, unlike any other child: a person works in it.
         process = await asyncio.create_subprocess_exec(*argv, env=dict(environment))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, ProcessStartError) as error:
         return _unchanged(f"The editor {_shown(argv)} could not be started: {error}")
     try:
         code = await process.wait()

@@ -43,27 +43,33 @@ def line_places(text: str, old: str) -> list[Span]:
     indents = [(index, indent_of(line)) for index, line in enumerate(given) if wanted[index]]
     left = 2 * len(lines) + _COMPARED
 
-    def fits(at: int) -> bool:
+    def fits(at: int) -> bool | None:
         nonlocal left
         left -= len(indents)
-        return left >= 0 and aligned(
-            [(indent, indent_of(lines[at + index])) for index, indent in indents]
-        )
+        if left < 0:
+            return None
+        return aligned([(indent, indent_of(lines[at + index])) for index, indent in indents])
 
     hits = hits_of(coded, "".join([codes[line] for line in wanted]), fits)
-    if not hits or left < 0:
+    if not hits:
         return []
     ends = list(accumulate(len(line) + 1 for line in lines))
     return [(ends[at - 1] if at else 0, ends[at + len(wanted) - 1] - 1) for at in hits]
 
 
-def hits_of(text: str, wanted: str, fits: Callable[[int], bool]) -> list[int]:
-    """Where `wanted` stands and fits; the last two overlap if any do, and then nothing follows."""
+def hits_of(text: str, wanted: str, fits: Callable[[int], bool | None]) -> list[int]:
+    """Where `wanted` stands and fits; the last two overlap if any do, and then nothing follows.
+
+    None at all when `fits` gives up, by None: some of them would be worse than none.
+    """
     found: list[int] = []
     end = 0
     at = text.find(wanted)
     while at >= 0 and len(found) < _MAX_HITS:
-        if fits(at):
+        fitting = fits(at)
+        if fitting is None:
+            return []
+        if fitting:
             found.append(at)
             if at < end:
                 break

@@ -95,8 +95,7 @@ class Indentation:
         inside = [known for known in self._known if indent.startswith(known)]
         if inside:
             base = max(inside, key=len)
-            deeper = self._converted(indent[len(base) :])
-            return None if deeper is None else self._known[base] + deeper
+            return self._deeper(base, indent[len(base) :])
         outside = [known for known in self._known if known.startswith(indent)]
         if not outside:
             return None
@@ -104,7 +103,26 @@ class Indentation:
         less = self._converted(base[len(indent) :])
         if less is None or not self._known[base].endswith(less):
             return None
-        return self._known[base].removesuffix(less)
+        found = self._known[base].removesuffix(less)
+        return None if self._between_levels(self._known[base], found) else found
+
+    def _deeper(self, base: str, blanks: str) -> str | None:
+        """Below a line that the model indents by `base`, by `blanks` more."""
+        known = self._known[base]
+        deeper = self._by_evidence(blanks)
+        # Without evidence the model's own levels are not the file's if `base` is none of those.
+        odd = deeper is not None or self._between_levels(known, base)
+        if deeper is None:
+            deeper = self._by_unit(blanks)
+        if deeper is None or (odd and self._between_levels(known, known + deeper)):
+            return None
+        return known + deeper
+
+    def _between_levels(self, base: str, found: str) -> bool:
+        """Whether the file is indented in even steps, and `found` is none though `base` is: then
+        the lines were not all moved alike, and how deep this one is meant to stand is not known."""
+        unit = self._unit_of_file()
+        return len(unit) > 1 and len(base) % len(unit) == 0 < len(found) % len(unit)
 
     def _converted(self, blanks: str) -> str | None:
         """Further indentation by `blanks`, as the file does it."""

@@ -80,9 +80,9 @@ def find_exact(file: TextFile, old: str, new: str) -> Match | None:
 
 
 def with_line_feeds(text: str, file: TextFile) -> str:
-    """Text that a model gave, with LF line ends; a lone CR is one where the file has no such."""
+    """Text that a model gave, with LF line ends; a lone CR is one if it ends the file's lines."""
     text = text.replace("\r\n", "\n")
-    return text if "\r" not in text or "\r" in file.text else text.replace("\r", "\n")
+    return text.replace("\r", "\n") if file.line_ending is LineEnding.CR else text
 
 
 def _literal(

@@ -86,12 +86,13 @@ class OutputStore:
                 temporary.unlink(missing_ok=True)
         return SavedOutput(path)
 
-    def spool(self, tool: str, call_id: str, *, prefix: str = "", keep: int = 0) -> TextSpool:
+    def spool(
+        self, tool: str, call_id: str, *, prefix: str = "", keep: int = 0, most: int = 0
+    ) -> TextSpool:
         """For a text that is still being written: its file appears once it is longer than `keep`
-        characters (0: than memory keeps), and grows with it."""
-        return TextSpool(
-            keep or self.memory_characters, lambda: self.create(tool, call_id), prefix=prefix
-        )
+        characters (0: than memory keeps), and grows with it to `most` bytes (0: without limit)."""
+        kept = keep or self.memory_characters
+        return TextSpool(kept, lambda: self.create(tool, call_id), prefix=prefix, most=most)
 
     def create(self, tool: str, call_id: str) -> CreatedFile:
         """A new, empty file for this call. Raises FileError."""

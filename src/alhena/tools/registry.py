@@ -2,12 +2,15 @@
 
 from collections.abc import Collection, Iterable
 from enum import IntEnum
+from typing import Any
 
 import msgspec
 
 from alhena.tools.contract import Tool
 from alhena.tools.names import all_names, declared_name, is_declarable, qualified_names
+from alhena.wire.errors import WireError
 from alhena.wire.request import FunctionDeclaration
+from alhena.wire.schema.plain import is_plain
 
 MAX_SUGGESTIONS = 3
 MAX_SHOWN_NAME = 100
@@ -22,19 +25,23 @@ class Origin(IntEnum):
 
 
 class RegisteredTool(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool beside its origin; `server` names the MCP server it belongs to."""
+    """A tool beside its origin; `server` names the MCP server it belongs to. `schema` is what the
+    model is told of its parameters, None: what the tool says itself."""
 
     tool: Tool
     origin: Origin
     server: str | None
     wire_name: str
     names: tuple[str, ...]
+    schema: dict[str, Any] | None = None
 
 
 class ToolRegistry:
-    """The tools of a session. `exclude` hides tools under any of their names."""
+    """The tools of a session. `exclude` hides tools under any of their names. `left_out` are the
+    names of tools that cannot be declared to a model, with the reasons."""
 
     def __init__(self, tools: Iterable[Tool] = (), *, exclude: Collection[str] = ()) -> None:
+        self.left_out: dict[str, str] = {}
         self._entries: dict[str, RegisteredTool] = {}
         self._excluded: set[str] = set()
         self._hidden: frozenset[str] = frozenset()
@@ -45,7 +52,8 @@ class ToolRegistry:
     def register(
         self, tool: Tool, *, origin: Origin = Origin.BUILT_IN, server: str | None = None
     ) -> str | None:
-        """Adds a tool. Returns a warning when it takes the place of one of the same name.
+        """Adds a tool. Returns a warning when it takes the place of one of the same name, or when
+        its parameters cannot be put to a model: then it is left out.
 
         Raises ValueError for a name that cannot be declared to a model.
         """
@@ -55,12 +63,22 @@ class ToolRegistry:
                 f"a tool cannot be named {tool.name[:MAX_SHOWN_NAME]!r}: use up to 63 letters, "
                 "digits, '_', '.' and '-', beginning with a letter or '_'"
             )
+        try:
+            schema = _schema_to_tell(tool.parameter_schema)
+        except WireError as error:
+            self.left_out[tool.name] = error.message
+            return f'Tool "{tool.name}" is left out: {error.message}'
         names = dict.fromkeys((*all_names(tool.name), wire_name))
         if server is not None:
             names |= dict.fromkeys(qualified_names(server, tool.name.removeprefix(f"{server}__")))
         replaced = self._entries.pop(tool.name, None)
         self._entries[tool.name] = RegisteredTool(
-            tool=tool, origin=origin, server=server, wire_name=wire_name, names=tuple(names)
+            tool=tool,
+            origin=origin,
+            server=server,
+            wire_name=wire_name,
+            names=tuple(names),
+            schema=schema,
         )
         if replaced is None or replaced.tool is tool:
             return None
@@ -113,10 +131,7 @@ class ToolRegistry:
         if names is not None:
             wanted = {id(entry) for entry in map(self.find, names) if entry is not None}
             entries = [entry for entry in entries if id(entry) in wanted]
-        return tuple(
-            msgspec.structs.replace(entry.tool.declaration(), name=entry.wire_name)
-            for entry in entries
-        )
+        return tuple(map(_declaration, entries))
 
     def suggestions(self, name: str) -> str:
         """The sentence that answers a call to a tool that is not there."""
@@ -136,6 +151,25 @@ class ToolRegistry:
         """Built-in, discovered, MCP by server; within each as registered."""
         active = [entry for entry in self._entries.values() if not self._is_excluded(entry)]
         return sorted(active, key=lambda entry: (entry.origin, entry.server or ""))
+
+
+def _declaration(entry: RegisteredTool) -> FunctionDeclaration:
+    declaration = entry.tool.declaration()
+    if entry.schema is None:
+        return msgspec.structs.replace(declaration, name=entry.wire_name)
+    return msgspec.structs.replace(
+        declaration, name=entry.wire_name, parameters_json_schema=entry.schema, parameters=None
+    )
+
+
+def _schema_to_tell(schema: dict[str, Any]) -> dict[str, Any] | None:
+    """The schema as a model can be told it, None when it is that already. Raises SchemaError."""
+    if is_plain(schema):
+        return None
+    from alhena.wire.schema.local import local_schema
+
+    told = local_schema(schema)
+    return None if told == schema else told
 
 
 def distance(one: str, other: str) -> int:

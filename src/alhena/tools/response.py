@@ -7,20 +7,11 @@ import msgspec
 
 from alhena.tools.contract import LlmContent
 from alhena.wire.content import Blob, FileData, FunctionResponse, Part
+from alhena.wire.media import takes_media
 from alhena.wire.text import scrub
 
 SUCCEEDED = "Tool execution succeeded."
 
-_MEDIA = frozenset(
-    {
-        *("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"),
-        *("audio/wav", "audio/mp3", "audio/mpeg", "audio/aiff", "audio/aac", "audio/ogg"),
-        *("audio/flac", "audio/mp4", "audio/m4a", "audio/opus", "audio/webm"),
-        *("video/mp4", "video/mpeg", "video/mov", "video/quicktime", "video/avi", "video/x-flv"),
-        *("video/mpg", "video/webm", "video/wmv", "video/3gpp"),
-        "application/pdf",
-    }
-)
 _OTHER_SPELLINGS = {
     "image/jpg": "image/jpeg",
     "audio/x-wav": "audio/wav",
@@ -159,7 +150,7 @@ def _media_part(data: Blob | FileData) -> Part | None:
     mime = _mime(data)
     if isinstance(data, FileData):
         return Part(file_data=data)
-    if mime not in _MEDIA and not mime.startswith("text/"):
+    if not takes_media(mime):
         return None
     return Part(inline_data=Blob(mime_type=mime, data=data.data))
 

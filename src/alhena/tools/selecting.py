@@ -75,13 +75,14 @@ class Skipped(msgspec.Struct, frozen=True):
 
 class Selection:
     """The files to read, each once; plain names of nothing; what was skipped; how many files were
-    ignored; warnings."""
+    ignored; directories that could not be searched, each in a sentence; warnings."""
 
     def __init__(self) -> None:
         self.missing: dict[str, None] = {}
         self.files: dict[str, Chosen] = {}
         self.skipped: dict[str, Skipped] = {}
         self.ignored: set[str] = set()
+        self.unsearched: dict[str, None] = {}
         self.warnings: dict[str, None] = {}
 
     def add(self, path: str, *, media: bool) -> None:
@@ -224,7 +225,7 @@ class Selector:
             if meant(path):
                 self.selection.skip(f"{shown}/{path[start:]}", _special_at(path))
         self.selection.ignored.update(filter(meant, tally.ignored_files))
-        self.selection.warnings.update(dict.fromkeys(tally.unreadable))
+        self.selection.unsearched.update(dict.fromkeys(tally.unreadable))
 
     def _directories(self) -> frozenset[str]:
         return DEFAULT_DIRECTORIES if self._wanted.default_excludes else frozenset()

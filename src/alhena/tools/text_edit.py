@@ -6,7 +6,6 @@ from typing import Any, assert_never
 from alhena.system.encoding import Codec, Damage, LineEnding, TextFile, encode_text, safe_text
 from alhena.system.errors import printable
 from alhena.system.workspace import Workspace
-from alhena.tools.base import path_problem
 from alhena.tools.contract import ToolErrorType, ToolFailure
 from alhena.tools.editing import (
     CurrentFile,
@@ -15,6 +14,7 @@ from alhena.tools.editing import (
     current_file,
     omission_placeholder,
     require_encodable,
+    target_problem,
 )
 from alhena.tools.matching import Match, Rung, find, with_line_feeds
 from alhena.tools.splicing import joined, spliced
@@ -24,8 +24,8 @@ _NAMED = 10
 
 def text_edit_problem(workspace: Workspace, params: dict[str, Any]) -> ToolFailure | None:
     """The path has to lie in the workspace, and the new text has to be complete."""
-    return omission_problem(params["old_string"], params["new_string"]) or path_problem(
-        workspace, params["file_path"], "file_path"
+    return omission_problem(params["old_string"], params["new_string"]) or target_problem(
+        workspace, params["file_path"]
     )
 
 
@@ -52,9 +52,12 @@ class TextEdit(EditInvocation):
         if not self.params["old_string"]:
             return self._created(real, current)
         if current is None:
+            from alhena.tools.namesakes import namesakes
+
             return self.failure(
                 "File not found",
-                "Check the path, or give an empty old_string to create the file.",
+                f"{namesakes(self._workspace, self.path)}Check the path, or give an empty "
+                "old_string to create the file.",
                 ToolErrorType.FILE_NOT_FOUND,
             )
         if current.text is None:
@@ -71,7 +74,7 @@ class TextEdit(EditInvocation):
         """The edit as the parameters describe it."""
         old, new = self.params["old_string"], self.params["new_string"]
         if with_line_feeds(old, file) == with_line_feeds(new, file):
-            return self.unchanged()
+            return self.unchanged() if old == new else self._line_ends_only()
         expected = self.expected
         match = find(file, old, new, expected=expected, fuzzy=self.fuzzy)
         if match is None:
@@ -134,6 +137,14 @@ class TextEdit(EditInvocation):
         return self.failure(
             "No changes to apply. The old_string and new_string are identical in file",
             "Give a new_string that differs.",
+            ToolErrorType.EDIT_NO_CHANGE,
+        )
+
+    def _line_ends_only(self) -> ToolFailure:
+        return self.failure(
+            "No changes to apply. The old_string and new_string differ in line ends only, and "
+            "those stay as they are in file",
+            "To convert line ends use run_shell_command.",
             ToolErrorType.EDIT_NO_CHANGE,
         )
 
@@ -213,6 +224,12 @@ class TextEdit(EditInvocation):
         where = places(file, match, "lines ")
         if match.overlapping:
             remedy = f"They overlap, at {where}: give more of the surrounding lines."
+        elif expected is not None and match.count < expected:
+            stand = "It stands" if match.count == 1 else "They stand"
+            remedy = (
+                f"{stand} at {where}. Set expected_replacements to {match.count} if that is all, "
+                "or give an old_string that occurs as often as expected."
+            )
         else:
             remedy = (
                 f"They stand at {where}. Give more of the surrounding lines to mean one place, or, "
@@ -229,7 +246,10 @@ class TextEdit(EditInvocation):
     def _not_found(self, file: TextFile, old: str) -> ToolFailure:
         from alhena.tools.nearest import nearest
 
-        hint = nearest(file.text, old)
+        if "\r" in old and "\r" not in file.text:
+            hint = "old_string has a carriage return (CR) without a line feed, the file has none."
+        else:
+            hint = nearest(file.text, old)
         return self.failure(
             "Failed to edit, 0 occurrences found for old_string in file",
             f"{hint} Read the lines with read_file and give old_string exactly as they are, blanks "
@@ -270,7 +290,7 @@ def line_ranges(file: TextFile, match: Match, limit: int = _NAMED) -> list[tuple
 def places(file: TextFile, match: Match, noun: str) -> str:
     """The lines of a match in words: "3-5, 9 and 12 more"."""
     ranges = line_ranges(file, match)
-    shown = ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in ranges)
+    shown = ", ".join(dict.fromkeys(str(a) if a == b else f"{a}-{b}" for a, b in ranges))
     more = match.count - len(ranges)
     return f"{noun}{shown}" + (f" and {more} more" if more > 0 else "")
 

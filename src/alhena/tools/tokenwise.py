@@ -19,7 +19,7 @@ Element = tuple[str, str]
 
 _MIN_CHARACTERS = 4
 _COMPARED = 1_000_000
-"""Characters of places that are compared, besides those of the file; more is not tried."""
+"""Characters of places that are compared, besides an eighth of the file; more is not tried."""
 
 _WORD_OR_SIGN = r"\w+|[^\w\s]"
 _QUOTES = frozenset("\"'`")
@@ -42,35 +42,39 @@ def token_places(text: str, old: str) -> list[Span]:
     canonical = _canonical(text)
     words = [found.span() for found in re.finditer(r"\S+", text)]
     ends = list(accumulate(stop - start for start, stop in words))
-    left = len(text) + _COMPARED
+    ours = _elements(old.strip())
+    left = len(text) // 8 + _COMPARED
     blanks = counted = 0
     spans: dict[int, Span] = {}
 
-    def fits(at: int) -> bool:
+    def fits(at: int) -> bool | None:
         nonlocal left, blanks, counted
-        if left < 0 or _cuts_word(canonical, at) or _cuts_word(canonical, at + len(wanted)):
+        if _cuts_word(canonical, at) or _cuts_word(canonical, at + len(wanted)):
             return False
         blanks += canonical.count(" ", counted, at)
         counted = at
         first = at - blanks
         span = (_place(words, ends, first), _place(words, ends, first + size - 1) + 1)
         left -= span[1] - span[0]
-        if left < 0 or not _says_the_same(text, span, old):
+        if left < 0:
+            return None
+        if not _says_the_same(text, span, old, ours):
             return False
         spans[at] = span
         return True
 
-    hits = hits_of(canonical, wanted, fits)
-    return [spans[at] for at in hits] if left >= 0 else []
+    return [spans[at] for at in hits_of(canonical, wanted, fits)]
 
 
-def _says_the_same(text: str, span: Span, old: str) -> bool:
+def _says_the_same(text: str, span: Span, old: str, ours: list[Element]) -> bool:
     """Whether blanks that differ between two texts of the same tokens change no meaning.
+
+    `ours` are the elements of `old`.
 
     Line ends and indentation differ only within parentheses and brackets, blanks within quotes not
     at all, and signs that touch (`++`) are not signs that do not.
     """
-    here, ours = _elements(text[span[0] : span[1]]), _elements(old.strip())
+    here = _elements(text[span[0] : span[1]])
     if _reads_otherwise(here, ours):
         return False
     quoted, enclosed = _contexts(here)

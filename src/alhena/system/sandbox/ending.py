@@ -15,11 +15,7 @@ def ends_own(command: str, groups: "ProcessGroups | None") -> bool:
     """Whether a command line does nothing but end what `groups` has kept of this session."""
     if groups is None or not command.lstrip().startswith("kill"):
         return False
-    from alhena.system.child import session_members
-
-    kept = groups.pgids
-    members = (pid for pgid in kept for pid in session_members(pgid))
-    return only_ends(command, frozenset(kept), frozenset(members))
+    return only_ends(command, frozenset(groups.pgids), frozenset(groups.members))
 
 
 def only_ends(command: str, groups: frozenset[int], members: frozenset[int]) -> bool:

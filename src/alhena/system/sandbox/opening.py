@@ -126,7 +126,10 @@ def _tried(mechanism: Mechanism, layout: Layout, around: Surroundings, before: s
 def _try_out(sandbox: Sandbox, around: Surroundings) -> None:
     import subprocess
 
+    from alhena.system.shielding import shield_memory
+
     cwd = around.roots[0]
+    shield_memory()
     plan = sandbox.wrap(PROBE, cwd, {"PATH": os.defpath})
     try:
         ran = subprocess.run(

@@ -46,7 +46,14 @@ _SPECIAL_V6 = {
     "ff00::/8": "a multicast",
 }
 _LOCAL_NAMES = frozenset({"localhost", "local", "internal", "localdomain", "metadata"})
-_LOCAL_HOSTS = frozenset({"instance-data", "metadata.goog"})
+_LOCAL_HOSTS = frozenset(
+    {
+        *("instance-data", "metadata.goog", "loopback", "broadcasthost", "localhost4"),
+        *("localhost4.localdomain4", "localhost6", "localhost6.localdomain6", "ip6-localhost"),
+        *("ip6-loopback", "ip6-localnet", "ip6-mcastprefix", "ip6-allnodes", "ip6-allrouters"),
+    }
+)
+"""Names that systems have in their hosts files, and clouds in their resolvers."""
 _LOCAL_SUFFIXES = (".localhost", ".local", ".internal", ".localdomain", ".home.arpa")
 _NUMERIC = re.compile(r"(?:0x[0-9a-f]*|[0-9]+)")
 
@@ -98,7 +105,7 @@ def _v6_problem(address: IPv6Address) -> str | None:
     packed = address.packed
     if address.ipv4_mapped is not None or packed.startswith(_NAT64):
         inner = _v4_problem(IPv4Address(packed[12:]))
-        return f"{address} stands for {inner.removesuffix(' address')} address" if inner else None
+        return f"{address} stands for {inner.replace(' is ', ', ', 1)}" if inner else None
     for network, kind in _v6_blocks():
         if address in network:
             return f"{address} is {kind} address"

@@ -8,6 +8,8 @@ import sys
 
 import msgspec
 
+from alhena.system.errors import ProcessStartError
+from alhena.system.shielding import shield_memory
 from alhena.system.web.errors import AnswerError
 from alhena.system.web.fetch import WebPage
 
@@ -44,6 +46,7 @@ async def readable(
 async def _converted(page: WebPage, max_chars: int) -> bytes:
     """What the converter writes; nothing when it fails. It never outlives this call."""
     try:
+        shield_memory()
         # -P and the absolute paths: nothing is imported from a directory somebody works in.
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-P", "-m", "alhena.system.web.page", str(page.url), str(max_chars)),
@@ -54,8 +57,9 @@ async def _converted(page: WebPage, max_chars: int) -> bytes:
             env=_environment(),
             start_new_session=True,
         )
-    except OSError as error:
-        raise AnswerError(f"the HTML of {page.url} cannot be converted: {error}.") from error
+    except (OSError, ProcessStartError) as error:
+        reason = str(error).rstrip(".")
+        raise AnswerError(f"the HTML of {page.url} cannot be converted: {reason}.") from error
     try:
         output, _nothing = await process.communicate(page.text.encode("utf-8", "replace"))
     finally:

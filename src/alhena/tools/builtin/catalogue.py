@@ -73,11 +73,11 @@ def builtin_tools(host: ToolHost) -> tuple[Tool, ...]:
         outputs=host.outputs,
     )
     return (
-        ListDirectory(workspace),
+        ListDirectory(workspace, environ=own),
         ReadFile(workspace),
         ReadManyFiles(workspace, environ=own),
         SearchFileContent(workspace, environ=own),
-        Glob(workspace),
+        Glob(workspace, environ=own),
         Replace(workspace),
         SmartEdit(workspace, models.ask),
         WriteFile(workspace),

@@ -1,13 +1,12 @@
 """glob: files by name pattern, recent ones first (TOOLS-13)."""
 
 import os
-import stat
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from alhena.system.errors import from_os_error, printable
+from alhena.system.errors import printable
 from alhena.system.workspace import Workspace
 from alhena.tools.base import (
     BaseInvocation,
@@ -61,16 +60,24 @@ _SCHEMA: dict[str, Any] = {
 
 
 class Glob(DeclarativeTool):
-    """Finds files of the workspace. `clock` gives the time in seconds since the epoch."""
+    """Finds files of the workspace. `clock` gives the time in seconds since the epoch, `environ`
+    (this process's when None) says where the user's git settings are."""
 
     name = "glob"
     display_name = "FindFiles"
     kind = Kind.SEARCH
     parameter_schema = _SCHEMA
 
-    def __init__(self, workspace: Workspace, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        workspace: Workspace,
+        clock: Callable[[], float] = time.time,
+        *,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
         self._workspace = workspace
         self._clock = clock
+        self._environ = environ
 
     def check(self, params: dict[str, Any]) -> ToolFailure | None:
         """The pattern has to be one, and both it and the path have to stay in the workspace."""
@@ -97,7 +104,7 @@ class Glob(DeclarativeTool):
 
     def invocation(self, params: dict[str, Any]) -> ToolInvocation:
         """One search."""
-        return GlobInvocation(self._workspace, self._clock, params)
+        return GlobInvocation(self._workspace, self._clock, self._environ, params)
 
 
 def _invalid(message: str) -> ToolFailure:
@@ -108,9 +115,14 @@ class GlobInvocation(BaseInvocation):
     """One search for files."""
 
     def __init__(
-        self, workspace: Workspace, clock: Callable[[], float], params: dict[str, Any]
+        self,
+        workspace: Workspace,
+        clock: Callable[[], float],
+        environ: Mapping[str, str] | None,
+        params: dict[str, Any],
     ) -> None:
         super().__init__(params)
+        self._environ = environ
         self._workspace = workspace
         self._clock = clock
         self._pattern: str = params["pattern"].removeprefix("./")
@@ -137,27 +149,16 @@ class GlobInvocation(BaseInvocation):
         return await run_blocking(context.cancellation, self._search, bases, context)
 
     def _bases(self) -> list[Path] | ToolFailure:
+        from alhena.tools.search_place import search_place_problem
+
         if self._path is None:
             return list(self._workspace.roots)
         real = real_location(self._workspace, self._workspace.resolve(self._path))
         if isinstance(real, ToolFailure):
             return real
-        shown = printable(self._workspace.resolve(self._path))
-        try:
-            mode = real.stat().st_mode
-        except (FileNotFoundError, NotADirectoryError):
-            return ToolFailure(
-                f"Search path does not exist: {shown}. Check it with list_directory.",
-                ToolErrorType.FILE_NOT_FOUND,
-            )
-        except OSError as error:
-            problem = from_os_error(error, real)
-            return ToolFailure(f"Cannot search: {problem}", ToolErrorType.GLOB_EXECUTION_ERROR)
-        if not stat.S_ISDIR(mode):
-            return ToolFailure(
-                f"Search path is not a directory: {shown}.", ToolErrorType.PATH_IS_NOT_A_DIRECTORY
-            )
-        return [real]
+        path = self._workspace.resolve(self._path)
+        problem = search_place_problem(path, ToolErrorType.GLOB_EXECUTION_ERROR)
+        return [real] if problem is None else problem
 
     def _search(self, bases: list[Path], context: ExecutionContext) -> ToolResult:
         from alhena.system.globbing import GlobPattern, glob_files
@@ -181,6 +182,7 @@ class GlobInvocation(BaseInvocation):
                 root_of(self._workspace, base),
                 git=self.params.get("respect_git_ignore", True),
                 gemini=self.params.get("respect_gemini_ignore", True),
+                environ=self._environ,
             )
             tally = WalkTally()
             limits = WalkLimits(cancellation=context.cancellation)
@@ -195,8 +197,10 @@ class GlobInvocation(BaseInvocation):
                     self._workspace.refusal(self._pattern), ToolErrorType.PATH_NOT_IN_WORKSPACE
                 )
             )
+        # Of a directory that cannot be entered the ignore rules cannot be read either.
+        notes = [note for note in dict.fromkeys(notes) if note not in unreadable]
         if unreadable:
-            notes.append(_unreadable_note(unreadable))
+            notes.append(_unreadable_note(list(dict.fromkeys(unreadable))))
         return self._result(list(found.values()), len(ignored), bases, notes)
 
     def _relative_to(self, base: Path) -> str | None:
@@ -250,4 +254,5 @@ class GlobInvocation(BaseInvocation):
 
 def _unreadable_note(problems: list[str]) -> str:
     named = " ".join(problems[:_NAMED_UNREADABLE])
-    return f"({len(problems)} directories could not be read: {named})"
+    count = "1 directory" if len(problems) == 1 else f"{len(problems)} directories"
+    return f"({count} could not be read: {named})"

@@ -6,7 +6,7 @@ from alhena.tools.base import BaseInvocation, DeclarativeTool
 from alhena.tools.contract import ExecutionContext, Kind, ToolResult
 
 if TYPE_CHECKING:
-    from alhena.system.background import BackgroundCommand
+    from alhena.system.background import BackgroundCommand, LeftProcess
     from alhena.system.processes import ProcessGroups
 
 _SCHEMA: dict[str, Any] = {"type": "object", "properties": {}}
@@ -42,10 +42,13 @@ class BackgroundListing(BaseInvocation):
         return "List background processes"
 
     async def execute(self, context: ExecutionContext) -> ToolResult:
-        """A line for each command of this session, in the order they were started."""
+        """A line for each background command of this session, in the order they were started, then
+        for each process that is on its own."""
         del context
         commands = () if self._groups is None else self._groups.background
+        others = () if self._groups is None else self._groups.left
         lines = [f"- [PID {each.pid}] {state_of(each)}: `{each.command}`" for each in commands]
+        lines += [f"- [PID {each.pid}] Running: {origin_of(each)}" for each in others]
         text = "\n".join(lines) or NONE
         processes = [
             {
@@ -57,7 +60,25 @@ class BackgroundListing(BaseInvocation):
             }
             for each in commands
         ]
+        processes += [
+            {
+                "pid": each.pid,
+                "command": each.program,
+                "running": True,
+                "started_by": each.owner,
+                "started_by_command": each.command,
+            }
+            for each in others
+        ]
         return ToolResult(llm_content=text, display=text, data={"processes": processes})
+
+
+def origin_of(process: "LeftProcess") -> str:
+    """What a process on its own runs, and the command it came from."""
+    program = f"`{process.program}`" if process.program else "a process"
+    if process.owner is not None:
+        return f"{program} (left the group of PID {process.owner})"
+    return f"{program} (left running by `{process.command}`)"
 
 
 def state_of(command: "BackgroundCommand") -> str:

@@ -4,6 +4,7 @@ import os
 import re
 import stat
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,15 +69,17 @@ _SPECIAL = {
 
 
 class ListDirectory(DeclarativeTool):
-    """Lists directories of the workspace."""
+    """Lists directories of the workspace. `environ` (this process's when None) says where the
+    user's git settings are."""
 
     name = "list_directory"
     display_name = "ReadFolder"
     kind = Kind.SEARCH
     parameter_schema = _SCHEMA
 
-    def __init__(self, workspace: Workspace) -> None:
+    def __init__(self, workspace: Workspace, *, environ: Mapping[str, str] | None = None) -> None:
         self._workspace = workspace
+        self._environ = environ
 
     def check(self, params: dict[str, Any]) -> ToolFailure | None:
         """The path has to lie in the workspace, and the wildcards have to be some."""
@@ -94,7 +97,7 @@ class ListDirectory(DeclarativeTool):
 
     def invocation(self, params: dict[str, Any]) -> ToolInvocation:
         """One listing."""
-        return ListDirectoryInvocation(self._workspace, params)
+        return ListDirectoryInvocation(self._workspace, self._environ, params)
 
 
 class _Listing(msgspec.Struct):
@@ -108,8 +111,11 @@ class _Listing(msgspec.Struct):
 class ListDirectoryInvocation(BaseInvocation):
     """One listing of one directory."""
 
-    def __init__(self, workspace: Workspace, params: dict[str, Any]) -> None:
+    def __init__(
+        self, workspace: Workspace, environ: Mapping[str, str] | None, params: dict[str, Any]
+    ) -> None:
         super().__init__(params)
+        self._environ = environ
         self._workspace = workspace
         self._path = workspace.resolve(params["path"])
         self._abs = printable(self._path)
@@ -138,6 +144,7 @@ class ListDirectoryInvocation(BaseInvocation):
             root_of(self._workspace, real),
             git=options.get("respect_git_ignore", True),
             gemini=options.get("respect_gemini_ignore", True),
+            environ=self._environ,
         )
         try:
             listing = self._read(real, rules, cancellation)

@@ -3,13 +3,14 @@
 from typing import TYPE_CHECKING, Any
 
 from alhena.tools.base import BaseInvocation, DeclarativeTool
-from alhena.tools.builtin.list_background_processes import state_of
+from alhena.tools.builtin.list_background_processes import origin_of, state_of
 from alhena.tools.contract import ExecutionContext, Kind, ToolResult
 from alhena.tools.display import TerminalOutput
 
 if TYPE_CHECKING:
     from alhena.system.background import BackgroundCommand
     from alhena.system.processes import ProcessGroups
+    from alhena.system.spool import TextSpool
 
 LINES = 100
 MAX_DELAY_MS = 60_000
@@ -31,13 +32,20 @@ _SCHEMA: dict[str, Any] = {
                 "command does. Default: 0."
             ),
         },
+        "kill": {
+            "type": "boolean",
+            "description": (
+                "End the process, with all it has started if it is a background command, and read "
+                "what it wrote last. Default: false."
+            ),
+        },
     },
     "required": ["pid"],
 }
 
 
 class ReadBackgroundOutput(DeclarativeTool):
-    """Reads from the commands that `groups` knows of, and from no others."""
+    """Reads from the commands that `groups` knows of, and ends them; no others."""
 
     name = "read_background_output"
     display_name = "Read Background Output"
@@ -60,11 +68,14 @@ class BackgroundReading(BaseInvocation):
         self._groups = groups
         self._pid: int = params["pid"]
         self._lines: int = params.get("lines", LINES)
+        self._kill: bool = params.get("kill", False)
         self._delay = min(params.get("delay_ms", 0), MAX_DELAY_MS) / 1000
 
     def describe(self) -> str:
         """One line for people: what this call will do."""
-        return f"Read the last {self._lines} lines of background process {self._pid}"
+        first = f"End background process {self._pid} and read" if self._kill else "Read"
+        whose = "" if self._kill else f" of background process {self._pid}"
+        return f"{first} the last {self._lines} lines{whose}"
 
     async def execute(self, context: ExecutionContext) -> ToolResult:
         """The last lines, below what the command is doing now."""
@@ -73,12 +84,11 @@ class BackgroundReading(BaseInvocation):
         del context
         command = self._command()
         if command is None:
-            return ToolResult.failed(
-                f"Access denied. Background process ID {self._pid} not found in this session's "
-                "history."
-            )
+            return await self._other()
         if self._delay:
             await asyncio.wait({command.child.exited}, timeout=self._delay)
+        if self._kill and self._groups is not None:
+            await self._groups.end(self._pid)
         command.child.read_available()
         state = state_of(command)
         shown, heading = self._text(command)
@@ -93,6 +103,29 @@ class BackgroundReading(BaseInvocation):
                 "signal": command.signal,
                 "output_bytes": command.output.capture.total_bytes,
             },
+        )
+
+    async def _other(self) -> ToolResult:
+        """A process of this session that is no background command: it can be ended."""
+        left = () if self._groups is None else self._groups.left
+        process = next((each for each in left if each.pid == self._pid), None)
+        if process is None or self._groups is None:
+            return ToolResult.failed(
+                f"Access denied. Background process ID {self._pid} not found in this session's "
+                "history."
+            )
+        if self._kill:
+            await self._groups.end(self._pid)
+        running = self._pid in self._groups.members
+        what = f"[PID {self._pid}] {'Running' if running else 'Exited'}: {origin_of(process)}"
+        if process.owner is None:
+            note = "Output: not kept; what is to be read is started with is_background."
+        else:
+            note = f"Output: what it writes to that of PID {process.owner} is read there."
+        return ToolResult(
+            llm_content=f"{what}\n{note}",
+            display=what,
+            data={"pid": self._pid, "running": running, "command": process.program},
         )
 
     def _command(self) -> "BackgroundCommand | None":
@@ -118,7 +151,17 @@ class BackgroundReading(BaseInvocation):
             heading = f"The latest {len(held):,} characters, of {total:,} lines:"
         spool = command.output.spool
         if captured.omitted and spool is not None:
-            where = f"All of it is in {spool.path}" if spool.path else "The rest is not kept"
-            note = f"{where}: {spool.problem}" if spool.problem else f"{where}."
-            heading = f"{note}\n{heading}"
+            heading = f"{_kept(spool, running=command.running)}\n{heading}"
         return "\n".join(shown), heading
+
+
+def _kept(spool: "TextSpool", *, running: bool) -> str:
+    """Where all of an output is, or how much of it."""
+    if spool.full:
+        end = "its end will be once the command has ended" if running else "so is its end"
+        return (
+            f"The file {spool.path} has reached its limit: the beginning of the output is in it, "
+            f"{end}, and what lies between is not kept."
+        )
+    where = f"All of it is in {spool.path}" if spool.path else "The rest is not kept"
+    return f"{where}: {spool.problem}" if spool.problem else f"{where}."

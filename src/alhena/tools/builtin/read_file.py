@@ -152,11 +152,13 @@ class ReadFileInvocation(BaseInvocation):
         from alhena.tools.reading import encoding_note
 
         first, last, total = window.first, window.first + len(window.lines), window.total
-        if not window.lines and total:
-            note = (
-                f"The file {self._shown} has {total} lines; offset {first} is past its end. "
-                f"Use an offset below {total}."
-            )
+        if not window.lines and first:
+            note = f"The file {self._shown} is empty: there is no line at offset {first}."
+            if total:
+                note = (
+                    f"The file {self._shown} has {total} lines; offset {first} is past its end. "
+                    f"Use an offset below {total}."
+                )
             return ToolResult(llm_content=note, display=note)
         whole = first == 0 and last == total and not window.long_lines
         if whole:
@@ -181,8 +183,8 @@ def _told(error: FileError, path: Path) -> ToolFailure:
     elif isinstance(error, DirectoryTargetError):
         sentence = "Could not read file because the provided path is a directory, not a file. "
     elif isinstance(error, FileTooLargeError):
-        return ToolFailure(f"{error} Path: {printable(path)}", ToolErrorType(error.kind))
-    return ToolFailure(f"{sentence}{error}", ToolErrorType(error.kind))
+        return ToolFailure(f"{error} Path: {printable(path)}", ToolErrorType.named(error.kind))
+    return ToolFailure(f"{sentence}{error}", ToolErrorType.named(error.kind))
 
 
 def _guidance(window: "TextWindow") -> str:

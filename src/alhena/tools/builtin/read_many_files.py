@@ -294,8 +294,14 @@ def _result(gathered: _Gathered, selection: "Selection") -> ToolResult:
     if not gathered.processed:
         if missing:
             also = f" Also: {'; '.join(line.rstrip('.') for line in told)}." if told else ""
-            message = f"{NOTHING} There is no such file: {', '.join(missing)}.{also}"
+            names = ", ".join(missing)
+            message = f"{NOTHING} There is no such file: {names}.{also} Find it with glob."
             failure = ToolFailure(message, ToolErrorType.FILE_NOT_FOUND)
+            return ToolResult(llm_content=message, display=display, error=failure, data=data)
+        if selection.unsearched:
+            named = " ".join(list(selection.unsearched)[:_LISTED])
+            message = f"Error during file search: {named} {NOTHING}"
+            failure = ToolFailure(message, ToolErrorType.READ_MANY_FILES_SEARCH_ERROR)
             return ToolResult(llm_content=message, display=display, error=failure, data=data)
         text = "\n".join([NOTHING, "", *(f"- {line}" for line in told)]) if told else NOTHING
         return ToolResult(llm_content=text, display=display, data=data)
@@ -339,7 +345,7 @@ def _told(gathered: _Gathered, selection: "Selection") -> list[str]:
         )
     if selection.ignored:
         lines.append(f"{len(selection.ignored)} files are left out by ignore files.")
-    return lines + list(selection.warnings)[:_LISTED]
+    return lines + [*dict.fromkeys((*selection.unsearched, *selection.warnings))][:_LISTED]
 
 
 def _summary(gathered: _Gathered, selection: "Selection") -> str:

@@ -22,7 +22,6 @@ from alhena.tools.contract import (
     ToolResult,
 )
 from alhena.tools.display import TerminalOutput
-from alhena.tools.root_commands import root_commands
 
 if TYPE_CHECKING:
     from alhena.config.environment import SanitisedEnvironment
@@ -71,10 +70,11 @@ _NO_CHARACTER = "Command holds a character that no command line can have (NUL, l
 
 class ShellLimits(msgspec.Struct, frozen=True, kw_only=True):
     """When a command is stopped: seconds without output (not in the background), bytes of output;
-    0 is never."""
+    0 is never. How many bytes of a background command's output go to its file before the end."""
 
     inactivity: float = 300.0
     output: int = 4 << 30
+    background_file: int = 64 << 20
 
 
 class ShellEnvironment(msgspec.Struct, frozen=True):
@@ -169,18 +169,13 @@ class ShellInvocation(BaseInvocation):
         return f"{command}{where}{how}" + (f" ({purpose})" if purpose else "")
 
     async def confirmation(self, context: ExecutionContext) -> ConfirmationDetails:
-        """The command, whole, the programs it names, and what of it may deceive."""
-        from alhena.suspicious_text import suspicious
-
+        """The command, whole. Which programs it names, and what of it may deceive, says who reads
+        command lines: the scheduler asks the policy."""
         del context
-        roots = root_commands(self._command)
         return ExecConfirmation(
             title="Confirm Shell Command",
             command=self._command,
             command_shown=exact(self._command),
-            root_command=", ".join(roots),
-            root_commands=roots,
-            warnings=suspicious(self._command, roots),
         )
 
     async def execute(self, context: ExecutionContext) -> ToolResult:
@@ -234,7 +229,8 @@ class ShellInvocation(BaseInvocation):
             raise ProcessStartError(
                 "bash was not found on the PATH.", remedy="Install bash, or correct PATH."
             )
-        command = Command(argv=(bash, "-c", self._command), cwd=str(directory), env=made.variables)
+        argv, cwd = (bash, "-c", self._command), str(directory)
+        command = Command(argv=argv, cwd=cwd, env=made.variables, label=self._command)
         if self._sandbox is not None:
             from alhena.system.sandbox.ending import ends_own
 
@@ -286,12 +282,7 @@ class ShellInvocation(BaseInvocation):
         kept = False
         try:
             running = await run_in_background(
-                command,
-                self._command,
-                output,
-                groups=groups,
-                delay=delay,
-                output_limit=limits.output,
+                command, output, groups=groups, delay=delay, output_limit=limits.output
             )
             kept = True
         finally:
@@ -334,6 +325,7 @@ class ShellInvocation(BaseInvocation):
             context.call_id,
             prefix=report.before_output(),
             size=size or usual,
+            most=self._tool.limits.background_file if size else 0,
             on_text=on_text,
         )
 

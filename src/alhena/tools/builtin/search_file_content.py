@@ -129,7 +129,7 @@ class SearchInvocation(BaseInvocation):
             try:
                 result = await self._search(path, root, self._most - len(found), context)
             except SearchError as error:
-                return ToolResult.failed(str(error), ToolErrorType(error.kind))
+                return ToolResult.failed(str(error), ToolErrorType.named(error.kind))
             found.extend(result.matches)
             notes.extend(result.notes)
             limited = limited or result.limited
@@ -193,6 +193,7 @@ class SearchInvocation(BaseInvocation):
     def _problem(self) -> ToolFailure | None:
         """Why the path, looked at again now, cannot be searched."""
         from alhena.system.files import open_regular
+        from alhena.tools.search_place import search_place_problem
 
         if self._path is None:
             return None
@@ -200,8 +201,9 @@ class SearchInvocation(BaseInvocation):
         if outside is not None:
             return outside
         path = self._workspace.resolve(self._path)
-        if os.path.isdir(path):
-            return None
+        problem = search_place_problem(path, ToolErrorType.GREP_EXECUTION_ERROR, files=True)
+        if problem is not None or os.path.isdir(path):
+            return problem
         try:
             os.close(open_regular(path))
         except FileError as error:

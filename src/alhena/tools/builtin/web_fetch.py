@@ -93,9 +93,10 @@ class WebFetch(DeclarativeTool):
         if problems:
             return _invalid("Error(s) in prompt URLs:\n" + "\n".join(f"- {p}" for p in problems))
         if not urls:
-            return _invalid(
+            return ToolFailure(
                 "The 'prompt' must contain at least one valid URL (starting with http:// or "
-                "https://)."
+                "https://).",
+                ToolErrorType.WEB_FETCH_NO_URL_IN_PROMPT,
             )
         if len(urls) > MAX_URLS:
             return _invalid(
@@ -148,7 +149,7 @@ class WebFetchInvocation(BaseInvocation):
         try:
             response = await self._ask_service(urls)
         except CredentialsError as error:
-            return _failed(f"The model service refused to read the URLs: {error}")
+            return _failed(f"The model service cannot be asked to read the URLs: {error}")
         except (ModelError, WireError) as error:
             reason = str(error)
         else:

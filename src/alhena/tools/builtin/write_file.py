@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Any
 
 from alhena.system.encoding import Codec, LineEnding, TextFile, encode_text
-from alhena.system.errors import printable
+from alhena.system.errors import FileError, ReadFailureError, printable
 from alhena.system.workspace import Workspace
-from alhena.tools.base import DeclarativeTool, path_problem
+from alhena.tools.base import DeclarativeTool
 from alhena.tools.contract import Kind, ToolErrorType, ToolFailure, ToolInvocation
 from alhena.tools.editing import (
     EditInvocation,
@@ -14,6 +14,7 @@ from alhena.tools.editing import (
     current_file,
     omission_placeholder,
     require_encodable,
+    target_problem,
 )
 
 _SCHEMA: dict[str, Any] = {
@@ -44,7 +45,7 @@ class WriteFile(DeclarativeTool):
 
     def check(self, params: dict[str, Any]) -> ToolFailure | None:
         """The path has to lie in the workspace."""
-        return path_problem(self._workspace, params["file_path"], "file_path")
+        return target_problem(self._workspace, params["file_path"])
 
     def invocation(self, params: dict[str, Any]) -> ToolInvocation:
         """One write."""
@@ -85,6 +86,16 @@ class WriteFileInvocation(EditInvocation):
             content=content.replace("\r\n", "\n"),
             message=f"Successfully {done}: {printable(self.path)}.",
             file=file,
+        )
+
+    def unprepared(self, error: FileError) -> ToolFailure:
+        """As of any change; what is wrong with the file that is there is no matter of an edit."""
+        if not isinstance(error, ReadFailureError):
+            return super().unprepared(error)
+        return ToolFailure(
+            f"Error checking existing file '{printable(self.path)}': {error} Nothing was written. "
+            "Look at the file with run_shell_command.",
+            ToolErrorType.FILE_WRITE_FAILURE,
         )
 
     def modified_params(self, content: str, original: str | None) -> dict[str, Any]:

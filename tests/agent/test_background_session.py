@@ -1,0 +1,88 @@
+"""A whole session with commands in the background, as the model sees it."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from alhena import Agent
+from alhena.agent.options import AgentSettings
+from alhena.policy.model import ApprovalMode
+from alhena.system.descent import session_members
+from tests.support.scripted import ScriptedGenerator
+from tests.support.server import call, chunk
+
+
+def asks(name: str, **args: Any) -> dict[str, Any]:
+    return call(name, args)
+
+
+def settings(generator: ScriptedGenerator, **environ: str) -> AgentSettings:
+    return AgentSettings(
+        generator=generator,
+        approval_mode=ApprovalMode.YOLO,
+        environ={"HOME": str(Path.home()), "PATH": os.environ["PATH"], **environ},
+    )
+
+
+def answers(generator: ScriptedGenerator) -> list[str]:
+    """What the tools answered, in order."""
+    parts = [part for content in generator.seen(-1) for part in content["parts"]]
+    responses = [
+        part["functionResponse"]["response"] for part in parts if "functionResponse" in part
+    ]
+    return [str(response.get("output", response.get("error"))) for response in responses]
+
+
+@pytest.mark.requirement("TOOLS-16")
+async def test_the_model_lists_reads_and_ends_what_it_started(project: Path) -> None:
+    command = "echo $$ >pid; setsid sleep 63 & echo up; sleep 64"
+    left = "setsid sleep 65 >/dev/null 2>&1 & disown; echo left"
+    generator = ScriptedGenerator(
+        [chunk(asks("run_shell_command", command=command, is_background=True, delay_ms=700))],
+        [chunk(asks("run_shell_command", command=left))],
+        [chunk(asks("list_background_processes"))],
+        [chunk({"text": "done"}, finish="STOP")],
+    )
+    async with Agent("gemini-2.5-flash", cwd=project, settings=settings(generator)) as agent:
+        await agent.ask("go")
+        started, _, listed = answers(generator)
+        pid = int((project / "pid").read_text(encoding="utf-8"))
+        assert f"Background PIDs: {pid}" in started
+        lines = listed.split("\n")
+        assert lines[0] == f"- [PID {pid}] Running: `{command}`"
+        assert lines[1].endswith(f"sleep 63` (left the group of PID {pid})")
+        assert lines[2].endswith(f"sleep 65` (left running by `{left}`)")
+        others = [int(line.split("PID ")[1].split("]")[0]) for line in lines[1:]]
+        generator.turns += [
+            [chunk(asks("read_background_output", pid=pid, kill=True))],
+            [chunk(asks("list_background_processes"))],
+            [chunk({"text": "done"}, finish="STOP")],
+        ]
+        await agent.ask("end it")
+        ended, listed = answers(generator)[-2:]
+        assert ended == f"[PID {pid}] Exited (signal 15): `{command}`\nOutput:\nup"
+        assert [line.split(" ", 4)[3] for line in listed.split("\n")] == ["Exited", "Running:"]
+    assert not any(session_members(number) for number in (pid, *others))
+
+
+@pytest.mark.requirement("TOOLS-12")
+async def test_the_opening_tree_follows_the_given_environment(
+    project: Path, tmp_path: Path
+) -> None:
+    for name in ("kept.txt", "left.out"):
+        (project / name).touch()
+    (project / ".git").mkdir()
+    rules = tmp_path / "settings" / "git" / "ignore"
+    rules.parent.mkdir(parents=True)
+    rules.write_text("*.out\n", encoding="utf-8")
+    shown: list[str] = []
+    for environ in ({}, {"XDG_CONFIG_HOME": str(tmp_path / "settings")}):
+        generator = ScriptedGenerator([chunk({"text": "done"}, finish="STOP")])
+        options = settings(generator, **environ)
+        async with Agent("gemini-2.5-flash", cwd=project, settings=options) as agent:
+            await agent.ask("go")
+        shown.append("".join(part["text"] for part in generator.seen(0)[0]["parts"]))
+    assert ["left.out" in text for text in shown] == [True, False]
+    assert all("kept.txt" in text for text in shown)

@@ -1,0 +1,78 @@
+"""How the processes of a command are told from all others."""
+
+import os
+import resource
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from alhena.system.descent import Marks, command_line, descendants, marking, session_members
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux has the limit")
+
+
+def own_limit() -> tuple[int, int]:
+    return resource.getrlimit(resource.RLIMIT_RTTIME)
+
+
+def test_a_mark_goes_with_all_that_is_started_and_stays_off_this_process() -> None:
+    before = own_limit()
+    marks = Marks()
+    first, second = marks.next(), marks.next()
+    script = "env -i setsid sleep 60 & setsid sh -c 'sleep 61 & sleep 62' & echo; wait"
+    with marking(first) as marked:
+        child = subprocess.Popen(["bash", "-c", script], stdout=subprocess.PIPE)
+    assert marked
+    assert own_limit() == before
+    assert str(first).startswith(marks.prefix)
+    assert child.stdout is not None
+    child.stdout.readline()
+    while len(found := descendants(None, first)) < 5:
+        pass
+    assert child.pid in found
+    assert descendants(None, second) == ()
+    assert {command_line(pid) for pid in found} >= {"sleep 60", "sleep 61", "sleep 62"}
+    for pid in found:
+        os.kill(pid, 9)
+    child.wait()
+    child.stdout.close()
+
+
+def test_nothing_is_marked_without_a_mark() -> None:
+    with marking(0) as marked:
+        assert not marked
+        assert own_limit()[0] == resource.RLIM_INFINITY
+
+
+def test_what_fails_to_start_leaves_no_mark_behind() -> None:
+    before = own_limit()
+    with pytest.raises(FileNotFoundError), marking(Marks().next()):
+        subprocess.Popen(["/no/such/program"])
+    assert own_limit() == before
+
+
+def test_what_another_thread_starts_meanwhile_is_not_marked() -> None:
+    mark = Marks().next()
+    strangers: list[subprocess.Popen[bytes]] = []
+
+    def start() -> None:
+        strangers.append(subprocess.Popen(["sleep", "60"], start_new_session=True))
+        started.set()
+        ended.wait()
+
+    started, ended = threading.Event(), threading.Event()
+    thread = threading.Thread(target=start)
+    with marking(mark):
+        thread.start()
+        started.wait()
+        own = subprocess.Popen(["sleep", "61"], start_new_session=True)
+    assert descendants(None, mark) == (own.pid,)
+    assert resource.prlimit(strangers[0].pid, resource.RLIMIT_RTTIME)[0] == resource.RLIM_INFINITY
+    ended.set()
+    thread.join()
+    for process in (own, *strangers):
+        process.kill()
+        process.wait()
+    assert session_members(own.pid) == ()

@@ -1,0 +1,93 @@
+"""Every place of the source that starts a process shields this one's memory first.
+
+A person's own browser, which is opened to sign in, counts as the person.
+"""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src" / "alhena"
+STARTERS = {
+    "subprocess": {"Popen", "run", "call", "check_call", "check_output", "getoutput"},
+    "asyncio": {"create_subprocess_exec", "create_subprocess_shell"},
+    "loop": {"subprocess_exec", "subprocess_shell"},
+    "os": {"system", "popen", "fork", "forkpty", "posix_spawn", "posix_spawnp", "startfile",
+           *(f"spawn{kind}" for kind in ("l", "le", "lp", "lpe", "v", "ve", "vp", "vpe"))},
+    "pty": {"fork", "spawn"},
+    "multiprocessing": {"Process", "Pool"},
+}  # fmt: skip
+NAMES = {
+    *("Popen", "create_subprocess_exec", "create_subprocess_shell", "check_output", "check_call"),
+    *("ProcessPoolExecutor", "posix_spawn"),
+}
+SHIELD = "shield_memory"
+
+
+def called(node: ast.Call) -> str:
+    return ast.unparse(node.func)
+
+
+def starts(name: str) -> bool:
+    owner, _, last = name.rpartition(".")
+    return last in NAMES or last in STARTERS.get(owner.rpartition(".")[2], ())
+
+
+def unshielded(source: str) -> list[str]:
+    """The calls that start a process in a function that has not shielded the memory above them."""
+    found: list[str] = []
+
+    def visit(node: ast.AST, calls: list[ast.Call]) -> None:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+                judge(child)
+            else:
+                if isinstance(child, ast.Call):
+                    calls.append(child)
+                visit(child, calls)
+
+    def judge(scope: ast.AST) -> None:
+        calls: list[ast.Call] = []
+        visit(scope, calls)
+        shields = [call.lineno for call in calls if called(call) == SHIELD]
+        first = min(shields, default=None)
+        found.extend(
+            f"line {call.lineno}: {called(call)}"
+            for call in calls
+            if starts(called(call)) and (first is None or call.lineno < first)
+        )
+
+    judge(ast.parse(source))
+    return found
+
+
+@pytest.mark.requirement("TOOLS-23")
+def test_every_start_of_a_process_is_behind_the_shield() -> None:
+    found = {
+        str(path.relative_to(SOURCE)): places
+        for path in sorted(SOURCE.rglob("*.py"))
+        if (places := unshielded(path.read_text(encoding="utf-8")))
+    }
+    assert found == {}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def f():\n    subprocess.run(['x'])",
+        "def f():\n    Popen(['x'])\n    shield_memory()",
+        "async def f():\n    await asyncio.create_subprocess_exec('x')",
+        "def f():\n    shield_memory()\n    def g():\n        os.system('x')",
+        "subprocess.check_output(['x'])",
+        "f = lambda: os.system('x')",
+    ],
+)
+def test_the_search_finds_what_is_not_shielded(source: str) -> None:
+    assert len(unshielded(source)) == 1
+
+
+def test_the_search_sees_the_places_that_are_known() -> None:
+    for name in ("child.py", "watchdog.py", "search_listing.py", "web/readable.py"):
+        text = (SOURCE / "system" / name).read_text(encoding="utf-8")
+        assert unshielded(text.replace(f"{SHIELD}()", "pass")), name
