@@ -34,6 +34,13 @@ _LOOKALIKES = frozenset(
     "\u13aa\u13ac\u13b3\u13b7\u13bb\u13df\u13da\u13a2\u13a0\u13a1\u13e2\u13c0"  # Cherokee
     "\u0261\u0251\u0269\u028b"  # phonetic
 )
+# Signs that are drawn as one with what stands around them.
+_EMOJI = r"[#*0-9\xa9\xae\u203c-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff]"
+_SCRIPT = r"[\u0600-\u0dff]"
+_JOINED = (
+    rf"(?<={_EMOJI})\ufe0f|(?<=[\ufe0f\u2600-\u27bf\U0001f000-\U0001faff])\u200d(?={_EMOJI})"
+    rf"|(?<=[#*0-9]\ufe0f)\u20e3|(?<={_SCRIPT})[\u200c\u200d](?={_SCRIPT})"
+)
 _SLASHES = "\u2044\u2215\u29f8\uff0f"
 
 
@@ -49,6 +56,20 @@ def suspicious(text: str, programs: Iterable[str] = ()) -> tuple[str, ...]:
     found = [*_hidden(text), *_padding(text)]
     if not (text.isascii() and all(map(str.isascii, roots))):
         found += [*_right_to_left(text), *_lookalikes(text, roots)]
+    return _bounded(found)
+
+
+def hidden(text: str) -> tuple[str, ...]:
+    """What nobody sees of a text in any language, such as a file's or a message's: each a clause as
+    `suspicious` has them. Letters, blanks and line ends are the text's own; so is what joins the
+    signs of an emoji, or the letters of a script that is written joined."""
+    if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
+        return ()
+    plain = re.sub(_JOINED, "x", text.replace("\r\n", " \n"))
+    return _bounded(list(_hidden(plain)))
+
+
+def _bounded(found: list[str]) -> tuple[str, ...]:
     if len(found) > MOST_WARNINGS:
         more = len(found) - MOST_WARNINGS + 1
         found[MOST_WARNINGS - 1 :] = [f"there are {more} more such findings"]

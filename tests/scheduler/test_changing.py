@@ -208,6 +208,18 @@ async def test_the_policy_is_asked_about_what_a_person_has_made_of_a_call(projec
     assert seen[-1]["modified_by_user"] is True
 
 
+@pytest.mark.requirement("SCHED-04")
+async def test_why_it_is_asked_is_said_anew_for_what_a_person_has_made_of_a_call(project, target):
+    def decide(call: PolicyCall) -> Decision:
+        mine = "mine" in str(call.args)
+        return Decision(outcome=ASK, reason="mine" if mine else "theirs", parts=("p",) * mine)
+
+    stage, seen = editing(project, EDITOR, ONCE, decide=decide, edit=leaving("a\nmine\nc\n"))
+    done = await replaced(stage)
+    assert [(each.reason, each.parts) for each in seen] == [("theirs", ()), ("mine", ("p",))]
+    assert done.decision.reason == "mine"
+
+
 async def test_without_an_editor_none_is_offered(project, target):
     stage, seen = editing(project, Outcome.CANCEL)
     await replaced(stage)

@@ -48,6 +48,7 @@ async def test_a_call_that_must_be_asked_for_waits_until_it_is_answered():
         "title": "Really?",
         "prompt": "It will happen.",
         "urls": [],
+        "warnings": [],
     }
     assert stage.questions()[0].reason == "rule for write"
     stage.scheduler.confirm("c0", ONCE)

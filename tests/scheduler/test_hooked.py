@@ -8,7 +8,7 @@ import pytest
 
 from alhena.hooks.model import HookEvent, HookVerdict
 from alhena.policy.model import Decision, PolicyCall, PolicyOutcome, PolicyRule
-from alhena.scheduler.hooked import tool_hooks
+from alhena.scheduler.hooked import AT_ONCE, tool_hooks
 from alhena.scheduler.states import Status
 from alhena.tools.contract import Kind, ToolErrorType, ToolFailure
 from alhena.tools.registry import Origin
@@ -201,6 +201,7 @@ async def test_notification_hooks_hear_of_a_question_beside_it_and_change_nothin
             "title": "Really?",
             "prompt": "It will happen.",
             "urls": [],
+            "warnings": [],
         },
     }
 
@@ -273,3 +274,61 @@ async def test_a_hook_that_must_ask_where_nobody_can_answer_blocks():
     assert "requires user confirmation" in done.response.error
     assert not isinstance(done.response.error, ToolFailure)
     assert "executing" not in stage.statuses("c0")
+
+
+@pytest.mark.parametrize(("later", "status"), [(DENY, "error"), (ASK, "cancelled")])
+async def test_a_policy_that_changes_while_hooks_run_is_asked_again(later, status):
+    rules: list[Callable[[], None]] = []
+    now = [ALLOW]
+
+    async def slow(fields: dict[str, Any]) -> HookVerdict:
+        now[0] = later
+        rules[0]()
+        return HookVerdict()
+
+    log: list[Any] = []
+    stage, _ = hooked(
+        SmallTool("echo", seen(log)),
+        says={BEFORE: slow},
+        decide=lambda call: Decision(outcome=now[0], reason="now"),
+        watch=lambda listener: rules.append(listener) or (lambda: None),
+        approver=lambda _: False,
+    )
+    (done,) = await stage.run("echo")
+    assert str(done.status) == status
+    assert log == []
+
+
+@pytest.mark.requirement("HOOK-03")
+async def test_notification_hooks_hear_of_every_question_about_a_call():
+    stage, hooks = hooked(
+        SmallTool("echo"),
+        says={BEFORE: HookVerdict(tool_input={"text": "other"}), NOTIFICATION: HookVerdict()},
+        decide=deciding(echo=ASK),
+    )
+    running = asyncio.create_task(stage.run(request("c0", "echo", text="one")))
+    for count in (1, 2):
+        while hooks.events().count(NOTIFICATION) < count:
+            await asyncio.sleep(0)
+        stage.scheduler.confirm("c0", "proceed_once")
+    assert (await running)[0].status is Status.SUCCESS
+    assert hooks.events() == [NOTIFICATION, BEFORE, NOTIFICATION]
+
+
+async def test_notification_hooks_that_take_their_time_leave_room_for_those_before_calls():
+    async def slow(fields: dict[str, Any]) -> HookVerdict:
+        await asyncio.Event().wait()
+        raise AssertionError("nothing sets this event")
+
+    stage, hooks = hooked(
+        SmallTool("echo"),
+        says={BEFORE: HookVerdict(), NOTIFICATION: slow},
+        decide=deciding(echo=ASK),
+    )
+    running = asyncio.create_task(stage.run(*["echo"] * (AT_ONCE + 1)))
+    while len(hooks.heard) < AT_ONCE:
+        await asyncio.sleep(0)
+    for number in range(AT_ONCE + 1):
+        stage.scheduler.confirm(f"c{number}", "proceed_once")
+    assert {call.status for call in await running} == {Status.SUCCESS}
+    assert asyncio.all_tasks() == {asyncio.current_task()}

@@ -9,10 +9,11 @@ from alhena.bus.messages import (
     ToolConfirmationResponse,
 )
 from alhena.scheduler.confirm import ConfirmationRequest
+from alhena.scheduler.errors import ConfirmationError
 from alhena.scheduler.states import Status
 from alhena.tools.contract import ToolErrorType
 from tests.scheduler.kit import SmallTool, Stage, deciding, request, told
-from tests.scheduler.rules import ASK, Rules, staged
+from tests.scheduler.rules import ASK, Rules, asked, staged
 
 
 @pytest.mark.requirement("SCHED-09")
@@ -27,7 +28,7 @@ async def test_where_nobody_listens_a_call_that_must_be_asked_about_does_not_run
 
 @pytest.mark.requirement("SCHED-09")
 async def test_a_front_end_over_the_bus_sees_all_it_needs_and_answers():
-    async def thinks(asked: ConfirmationRequest) -> bool:
+    async def thinks(message: ConfirmationRequest) -> bool:
         return await asyncio.Event().wait()
 
     stage = staged(Rules(), SmallTool("look"), approver=thinks)
@@ -94,6 +95,39 @@ async def test_a_front_end_that_dies_while_it_is_asked_leaves_the_rest_of_the_ru
     assert told(look) == {"error": "Tool execution was not approved: whoever was asked has failed."}
     assert fine.status is Status.SUCCESS
     assert "BrokenPipeError: closed" in stage.reports[0]
+
+
+@pytest.mark.requirement("SCHED-04", "SCHED-09")
+@pytest.mark.parametrize("first", ["bus", "confirm"])
+async def test_of_two_answers_at_the_same_moment_the_first_counts_and_the_other_is_refused(first):
+    stage = Stage(SmallTool("look"), decide=deciding(look=ASK))
+
+    async def stubborn(message: ToolConfirmationRequest) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:  # it takes a while to go, in which nothing may be answered any more
+            for _ in range(20):
+                await asyncio.sleep(0)
+
+    stage.bus.subscribe(ToolConfirmationRequest, stubborn)
+    running = asyncio.create_task(stage.run("look"))
+    await asked(stage)
+    for _ in range(5):
+        await asyncio.sleep(0)
+    number = stage.questions()[0].correlation_id
+    no = ToolConfirmationResponse(correlation_id=number, confirmed=False)
+    if first == "confirm":
+        stage.scheduler.confirm("c0", "cancel")
+        stage.bus.publish(ToolConfirmationResponse(correlation_id=number, confirmed=True))
+    else:
+        assert stage.bus.publish(no) == 1
+    for _ in range(8):
+        with pytest.raises(ConfirmationError, match="no call 'c0' waits"):
+            stage.scheduler.confirm("c0", "proceed_once")
+        await asyncio.sleep(0)
+    (done,) = await running
+    assert done.status is Status.CANCELLED
+    assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
 @pytest.mark.requirement("SCHED-09")

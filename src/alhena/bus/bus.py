@@ -32,11 +32,17 @@ class _Subscription:
 class _Open:
     """A request on its way: who has it, and what will be its answer."""
 
-    __slots__ = ("answer", "answerer", "listeners", "request")
+    __slots__ = ("answer", "answerer", "listeners", "request", "settled")
 
-    def __init__(self, request: Request[Message], answer: asyncio.Future[Message]) -> None:
+    def __init__(
+        self,
+        request: Request[Message],
+        answer: asyncio.Future[Message],
+        settled: Callable[[Any], None],
+    ) -> None:
         self.request = request
         self.answer = answer
+        self.settled = settled
         self.answerer: asyncio.Task[Any] | None = None
         self.listeners: dict[_Subscription, asyncio.Task[Any]] = {}
 
@@ -45,6 +51,7 @@ class _Open:
         if self.answer.done():
             return False
         self.answer.set_result(response)
+        self.settled(response)
         return True
 
 
@@ -100,24 +107,33 @@ class MessageBus:
             await asyncio.wait(started.values())
         return len(started) + self._answered(message)
 
-    async def request(self, message: Request[R], timeout_s: float | None = REQUEST_TIMEOUT_S) -> R:
+    async def request(
+        self,
+        message: Request[R],
+        timeout_s: float | None = REQUEST_TIMEOUT_S,
+        settled: Callable[[R], None] = lambda _response: None,
+    ) -> R:
         """The first answer to a request; never raises for want of one.
 
         It is refused at once when nobody listens, when all that do have failed or gone, and after
-        `timeout_s` seconds. Listeners that are still at it when there is an answer are cancelled.
-        Raises BusError when the correlation id belongs to another open request.
+        `timeout_s` seconds. Listeners that are still at it when there is an answer are cancelled
+        before this returns; `settled` hears of the answer the moment it comes. Raises BusError when
+        the correlation id belongs to another open request.
         """
         if message.correlation_id in self._open:
             raise BusError(f"the request {message.correlation_id!r} is open already.")
         answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
-        opened = self._open[message.correlation_id] = _Open(message, answer)
+        opened = self._open[message.correlation_id] = _Open(message, answer, settled)
+        late: asyncio.TimerHandle | None = None
+        if timeout_s is not None:
+            refused = cast("Message", message.refused(_too_late(timeout_s)))
+            late = asyncio.get_running_loop().call_later(timeout_s, opened.settle, refused)
         try:
             self._ask(opened)
-            async with asyncio.timeout(timeout_s):
-                return cast("R", await answer)
-        except TimeoutError:
-            return message.refused(f"nobody answered within {timeout_s:g} seconds")
+            return cast("R", await answer)
         finally:
+            if late is not None:
+                late.cancel()
             del self._open[message.correlation_id]
             await self._stop(opened)
 
@@ -177,6 +193,10 @@ class MessageBus:
             task.cancel()
         if running:
             await asyncio.wait(running, timeout=self._grace_s)
+
+
+def _too_late(timeout_s: float) -> str:
+    return f"nobody answered within {timeout_s:g} seconds"
 
 
 async def _heard(listener: Listener[Any], message: Message) -> None:

@@ -7,3 +7,9 @@ class BusError(AlhenaError):
     """A request that cannot be made: its correlation id is taken."""
 
     kind = "bus"
+
+
+class LinkError(BusError):
+    """A front end in another process sent what is no answer; it is cut off."""
+
+    kind = "link"

@@ -1,16 +1,10 @@
-"""A call as a person wants it, and as it is shown to one."""
+"""A call as a person wants it."""
 
 from collections.abc import Awaitable, Callable
 
-import msgspec
-
-from alhena.policy.names import is_shell
-from alhena.scheduler.track import TrackedCall
-from alhena.tools.confirmation import ConfirmationDetails, ExecConfirmation
 from alhena.tools.contract import ExecutionContext, ToolErrorType, ToolFailure, ToolInvocation
 from alhena.tools.editing import ProposedContents
 from alhena.tools.modify import ModifiableInvocation
-from alhena.tools.registry import RegisteredTool
 
 UNCHANGED = "The editor left the proposed change as it was."
 
@@ -46,20 +40,3 @@ async def change(
         if isinstance(checked, ToolFailure):
             return checked
     return changed
-
-
-def refined(
-    details: ConfirmationDetails, call: TrackedCall, entry: RegisteredTool
-) -> ConfirmationDetails:
-    """`details`, with all programs of a command as the policy sees them, those inside
-    substitutions too."""
-    asked = call.asked(entry)
-    if not isinstance(details, ExecConfirmation) or not is_shell(asked):
-        return details
-    from alhena.policy.bash.reader import analyse
-    from alhena.policy.bash.suggest import root_commands
-
-    roots = root_commands(analyse(details.command))
-    if not roots:
-        return details
-    return msgspec.structs.replace(details, root_command=", ".join(roots), root_commands=roots)

@@ -187,6 +187,9 @@ def require_answer(answer: Answer, request: ConfirmationRequest) -> None:
                 f'"{key}" does not go with the answer "{answer.outcome}" '
                 f"to the call {request.call_id!r}"
             )
+    indexes: frozenset[str] = frozenset()
+    if isinstance(details, AskUserConfirmation):
+        indexes = frozenset(map(str, range(len(details.questions))))
     for key in payload.answers or {}:
-        if not key.isdecimal():
+        if key not in indexes:
             raise ConfirmationError(f"{key!r} is no index of a question")

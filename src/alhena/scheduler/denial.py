@@ -48,7 +48,11 @@ def deny(call: TrackedCall, decision: Decision, bus: "MessageBus | None") -> Non
 
 def deny_unknown(call: TrackedCall, who: str, boundary: Boundary | None) -> None:
     """Ends a call of which nobody can say whether it may run."""
+    call.fail(unknown(who, boundary), ToolErrorType.POLICY_VIOLATION)
+
+
+def unknown(who: str, boundary: Boundary | None) -> str:
+    """Why nobody can say whether a call may run."""
     failure = None if boundary is None else boundary.failure
     reason = "no answer" if failure is None else one_line(failure)
-    message = f"Tool execution denied: {who} could not be asked ({reason})."
-    call.fail(message, ToolErrorType.POLICY_VIOLATION)
+    return f"Tool execution denied: {who} could not be asked ({reason})."

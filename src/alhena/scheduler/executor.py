@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from alhena.scheduler.hooked import ToolHooks
 
 CANCEL_GRACE_S = 2.0
+UNHEARD = "The tool had run by then; its result is kept back, for its hooks had not been heard"
 MAX_REPLACEMENTS = 8
 """How often hooks may put another call in the place of one that has run."""
 
@@ -100,13 +101,15 @@ class Executor:
     def context(self, call: TrackedCall, *, live: bool = False) -> ExecutionContext:
         """What the tool of `call` is given; its output is passed on only when `live`."""
         in_loop = _loop_caller()
+        replacements = call.replacements
 
         def output(text: str) -> None:
-            if live and call.status is Status.EXECUTING:
+            at_work = call.status is Status.EXECUTING and call.replacements == replacements
+            if live and at_work:
                 call.emit(ToolOutputEvent(call_id=call.request.call_id, text=plain(text)))
 
         def report(pid: int) -> None:
-            if isinstance(call.state, ExecutingToolCall):
+            if isinstance(call.state, ExecutingToolCall) and call.replacements == replacements:
                 call.enter(msgspec.structs.replace(call.state, pid=pid))
 
         return ExecutionContext(
@@ -126,7 +129,12 @@ class Executor:
             if not isinstance(result, ToolResult):
                 kind = type(result).__name__
                 raise TypeError(f"the tool returned {kind} instead of a ToolResult")
-            said = "" if self.hooks is None else await self.hooks.after(call, result)
+            said: str | ToolFailure | TailCall = ""
+            if self.hooks is not None:
+                try:
+                    said = await self.hooks.after(call, result)
+                except asyncio.CancelledError:
+                    return ToolFailure(UNHEARD, ToolErrorType.CANCELLED)
             if not isinstance(said, str):
                 return said
             return self._bounded(call, scheduled.tool.name, result, said)
@@ -210,6 +218,8 @@ def _end(
     outcome = task.result()
     if isinstance(outcome, Execution):
         _end_with(call, outcome, reason, stopped=stopped)
+    elif isinstance(outcome, ToolFailure) and outcome.type is ToolErrorType.CANCELLED:
+        call.end_cancelled(f"{reason}. {outcome.message}")
     elif stopped:
         call.end_cancelled(reason)
     elif isinstance(outcome, ToolFailure):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, assert_never
 import msgspec
 
 from alhena.policy.model import Decision, PolicyCall, PolicyOutcome
-from alhena.scheduler.denial import denial, deny, deny_unknown
+from alhena.scheduler.denial import denial, deny, deny_unknown, unknown
 from alhena.scheduler.executor import Executor
 from alhena.scheduler.states import ScheduledToolCall, ValidatingToolCall, WaitingToolCall
 from alhena.scheduler.track import TrackedCall
@@ -87,16 +87,20 @@ class Gate:
 
     async def release(self, call: TrackedCall) -> None:
         """Ends what runs beside a call that has come to its end."""
-        beside, call.beside = call.beside, None
-        if beside is not None and not beside.done():
-            beside.cancel()
-            await asyncio.wait({beside})
+        beside, call.beside = call.beside, []
+        for task in beside:
+            task.cancel()
+        if beside:
+            await asyncio.wait(beside)
 
     def refusal(self, call: TrackedCall, hidden: RegisteredTool) -> str:
         """Why no call to a hidden tool can run, in words for people."""
-        call.decision = self._authority.decide(
-            PolicyCall(names=hidden.names, args=call.current.args, server_name=hidden.server)
-        )
+        asked = PolicyCall(names=hidden.names, args=call.current.args, server_name=hidden.server)
+        boundary = Boundary()
+        with boundary:
+            call.decision = self._authority.decide(asked)
+        if call.decision is None or boundary.failure is not None:
+            return unknown("the policy", boundary)
         return denial(call.decision, hidden.tool.display_name)
 
     def _policy_changed(self) -> None:
@@ -110,10 +114,24 @@ class Gate:
         if decision is None or not await self._permitted(call, decision):
             return False
         hooks = self._hooks
-        if hooks is None or not hooks.before_heard:
+        if hooks is not None and hooks.before_heard:
+            said = await self._heard(call, hooks)
+            if said is None or not await self._weighed(call, entry, said):
+                return False
+        while call.stale:
+            if not await self._still_permitted(call):
+                return False
+        return True
+
+    async def _still_permitted(self, call: TrackedCall) -> bool:
+        """Whether a policy that has changed since it was asked lets the call run, too. What a
+        person has approved needs no second approval, but nothing that is denied runs."""
+        decision = await self._decision(call)
+        if decision is None:
+            return False
+        if call.outcome is not None and decision.outcome is not PolicyOutcome.DENY:
             return True
-        said = await self._heard(call, hooks)
-        return said is not None and await self._weighed(call, entry, said)
+        return await self._permitted(call, decision)
 
     async def _permitted(self, call: TrackedCall, decision: Decision) -> bool:
         """Whether the call may go on, asking a person when it is said to; False: it has ended."""
@@ -145,8 +163,8 @@ class Gate:
     def _notify(self, call: TrackedCall, request: "ConfirmationRequest") -> None:
         """Tells the hooks, beside the question: a person need not wait for them."""
         hooks = self._hooks
-        if hooks is not None and hooks.notification_heard and call.beside is None:
-            call.beside = asyncio.create_task(hooks.notify(request))
+        if hooks is not None and hooks.notification_heard:
+            call.beside.append(asyncio.create_task(hooks.notify(request)))
 
     async def _heard(self, call: TrackedCall, hooks: "ToolHooks") -> "HookVerdict | None":
         """What BeforeTool hooks say; None when the call was stopped first."""

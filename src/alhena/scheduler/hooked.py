@@ -47,6 +47,7 @@ class ToolHooks:
         self._hooks = hooks
         self._server = server or _server
         self._room = asyncio.Semaphore(AT_ONCE)
+        self._beside = asyncio.Semaphore(AT_ONCE)
         self.before_heard = hooks.has(HookEvent.BEFORE_TOOL)
         self.after_heard = hooks.has(HookEvent.AFTER_TOOL)
         self.notification_heard = hooks.has(HookEvent.NOTIFICATION)
@@ -86,7 +87,7 @@ class ToolHooks:
     async def notify(self, request: ConfirmationRequest) -> None:
         """Tells Notification hooks that a person is asked; what they say changes nothing."""
         details = plain(request.details)
-        async with self._room:
+        async with self._beside:
             await self._hooks.fire(
                 HookEvent.NOTIFICATION, inputs.notification(_message(request.details), details)
             )

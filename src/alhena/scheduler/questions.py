@@ -8,19 +8,11 @@ from alhena.bus.bus import MessageBus
 from alhena.bus.messages import LastingRule, UpdatePolicy
 from alhena.events import ConfirmationRequestEvent
 from alhena.policy.model import Decision, PolicyCall
-from alhena.scheduler.changing import refined
 from alhena.scheduler.confirm import Answer, ConfirmationRequest, Outcome
 from alhena.scheduler.plain import plain
+from alhena.scheduler.shown import holds_alone
 from alhena.scheduler.track import TrackedCall
-from alhena.tools.confirmation import (
-    AskUserConfirmation,
-    ConfirmationDetails,
-    EditConfirmation,
-    ExecConfirmation,
-    ExitPlanModeConfirmation,
-    InfoConfirmation,
-    McpConfirmation,
-)
+from alhena.tools.confirmation import ConfirmationDetails, EditConfirmation
 from alhena.tools.contract import ToolErrorType, ToolFailure
 from alhena.tools.editing import ProposedContents
 from alhena.tools.modify import ModifiableInvocation
@@ -69,24 +61,29 @@ def question(
     call: TrackedCall, entry: RegisteredTool, asked: Asked, asking: Asking
 ) -> ConfirmationRequest:
     """The request for an answer, with all that it takes."""
-    details = refined(asked.details, call, entry)
+    details = asked.details
     modifiable = isinstance(details, EditConfirmation) and isinstance(
         call.invocation, ModifiableInvocation
     )
-    alone = asked.by_hook or _holds_alone(details)
+    alone = asked.by_hook or holds_alone(details)
     lasting = () if alone else asking.offers(call.asked(entry))
+    why = msgspec.structs.replace(
+        asked.why,
+        reason=scrub(asked.why.reason),
+        parts=tuple(scrub(part) for part in asked.why.parts),
+    )
     edits = (Outcome.MODIFY_WITH_EDITOR,) if modifiable and asking.edit is not None else ()
     return ConfirmationRequest(
         correlation_id=asking.bus.new_id(),
         call_id=call.request.call_id,
         name=call.request.name,
         tool_name=entry.tool.name,
-        args=call.params,
+        args=plain(call.params),
         details=details,
-        decision=asked.why,
+        decision=why,
         server_name=entry.server,
-        reason=scrub(asked.why.reason),
-        parts=tuple(scrub(part) for part in asked.why.parts),
+        reason=why.reason,
+        parts=why.parts,
         outcomes=(
             Outcome.PROCEED_ONCE,
             *(each.outcome for each in lasting),
@@ -97,14 +94,6 @@ def question(
         modifiable=modifiable,
         problem=scrub(asked.problem),
     )
-
-
-def _holds_alone(details: ConfirmationDetails) -> bool:
-    """Whether an answer to this can never hold for another call: questions to a person, plans, and
-    commands of which something may deceive a reader."""
-    if isinstance(details, ExecConfirmation):
-        return bool(details.warnings)
-    return isinstance(details, AskUserConfirmation | ExitPlanModeConfirmation)
 
 
 def request_event(request: ConfirmationRequest) -> ConfirmationRequestEvent:
@@ -119,23 +108,6 @@ def request_event(request: ConfirmationRequest) -> ConfirmationRequestEvent:
         lasting=tuple(plain(each) for each in request.lasting),
         problem=request.problem,
         correlation_id=request.correlation_id,
-    )
-
-
-def in_words(call: TrackedCall, entry: RegisteredTool) -> ConfirmationDetails:
-    """What to show of a call that its tool has no words for."""
-    shown = entry.tool.display_name
-    if entry.server is None:
-        prompt = call.description or entry.tool.name
-        return InfoConfirmation(title=f"Run {shown}?", prompt=prompt)
-    return McpConfirmation(
-        title="Confirm MCP Tool Execution",
-        server_name=entry.server,
-        tool_name=entry.tool.name,
-        tool_display_name=shown,
-        tool_args=call.params,
-        tool_description=entry.tool.description,
-        tool_parameter_schema=entry.tool.parameter_schema,
     )
 
 

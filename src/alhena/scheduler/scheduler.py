@@ -163,9 +163,10 @@ class Scheduler:
                 self._stop_others(call, response.error or "The run was stopped")
 
     def _stop_others(self, stopped: TrackedCall, reason: str) -> None:
-        """The run ends: calls that have not started never do."""
+        """The run ends: calls that have not started never do, those that hooks have put in the
+        place of others neither."""
         for call in self._batch:
-            if call is not stopped and call.status is not Status.EXECUTING:
+            if call is not stopped and (call.replaced or call.status is not Status.EXECUTING):
                 call.cancel(reason)
 
     def _end(self, batch: list[TrackedCall], *, cancelled: bool) -> None:

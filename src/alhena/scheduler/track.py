@@ -23,7 +23,7 @@ from alhena.scheduler.states import (
 )
 from alhena.scheduler.transitions import TERMINAL, advance
 from alhena.tools.confirmation import ToolConfirmationOutcome
-from alhena.tools.contract import LlmContent, ToolErrorType, ToolInvocation
+from alhena.tools.contract import LlmContent, ToolErrorType, ToolFailure, ToolInvocation
 from alhena.tools.display import ToolDisplay
 from alhena.tools.registry import RegisteredTool
 from alhena.tools.response import (
@@ -79,10 +79,10 @@ class CallOnItsWay:
         loop = asyncio.get_running_loop()
         self.stopping: asyncio.Future[None] = loop.create_future()
         self.question: ConfirmationRequest | None = None
-        self.answer: asyncio.Future[Answer] | None = None
+        self.answer: asyncio.Future[Answer | ToolFailure] | None = None
         self.reconsider: asyncio.Future[None] | None = None
         self.stale = False
-        self.beside: asyncio.Task[Any] | None = None
+        self.beside: list[asyncio.Task[Any]] = []
         self.allowed = False
         self.input_notice = ""
         self._shown: ToolCallState | None = None
@@ -132,6 +132,7 @@ class CallOnItsWay:
         self.current = msgspec.structs.replace(self.request, name=name, args=args)
         self.replacements += 1
         self.replaced = True
+        self.allowed = False
         self.outcome = None
         self.modified = False
         self.input_notice = ""

@@ -1,0 +1,330 @@
+"""A machine that schedules, answers, edits, changes rules and cancels in any order (SCHED-01).
+
+Whatever it does: every call ends in one terminal state with one response in call order, only drawn
+transitions happen, what runs is what the policy allows or a person approved at that moment, batches
+and mutating calls keep apart, and neither a task nor a listener is left.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, ClassVar
+
+import msgspec
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from alhena.events import ToolCallResponseEvent, ToolCallsUpdateEvent
+from alhena.policy.model import PolicyOutcome
+from alhena.scheduler.confirm import Answer, ConfirmationRequest, Payload, response_to
+from alhena.scheduler.errors import ConfirmationError
+from alhena.scheduler.leash import INTERRUPTED
+from alhena.scheduler.states import CompletedToolCall, Status
+from alhena.scheduler.transitions import TERMINAL
+from alhena.tools.confirmation import ToolConfirmationOutcome as Outcome
+from alhena.tools.response import cancelled_text
+from tests.scheduler.kit import request, told
+from tests.scheduler.machine import AFTER, ALLOW, BEFORE, DENY, TOOLS, Plan, World
+
+ANSWERS = (
+    Answer(Outcome.PROCEED_ONCE),
+    Answer(Outcome.PROCEED_ALWAYS),
+    Answer(Outcome.CANCEL),
+    Answer(Outcome.CANCEL, Payload(reason="no")),
+    Answer(Outcome.CANCEL, Payload(scope="all")),
+    Answer(Outcome.MODIFY_WITH_EDITOR),
+    Answer(Outcome.PROCEED_ONCE, Payload(new_content="inline\n")),
+    Answer(Outcome.PROCEED_ONCE, Payload(new_content="evil")),
+    Answer(Outcome.PROCEED_ONCE, Payload(new_content="bad")),
+)
+plans = st.builds(
+    Plan,
+    st.sampled_from((*TOOLS, "nope")),
+    st.sampled_from(("allow", "allow", "ask", "ask", "ask", "deny")),
+    st.sampled_from(("none", "none", "none", "none", "ask", "deny")),
+    st.sampled_from(("none", "none", "none", *BEFORE)),
+    st.sampled_from(("none", "none", "none", *AFTER)),
+)
+ticks = st.sampled_from((0, 1, 2, 3, 4, 5, 6, 8, 12, 20))
+picks = st.integers(0, 9)
+NO_REASON = cancelled_text(INTERRUPTED)
+ROUNDS = 400
+"""As often as questions are answered until nothing is left to ask."""
+
+
+class Machine(RuleBasedStateMachine):
+    seen: ClassVar[set[str]] = set()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.runner = asyncio.Runner()
+        self.given_up: set[str] = set()
+        self.results: list[tuple[list[str], asyncio.Task[list[CompletedToolCall]]]] = []
+        self.world = self.runner.run(self._begun())
+
+    async def _begun(self) -> World:
+        return World()
+
+    def _step(self, work: Coroutine[Any, Any, None] | None = None, count: int = 16) -> None:
+        async def stepping() -> None:
+            if work is not None:
+                await work
+            await self._later(count)
+
+        self.runner.run(stepping())
+
+    @rule(batch=st.lists(plans, min_size=1, max_size=6), count=ticks)
+    def schedule(self, batch: list[Plan], count: int) -> None:
+        world, requests = self.world, []
+        for plan in batch:
+            number = f"p{len(world.plans)}"
+            world.plans[number] = plan
+            world.batches[number] = len(self.results)
+            requests.append(request(number, plan.tool, text="t", plan=number))
+
+        async def begin() -> None:
+            task = asyncio.create_task(world.stage.scheduler.schedule(requests))
+            self.results.append(([each.call_id for each in requests], task))
+
+        self._step(begin(), count)
+
+    @precondition(lambda self: self.world.waiting())
+    @rule(index=picks, answer=st.sampled_from(ANSWERS), over_bus=st.booleans(), count=ticks)
+    def answer(self, index: int, answer: Answer, over_bus: bool, count: int) -> None:
+        waiting = self.world.waiting()
+        question = waiting[index % len(waiting)]
+        self._step(self._answering(question, answer, over_bus=over_bus), count)
+
+    async def _answering(
+        self, question: ConfirmationRequest, answer: Answer, *, over_bus: bool
+    ) -> None:
+        world, given = self.world, answer.payload.new_content
+        is_open = question in world.waiting()
+        fits = answer.outcome in question.outcomes and (given is None or question.modifiable)
+        text = question.args["text"] if given is None else given
+        if fits and answer.outcome in (Outcome.PROCEED_ONCE, Outcome.PROCEED_ALWAYS):
+            world.approved.add((question.call_id, question.tool_name, text))
+        if over_bus:
+            world.stage.bus.publish(response_to(question, answer))
+            return
+        try:
+            world.stage.scheduler.confirm(question.call_id, answer.outcome, answer.payload)
+        except ConfirmationError:
+            assert not is_open or not fits
+            return
+        assert is_open
+        assert fits
+        if answer.outcome is Outcome.CANCEL:
+            world.refused.add(question.call_id)
+
+    @rule(number=st.sampled_from(["p0", "p1", "p2", "other"]))
+    def answer_what_does_not_wait(self, number: str) -> None:
+        if number in {each.call_id for each in self.world.waiting()}:
+            return
+        with pytest.raises(ConfirmationError):
+            self.world.stage.scheduler.confirm(number, Outcome.PROCEED_ONCE)
+
+    @precondition(lambda self: self.world.waiting())
+    @rule(
+        index=picks,
+        both=st.tuples(st.sampled_from(ANSWERS), st.sampled_from(ANSWERS)),
+        over_bus=st.booleans(),
+        between=st.integers(0, 4),
+    )
+    def answer_twice(
+        self, index: int, both: tuple[Answer, Answer], over_bus: bool, between: int
+    ) -> None:
+        waiting = self.world.waiting()
+        question = waiting[index % len(waiting)]
+
+        async def answering() -> None:
+            await self._answering(question, both[0], over_bus=over_bus)
+            await self._later(between)
+            await self._answering(question, both[1], over_bus=False)
+
+        self._step(answering())
+
+    @precondition(lambda self: self.world.waiting())
+    @rule(
+        index=picks,
+        outcome=st.sampled_from((ALLOW, DENY)),
+        answer=st.sampled_from(ANSWERS[:4]),
+        between=st.integers(0, 4),
+    )
+    def answer_as_the_policy_changes(
+        self, index: int, outcome: PolicyOutcome, answer: Answer, between: int
+    ) -> None:
+        waiting = self.world.waiting()
+        question = waiting[index % len(waiting)]
+
+        async def answering() -> None:
+            self.world.change_rule(question.tool_name, outcome)
+            await self._later(between)
+            await self._answering(question, answer, over_bus=False)
+
+        self._step(answering())
+
+    @rule(
+        tool=st.sampled_from(TOOLS),
+        index=st.none() | picks,
+        outcome=st.sampled_from((ALLOW, DENY, None)),
+        count=ticks,
+    )
+    def change_a_rule(
+        self, tool: str, index: int | None, outcome: PolicyOutcome | None, count: int
+    ) -> None:
+        active = self._active()
+        if active and index is not None:
+            tool = self.world.plans[active[index % len(active)]].tool
+
+        async def changing() -> None:
+            self.world.change_rule(tool, outcome)
+
+        self._step(changing(), count)
+
+    async def _later(self, count: int) -> None:
+        for _ in range(count):
+            await asyncio.sleep(0)
+
+    def _active(self) -> list[str]:
+        return [n for n, state in self.world.states.items() if state not in TERMINAL]
+
+    @rule(index=picks, count=ticks)
+    def cancel_one(self, index: int, count: int) -> None:
+        world = self.world
+        active = self._active()
+        if not active:
+            return
+        number = active[index % len(active)]
+
+        async def cancelling() -> None:
+            before = dict(world.states)
+            if before[number] in TERMINAL:
+                return
+            world.stage.scheduler.cancel(number, "one")
+            if before[number] is not Status.EXECUTING:
+                assert world.states[number] is Status.CANCELLED
+            assert world.states | {number: before[number]} == before
+
+        self._step(cancelling(), count)
+
+    @rule(count=ticks)
+    def cancel_all(self, count: int) -> None:
+        async def cancelling() -> None:
+            world = self.world
+            world.refused |= {
+                n
+                for n in world.plans
+                if world.states.get(n) not in TERMINAL and n not in world.running
+            }
+            world.stage.scheduler.cancel_all("all")
+            assert not world.waiting()
+
+        self._step(cancelling(), count)
+
+    @precondition(lambda self: self.results)
+    @rule(index=picks, count=ticks)
+    def give_up_a_batch(self, index: int, count: int) -> None:
+        async def cancelling() -> None:
+            ids, task = self.results[index % len(self.results)]
+            if task.cancel():
+                self.given_up.update(ids)
+
+        self._step(cancelling(), count)
+
+    @invariant()
+    def nothing_is_broken(self) -> None:
+        assert self.world.broken == []
+
+    @invariant()
+    def exactly_the_calls_that_have_ended_have_one_response(self) -> None:
+        events = self.world.stage.events
+        found = Counter(e.call_id for e in events if isinstance(e, ToolCallResponseEvent))
+        assert all(count == 1 for count in found.values())
+        ended = {number for number, state in self.world.states.items() if state in TERMINAL}
+        assert ended == set(found)
+
+    def teardown(self) -> None:
+        try:
+            with self.runner:
+                self.runner.run(self._end())
+        finally:
+            self.seen.update(self.world.reached)
+            self.results.clear()
+
+    async def _end(self) -> None:
+        """Answers all that is asked, and ends what hangs, until every batch has come to its end."""
+        world = self.world
+        for _ in range(ROUNDS):
+            if all(task.done() for _, task in self.results):
+                break
+            for question in world.waiting():
+                await self._answering(question, ANSWERS[0], over_bus=False)
+            for number in tuple(world.running):
+                if world.plans[number].tool == "hang":
+                    world.stage.scheduler.cancel(number)
+            for _ in range(8):
+                await asyncio.sleep(0)
+        left = [ids for ids, task in self.results if not task.done()]
+        world.stage.scheduler.cancel_all("over")
+        await asyncio.gather(*(task for _, task in self.results), return_exceptions=True)
+        await world.stage.bus.aclose()
+        assert left == []
+        self._check_results()
+        shown: dict[str, str] = {}
+        for event in world.stage.events:
+            if isinstance(event, ToolCallsUpdateEvent):
+                shown |= {each.call_id: each.status for each in event.calls}
+        assert {n: str(state) for n, state in world.states.items() if n in shown} == shown
+        self.nothing_is_broken()
+        self.exactly_the_calls_that_have_ended_have_one_response()
+        assert {n for n, state in world.states.items() if state in TERMINAL} == set(world.plans)
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        assert world.watchers == []
+        assert world.stage.scheduler.calls == ()
+        assert world.stage.reports == []
+
+    def _check_results(self) -> None:
+        for ids, task in self.results:
+            if task.cancelled():
+                continue
+            done = task.result()
+            assert [call.request.call_id for call in done] == ids
+            for call in done:
+                number = call.request.call_id
+                assert call.status is self.world.states[number]
+                assert call.response.error != NO_REASON or number in self.given_up
+                key = "output" if call.status is Status.SUCCESS else "error"
+                assert key in told(call)
+
+
+@pytest.mark.requirement("SCHED-01", "SCHED-02", "SCHED-03", "SCHED-04", "SCHED-05", "SCHED-06")
+def test_whatever_is_done_every_call_ends_once_and_only_what_may_run_does(project: Path):
+    limits = settings(max_examples=80, stateful_step_count=25, deadline=None)
+    run_state_machine_as_test(Machine, settings=limits)
+    assert Machine.seen == set(Status)
+
+
+async def test_what_holds_the_scheduler_to_its_word_sees_what_breaks_it():
+    """The machine's own model: each kind of breach is noted."""
+    world = World()
+    plan = Plan("look", "ask", "none", "none", "none")
+    world.plans = {"a": plan, "b": msgspec.structs.replace(plan, tool="change")}
+    world.batches = {"a": 0, "b": 1}
+    running = asyncio.create_task(
+        world.stage.scheduler.schedule(request("a", "look", text="t", plan="a"))
+    )
+    while not world.waiting():
+        await asyncio.sleep(0)
+    world.stage.scheduler.confirm("a", Outcome.PROCEED_ONCE)  # which the model is not told
+    await running
+    assert world.broken == ["('a', 'look', 't') runs, and nobody approved it"]
