@@ -37,6 +37,10 @@ class Screen:
         """The rows that are in view."""
         return self.text.split("\n")[-self.rows :]
 
+    @property
+    def _top(self) -> int:
+        return max(len(self.lines) - self.rows, 0)
+
     def feed(self, text: str) -> None:
         text = self._rest + text
         cut = re.search(r"\x1b(\[[?>=]?[\d;]*|\][^\x07]*)?\Z", text)
@@ -68,8 +72,7 @@ class Screen:
             self.column += width
 
     def _go(self, row: int) -> None:
-        top = max(len(self.lines) - self.rows, 0)
-        self.row = max(row, top)
+        self.row = max(row, self._top)
         while self.row >= len(self.lines):
             self.lines.append([])
 
@@ -92,6 +95,10 @@ class Screen:
             case "J" if first == 0:
                 del self.lines[self.row][self.column :]
                 del self.lines[self.row + 1 :]
+            case "J" if first == 2:
+                self.lines = [*self.lines[: self._top], *([] for _ in range(self.rows))]
+            case "H" if parameters in ("", "0;0", "1;1"):
+                self.row, self.column = self._top, 0
             case "K" if first == 0:
                 del self.lines[self.row][self.column :]
             case "m":
@@ -101,7 +108,7 @@ class Screen:
 
 
 class Terminal:
-    """`alhena ARGUMENTS` at a terminal. Everything it writes is in `raw`."""
+    """`alhena ARGUMENTS`, or another program, at a terminal. Everything it writes is in `raw`."""
 
     def __init__(
         self,
@@ -109,12 +116,13 @@ class Terminal:
         columns: int = 80,
         rows: int = 24,
         term: str = "xterm",
+        program: str = ALHENA,
         **environ: str,
     ) -> None:
         self.screen = Screen(columns, rows)
         self.raw = ""
         self.process = pexpect.spawn(
-            ALHENA,
+            program,
             list(arguments),
             env=os.environ | {"TERM": term} | environ,
             dimensions=(rows, columns),

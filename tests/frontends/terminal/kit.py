@@ -7,9 +7,10 @@ from contextlib import asynccontextmanager
 
 from alhena.events import Event
 from alhena.frontends.terminal.lines import Block, Lines, plain
+from alhena.frontends.terminal.live import live
 from alhena.frontends.terminal.menu import Menu
 from alhena.frontends.terminal.screen import Status
-from alhena.frontends.terminal.view import View, advance, live
+from alhena.frontends.terminal.view import View, advance
 
 
 def text_of(blocks: Iterable[Block]) -> str:

@@ -14,7 +14,7 @@ from alhena.frontends.terminal.asking import choices, question_menu, request_blo
 from alhena.frontends.terminal.lines import Markdown, plain, width
 from alhena.frontends.terminal.menu import Menu, Option, Picked, menu_lines, press
 from alhena.policy.model import Decision, PolicyOutcome, PolicyRule
-from alhena.scheduler.confirm import ConfirmationRequest
+from alhena.scheduler.confirm import Answer, ConfirmationRequest
 from alhena.suspicious_text import suspicious
 from alhena.tools.confirmation import (
     ConfirmationDetails,
@@ -100,6 +100,21 @@ def test_a_change_is_shown_as_a_diff():
     assert "New file /w/a.py" in text_of(request_blocks(request(edit(diff, new=True))))
 
 
+@pytest.mark.parametrize(
+    "details",
+    [
+        edit("@@ -1 +1 @@\n-x\n+y\n"),
+        command("ls"),
+        McpConfirmation(title="t", server_name="srv", tool_name="do", tool_display_name="Do"),
+        InfoConfirmation(title="Fetch?", prompt="read", urls=("https://example.com/",)),
+    ],
+    ids=lambda details: type(details).__name__,
+)
+def test_what_may_deceive_a_reader_is_warned_of(details: ConfirmationDetails):
+    warned = msgspec.structs.replace(details, warnings=("it hides\x1b[8m something",))
+    assert "\n  ! it hides\\x1b[8m something\n" in text_of(request_blocks(request(warned)))
+
+
 def test_what_a_diff_leaves_out_is_counted():
     diff = "@@ -0,0 +1,1500 @@\n" + "".join(f"+line {n}\n" for n in range(1500))
     text = text_of(request_blocks(request(edit(diff))))
@@ -166,11 +181,11 @@ def test_what_may_deceive_is_said_below_the_command():
 
 def test_only_what_is_offered_can_be_answered_and_what_lasts_is_told():
     asked = request(command("ls"))
-    menu, outcomes = choices(asked)
-    assert outcomes == (Outcome.PROCEED_ONCE, Outcome.CANCEL)
+    menu, answers = choices(asked)
+    assert answers == (Answer(Outcome.PROCEED_ONCE), Answer(Outcome.CANCEL))
     asked = msgspec.structs.replace(asked, outcomes=tuple(Outcome), lasting=LASTING)
-    menu, outcomes = choices(asked)
-    assert plain(menu_lines(menu, 90)) == snapshot("""\
+    menu, answers = choices(asked)
+    assert plain(menu_lines(menu, 90)[0]) == snapshot("""\
 Allow this?
 > 1/y Yes, this once
   2/a Yes, always: commands that begin with `git status`, `ls`  for this session
@@ -181,8 +196,28 @@ Allow this?
   7/n No, and say why
   Up/Down, a number or a letter; Enter takes it; Esc: no\
 """)
-    assert set(outcomes) == set(Outcome)
-    assert len(outcomes) == len(menu.options)
+    assert {each.outcome for each in answers} == set(Outcome)
+    assert len(answers) == len(menu.options)
+
+
+@pytest.mark.parametrize(
+    ("next_mode", "modes"),
+    [
+        ("default", ["default", "autoEdit"]),
+        ("autoEdit", ["default", "autoEdit"]),
+        ("yolo", ["default", "autoEdit", "yolo"]),
+        ("plan", ["default", "autoEdit"]),
+    ],
+)
+def test_who_approves_a_plan_says_how_it_is_carried_out(next_mode: str, modes: list[str]):
+    plan = ExitPlanModeConfirmation(
+        title="t", plan_path="/p/plan.md", plan="# Do it", next_mode=next_mode
+    )
+    menu, answers = choices(request(plan))
+    assert [each.payload.approval_mode for each in answers] == [*modes, None]
+    assert answers[-1].outcome is Outcome.CANCEL
+    assert [each.detail for each in menu.options] == [*(f"{mode} mode" for mode in modes), ""]
+    assert len({each.key for each in menu.options}) == len(menu.options)
 
 
 def test_what_may_deceive_and_why_it_is_asked_again_stand_below():
@@ -267,5 +302,6 @@ def test_a_menu_is_always_drawn_within_its_columns(keys: list[str]):
         if isinstance(made, Menu):
             menu = made
     for columns in (5, 20):
-        rows = menu_lines(menu, columns)
+        rows, chosen = menu_lines(menu, columns)
+        assert 0 < chosen < len(rows)
         assert all(sum(width(text) for _, text in row) <= columns for row in rows)

@@ -4,10 +4,13 @@ import io
 import re
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
 
+from alhena.display_text import without_controls
 from alhena.frontends.terminal.lines import Block, Lines, Markdown, width
 from alhena.frontends.terminal.printing import Printer
 
@@ -72,3 +75,41 @@ def test_only_lines_that_are_to_be_clipped_are_clipped():
     long = ((("", "x" * 50),),)
     assert bare(written(Lines(long, clip=True))) == "x" * 39 + "…\n"
     assert bare(written(Lines(long))) == "x" * 50 + "\n"
+
+
+def test_lines_that_hang_go_on_below_their_text():
+    long = ((("", "- "), ("bold", "word " * 12)),)
+    assert bare(written(Lines(long, hang=2))) == (
+        "- word word word word word word word\n  word word word word word\n"
+    )
+
+
+def test_headings_stand_at_the_margin():
+    assert bare(written(Markdown("# One\n\ntext\n\n## Two"))) == "One\n\ntext\n\nTwo\n"
+
+
+MARKS = "\n\t|_`[]()*#>-漢\u202e\\"
+MORE = [
+    "word",
+    "1.",
+    "```",
+    "**",
+    "---",
+    "](",
+    "http://x",
+    "<b>",
+    "&amp;",
+    "![",
+    "[/red]",
+    "[bold]",
+]
+WORDS = st.sampled_from([*MARKS, *MORE, " ", "\n\n", "    "])
+
+
+@settings(deadline=None)  # the first piece loads what draws it
+@given(st.lists(WORDS, max_size=25).map("".join) | st.text(max_size=60))
+def test_whatever_a_model_writes_can_be_printed(text: str):
+    text = without_controls(text)
+    shown = bare(written(Markdown(text), columns=12))
+    assert shown == "" or shown.endswith("\n")
+    assert "\x1b" not in shown

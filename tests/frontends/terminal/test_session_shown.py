@@ -1,12 +1,13 @@
 """What a person changes of a session, and what is shown of it."""
 
 import os
+from pathlib import Path
 
 from alhena.policy.model import ApprovalMode
 from tests.frontends.terminal.kit import ListScreen
 from tests.frontends.terminal.test_conversation import finished, sitting
 from tests.support.scripted import ScriptedGenerator
-from tests.support.server import text
+from tests.support.server import call, chunk, text
 
 
 async def test_modes_go_round_and_yolo_apart():
@@ -69,3 +70,46 @@ async def test_the_foot_names_where_how_and_who():
         assert conversation.agent.model == screen.status.model
         assert screen.status.cwd.endswith("/project")
         assert screen.status.mode == "default"
+
+
+async def planned(screen: ListScreen) -> tuple[ScriptedGenerator, str]:
+    """A session in plan mode whose model has a plan; what it heard, and the mode it led to."""
+    generator = ScriptedGenerator(
+        [chunk(call("exit_plan_mode", {"plan": "# Do it\n\nNow."}, id="1"), finish="STOP")],
+        [text("I see.")],
+    )
+    async with sitting(generator, screen) as conversation:
+        for _ in range(2):
+            conversation.next_mode()
+        assert screen.status.mode == "plan"
+        conversation.submit("plan it")
+        await screen.until(lambda: "|I see.|" in screen.text)
+        return generator, screen.status.mode
+
+
+async def test_a_plan_is_shown_and_approved_with_the_mode_that_follows():
+    screen = ListScreen("Yes, and edit files")
+    generator, mode = await planned(screen)
+    assert "|# Do it\n\nNow.|" in screen.text
+    assert mode == "autoEdit"
+    assert "Plan approved" in str(generator.seen(1)[-1])
+
+
+async def test_a_plan_is_refused_with_a_reason_that_the_model_hears():
+    screen = ListScreen("No, and say why", "first the tests")
+    generator, mode = await planned(screen)
+    assert mode == "plan"
+    assert "first the tests" in str(generator.seen(1)[-1])
+
+
+async def test_one_answer_for_always_settles_the_calls_beside_it(project: Path):
+    calls = [
+        call("run_shell_command", {"command": f"touch {name}"}, id=name) for name in ("one", "two")
+    ]
+    generator = ScriptedGenerator([chunk(*calls, finish="STOP")], [text("Done.")])
+    screen = ListScreen("Yes, always:")
+    async with sitting(generator, screen) as conversation:
+        await finished(conversation, screen, "touch both")
+    assert len(screen.menus) == 1
+    assert (project / "one").exists()
+    assert (project / "two").exists()

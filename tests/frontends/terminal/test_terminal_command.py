@@ -2,44 +2,29 @@
 
 import os
 import re
-import signal
 import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.frontends.terminal.session import (
+    BRACKETED_PASTE,
+    CTRL_C,
+    CTRL_D,
+    CTRL_E,
+    CTRL_R,
+    ENTER,
+    ESC,
+    PLACEHOLDER,
+    assert_restored,
+    at,
+    calling,
+    leave,
+    leave_at_once,
+)
 from tests.support.command import alhena
-from tests.support.server import ScriptedServer, call, chunk, sse, text
+from tests.support.server import ScriptedServer, sse, text
 from tests.support.terminal import Terminal
-
-PLACEHOLDER = "Type your message or @path/to/file"
-ESC, ENTER, CTRL_C, CTRL_D = "\x1b", "\r", "\x03", "\x04"
-SHOWN_CURSOR = "25"
-BRACKETED_PASTE = "2004"
-
-
-def at(server: ScriptedServer, *arguments: str, **options: Any) -> Terminal:
-    """A session with a scripted model."""
-    environ = {"GEMINI_API_KEY": "x", "GOOGLE_GEMINI_BASE_URL": server.url, "GEMINI_MODEL": "m"}
-    return Terminal(*arguments, **(environ | options))
-
-
-def calling(name: str, args: dict[str, Any]) -> Any:
-    return sse(chunk(call(name, args, id="1"), finish="STOP"))
-
-
-def leave(terminal: Terminal) -> None:
-    terminal.send(CTRL_D)
-    assert terminal.ended() == 0
-    assert_restored(terminal)
-
-
-def assert_restored(terminal: Terminal) -> None:
-    assert SHOWN_CURSOR in terminal.screen.modes
-    assert BRACKETED_PASTE not in terminal.screen.modes
-    assert PLACEHOLDER not in terminal.screen.text
-    assert "Traceback" not in terminal.screen.text
 
 
 def test_the_prompt_is_painted_and_the_terminal_given_back(server: ScriptedServer):
@@ -63,7 +48,7 @@ def test_an_answer_streams_in_and_is_rendered_when_it_is_finished(server: Script
         terminal.send("hello" + ENTER)
         terminal.until("Tail that")
         assert "Some bold text." in terminal.until("Some bold text.")
-        assert PLACEHOLDER in "\n".join(terminal.screen.shown)
+        terminal.until(PLACEHOLDER)
         hold.set()
         terminal.until("1 turn")
         assert "Tail that ends." in terminal.until("Tail that ends.")
@@ -258,8 +243,14 @@ def test_an_earlier_prompt_comes_back_in_the_next_session(server: ScriptedServer
         terminal.until("/help tells")
         terminal.send("\x1b[A")
         terminal.until("> remember me")
-        terminal.send(CTRL_C + CTRL_C)
-        assert terminal.ended() == 0
+        terminal.send(CTRL_C)
+        terminal.until("again to leave", gone="remember me")
+        terminal.send(CTRL_R + "member")
+        terminal.until("> remember me")
+        terminal.send(ENTER + CTRL_E + " too")
+        terminal.until("> remember me too")
+        leave_at_once(terminal)
+    assert len(server.requests) == 1
 
 
 @pytest.mark.parametrize(("columns", "rows"), [(20, 8), (12, 5)])
@@ -288,8 +279,7 @@ def test_the_prompt_follows_the_size_of_the_terminal(server: ScriptedServer):
         terminal.resize(120, 40)
         terminal.send("y")
         terminal.until("x" * 50 + "y")
-        terminal.send(CTRL_C + CTRL_C)
-        assert terminal.ended() == 0
+        leave_at_once(terminal)
 
 
 def test_no_colour_is_used_where_none_is_wanted(server: ScriptedServer):
@@ -324,42 +314,6 @@ def test_a_dumb_terminal_gets_lines_and_nothing_else(server: ScriptedServer, pro
     assert "\x1b" not in terminal.raw
     assert (project / "a.txt").exists()
     assert "again" in server.requests[1].body.decode()
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-@pytest.mark.parametrize("term", ["xterm", "dumb"])
-def test_a_signal_ends_the_session_in_good_order(
-    server: ScriptedServer, project: Path, number: int, term: str
-):
-    os.mkfifo(project / "pid")
-    command = "echo $$ > pid; sleep 60"
-    server.reply(calling("run_shell_command", {"command": command}))
-    with at(server, "--yolo", term=term) as terminal:
-        terminal.until("/help tells")
-        terminal.send("run" + ENTER)
-        pid = int((project / "pid").read_text(encoding="utf-8"))
-        terminal.process.kill(number)
-        assert terminal.ended() == 130
-        with pytest.raises(ProcessLookupError):
-            os.kill(pid, 0)
-        if term != "dumb":
-            assert_restored(terminal)
-
-
-def test_a_terminal_that_goes_away_takes_the_session_and_its_children_with_it(
-    server: ScriptedServer, project: Path
-):
-    command = "echo $$ > pid; echo on its way; sleep 60"
-    server.reply(calling("run_shell_command", {"command": command}))
-    with at(server, "--yolo") as terminal:
-        terminal.until(PLACEHOLDER)
-        terminal.send("run" + ENTER)
-        terminal.until("│ on its way")
-        pid = int((project / "pid").read_text(encoding="utf-8"))
-        status = terminal.go_away()
-    assert os.WIFEXITED(status)
-    with pytest.raises(ProcessLookupError):
-        os.kill(pid, 0)
 
 
 @pytest.mark.parametrize("term", ["xterm", "dumb"])

@@ -20,9 +20,10 @@ from alhena.events import (
     UserMessageEvent,
     WarningEvent,
 )
-from alhena.frontends.terminal.lines import Lines, clipped, plain, prefix, width, wrapped
+from alhena.frontends.terminal.lines import Lines, width
+from alhena.frontends.terminal.live import live
 from alhena.frontends.terminal.theme import STYLES
-from alhena.frontends.terminal.view import View, advance, live
+from alhena.frontends.terminal.view import View, advance
 from tests.frontends.terminal.kit import played, shown_live
 
 STARTED = RunStartedEvent(session_id="s", model="m", cwd="/w")
@@ -335,15 +336,3 @@ def test_every_style_that_is_used_is_one_of_the_theme():
         }
     assert used <= set(STYLES)
     assert {"added", "removed", "error", "warning", "accent"} <= used
-
-
-def test_columns_are_those_of_a_terminal():
-    assert width("ab") == 2
-    assert width("漢字") == 4
-    assert width("e\u0301") == 1
-    assert prefix("漢字", 3) == "漢"
-    assert wrapped("one two three", 8) == ["one two", "three"]
-    assert wrapped("漢字漢字", 4) == ["漢字", "漢字"]
-    assert wrapped("abcdefghij", 4) == ["abcd", "efgh", "ij"]
-    assert plain([clipped((("", "abcdef"),), 4)]) == "abc…"
-    assert plain([clipped((("", "ab"), ("bold", "cdef")), 4)]) == "abc…"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
-from alhena.frontends.terminal.commands import COMMANDS, command_names, named, unknown
+from alhena.frontends.terminal.commands import COMMANDS, KEYS, command_names, named, unknown
 from alhena.frontends.terminal.completion import OFFERED, PromptCompleter, path_word
 from alhena.frontends.terminal.history import NAME, TAIL_BYTES, PromptHistory
 from alhena.frontends.terminal.lines import plain
@@ -89,6 +89,16 @@ def test_commands_are_named_by_their_names_and_aliases():
     names = [name for each in COMMANDS for name in (each.name, *each.aliases)]
     assert len(set(names)) == len(names)
     assert {"help", "tools", "policies", "hooks", "clear", "stats", "quit"} <= set(names)
+
+
+def test_the_terminals_page_names_every_key_and_command():
+    root = Path(__file__).parents[3]
+    page = (root / "docs" / "terminal.md").read_text(encoding="utf-8")
+    for keys, what in KEYS:
+        assert f"| {keys} | {what} |" in page
+    for command in COMMANDS:
+        for name in (command.name, *command.aliases):
+            assert f"`/{name}`" in page
 
 
 def test_an_unknown_command_is_answered_with_the_nearest():

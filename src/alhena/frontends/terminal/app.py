@@ -11,113 +11,46 @@ from typing import Any
 from prompt_toolkit.application import Application
 from prompt_toolkit.application.run_in_terminal import in_terminal
 from prompt_toolkit.buffer import Buffer
-from prompt_toolkit.completion import Completer, ThreadedCompleter
-from prompt_toolkit.filters import Condition
+from prompt_toolkit.completion import Completer
 from prompt_toolkit.history import History
 from prompt_toolkit.input import Input
+from prompt_toolkit.key_binding import merge_key_bindings
 from prompt_toolkit.layout import Window
 from prompt_toolkit.output import Output
 
 from alhena.display_text import one_line
-from alhena.frontends.terminal.keys import answer_keys, input_keys, menu_keys
+from alhena.frontends.terminal.entry import Entry
+from alhena.frontends.terminal.hands import Hands
+from alhena.frontends.terminal.keys import answer_keys, input_keys, menu_keys, session_keys
 from alhena.frontends.terminal.layout import Texts, placed
-from alhena.frontends.terminal.lines import Block, Line, Lines, Markdown, clipped, line
+from alhena.frontends.terminal.lines import Block, Line, Lines, Markdown, Span, clipped, line
+from alhena.frontends.terminal.live import live
 from alhena.frontends.terminal.menu import Menu, menu_lines
 from alhena.frontends.terminal.panel import Panel
 from alhena.frontends.terminal.printing import Fragments, Printer, fragments, style, warm_up
-from alhena.frontends.terminal.screen import Person, Status
-from alhena.frontends.terminal.view import View, live
+from alhena.frontends.terminal.screen import Status
+from alhena.frontends.terminal.view import View
 
 FRAME = 0.03
 """Seconds between two drawings of what streams in."""
 TICK = 0.12
 """Seconds between two drawings while something runs that says nothing."""
-TWICE = 2.0
-"""Seconds within which a second Ctrl-C leaves."""
 LARGE = 1_500
 """Characters of Markdown from which on it is rendered in a thread: keys are not kept waiting."""
 BESIDE = 4
 """Rows that what streams in leaves to the input line and the foot."""
 QUEUED_COLUMNS = 60
+MAX_MESSAGE = 400
+MAX_DEFECTS = 3
+"""Defects after which the screen is given up."""
+MODE_STYLES = {"autoEdit": "accent", "plan": "accent", "yolo": "error"}
 
 Pending = tuple[View, tuple[Block, ...]]
 
 
-class Hands:
-    """What the keys do with a screen."""
-
-    _person: Person | None
-    _typed: list[str]
-    _entered: Buffer
-    _panel: Panel
-    _loop: asyncio.AbstractEventLoop
-    _work: asyncio.Event
-    _closing: bool
-    _last_stop: float
-    _hint: str
-
-    def close(self) -> None:
-        """As `Screen.close`: behind what is still to be printed."""
-        self._closing = True
-        self._work.set()
-
-    def send(self) -> None:
-        """Sends what is in the input line."""
-        text = self._entered.text
-        if not text.strip():
-            return
-        self._entered.append_to_history()
-        self._entered.reset()
-        if self._person is None:
-            self._typed.append(text)
-        else:
-            self._person.submit(text)
-
-    def stop(self) -> bool:
-        """Stops what runs."""
-        return self._person is not None and self._person.interrupt()
-
-    def stop_or_leave(self) -> None:
-        """Ctrl-C: stops what runs or clears the line; twice leaves."""
-        now = self._loop.time()
-        if now - self._last_stop < TWICE:
-            self.leave()
-            return
-        self._last_stop = now
-        self._panel.dismiss()
-        if not self.stop():
-            self._entered.reset()
-        self._hint = "Press Ctrl-C again to leave."
-        self._loop.call_later(TWICE, self._unhint)
-
-    def leave(self) -> None:
-        """Ends the program."""
-        if self._person is None:
-            self.close()
-        else:
-            self._person.leave()
-
-    def next_mode(self) -> None:
-        """Shift-Tab."""
-        if self._person is not None:
-            self._person.next_mode()
-
-    def toggle_yolo(self) -> None:
-        """Ctrl-Y."""
-        if self._person is not None:
-            self._person.toggle_yolo()
-
-    def _unhint(self) -> None:
-        self._hint = ""
-        self._draw_in(0)
-
-    def _draw_in(self, seconds: float) -> None:
-        raise NotImplementedError
-
-
-class TerminalScreen(Hands):
-    """A `screen.Screen`. `run` draws until `close`; `painted` is set when the prompt is there. What
-    is typed waits until there is a `person`."""
+class TerminalScreen:
+    """A `screen.Screen`. `run` draws until `close`; `painted` is set when the prompt is there.
+    `hands` are what keys and signals do."""
 
     def __init__(
         self, input: Input, output: Output, *, history: History, completer: Completer
@@ -126,36 +59,38 @@ class TerminalScreen(Hands):
         self._loop = asyncio.get_running_loop()
         self._output = output
         self._printer = Printer(output)
-        self._person: Person | None = None
-        self._typed: list[str] = []
         self._view = View()
         self._status = Status()
-        self._hint = ""
-        self._last_stop = float("-inf")
         self._queue: deque[Pending] = deque()
         self._ready: deque[Pending] = deque()
         self._work = asyncio.Event()
+        self._written_all = asyncio.Event()
+        self._written_all.set()
         self._closing = False
+        self._defects = 0
         self._timer: asyncio.TimerHandle | None = None
         self._panel = Panel(self._panel_changed, self._loop.time, self._loop.call_later)
-        self._entered = Buffer(
-            multiline=True,
-            history=history,
-            completer=ThreadedCompleter(completer),
-            complete_while_typing=Condition(self._completes),
+        self._entry = Entry(history, completer)
+        self.hands = Hands(
+            self._entry, self._panel, close=self.close, draw=lambda: self._draw_in(0)
         )
         self._written = Buffer(multiline=False)
         self._places = placed(
             Texts(live=self._live, menu=self._menu, foot=self._foot),
             self._panel,
-            (self._entered, self._written),
+            (self._entry.buffer, self._written),
             (menu_keys(self._panel), answer_keys(self._panel)),
         )
         self._app: Application[None] = Application(
             layout=self._places.layout,
             style=style(),
             include_default_pygments_style=False,
-            key_bindings=input_keys(self, self._panel),
+            key_bindings=merge_key_bindings(
+                [
+                    input_keys(self.hands, self._entry, self._panel),
+                    session_keys(self.hands, self._panel),
+                ]
+            ),
             erase_when_done=True,
             max_render_postpone_time=None,
             terminal_size_polling_interval=None,
@@ -170,9 +105,13 @@ class TerminalScreen(Hands):
     async def run(self) -> None:
         """Draws and reads keys until `close`, and leaves the terminal as it was."""
         printing = asyncio.create_task(self._print())
+        printing.add_done_callback(self._printing_ended)
+        before = self._loop.get_exception_handler()
+        self._loop.set_exception_handler(self._defect)
         try:
             await self._app.run_async(set_exception_handler=False, handle_sigint=False)
         finally:
+            self._loop.set_exception_handler(before)
             printing.cancel()
             await asyncio.wait({printing})
         if not printing.cancelled():
@@ -185,18 +124,12 @@ class TerminalScreen(Hands):
             raise RuntimeError("the screen does not run")
         return self._app.context
 
-    def attach(self, person: Person) -> None:
-        """From now on `person` gets what is typed, and what was typed before."""
-        self._person = person
-        for text in self._typed:
-            person.submit(text)
-        self._typed.clear()
-
     def update(self, view: View, blocks: Iterable[Block] = ()) -> None:
         """As `Screen.update`."""
         printed = tuple(blocks)
         if printed or self._queue or self._ready:
             self._queue.append((view, printed))
+            self._written_all.clear()
             self._work.set()
         else:
             self._view = view
@@ -213,18 +146,27 @@ class TerminalScreen(Hands):
         self.update(last, (Lines((line(f"! {one_line(message)}", "warning"),)),))
 
     async def choose(self, menu: Menu) -> frozenset[int] | None:
-        """As `Screen.choose`. A draft in the input line stays."""
-        return await self._panel.choose(menu, typing=bool(self._entered.text))
+        """As `Screen.choose`, once all is written that it is about. A draft in the input line
+        stays."""
+        await self._written_all.wait()
+        return await self._panel.choose(menu, typing=bool(self._entry.buffer.text))
 
     async def ask_text(self, label: str, placeholder: str = "") -> str | None:
-        """As `Screen.ask_text`."""
+        """As `Screen.ask_text`, once all is written that it is about."""
+        await self._written_all.wait()
         return await self._panel.write(one_line(label), one_line(placeholder))
 
     @asynccontextmanager
     async def suspended(self) -> AsyncGenerator[None]:
         """As `Screen.suspended`. To be used in the context of the application."""
-        async with in_terminal():
-            yield
+        with self.hands.elsewhere():
+            async with in_terminal():
+                yield
+
+    def close(self) -> None:
+        """As `Screen.close`: behind what is still to be printed."""
+        self._closing = True
+        self._work.set()
 
     def _panel_changed(self) -> None:
         place: Window = self._places.input
@@ -236,10 +178,6 @@ class TerminalScreen(Hands):
         self._app.layout.focus(place)
         self._draw_in(0)
 
-    def _completes(self) -> bool:
-        text = self._entered.document.text_before_cursor
-        return text.startswith("/") or "@" in text.split("\n")[-1].split(" ")[-1]
-
     async def _print(self) -> None:
         """Makes blocks ready in order. Drawing is what writes them: `_before_render`."""
         await self.painted.wait()
@@ -250,13 +188,41 @@ class TerminalScreen(Hands):
             while self._queue:
                 view, blocks = self._queue[0]
                 prepared = tuple([await self._prepared(block) for block in blocks])
-                self._queue.popleft()
                 self._ready.append((view, prepared))
+                self._queue.popleft()
             self._app.invalidate()
             self._draw_in(TICK)
             if self._closing:
-                self._app.exit()
+                self._exit()
                 return
+
+    def _printing_ended(self, printing: "asyncio.Task[None]") -> None:
+        """A defect in printing ends the screen: nothing more would be seen on it."""
+        if not printing.cancelled() and printing.exception() is not None:
+            self._exit()
+
+    def _defect(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """What goes wrong where nobody waits for it is told on the screen; where that does not help
+        it ends the screen."""
+        error = context.get("exception")
+        self._defects += 1
+        if isinstance(error, Exception) and (
+            self._defects > MAX_DEFECTS or not self.painted.is_set()
+        ):
+            self._exit(error)
+            return
+        kind = f"{type(error).__name__}: {error}" if error else context["message"]
+        self.warn(f"unexpected {one_line(kind, MAX_MESSAGE)}; this is a defect.")
+
+    def _exit(self, error: Exception | None = None) -> None:
+        """Ends the drawing, if it has not ended."""
+        future = self._app.future
+        if future is None or future.done():
+            return
+        if error is None:
+            self._app.exit()
+        else:
+            self._app.exit(exception=error)
 
     async def _prepared(self, block: Block) -> Block:
         if isinstance(block, Markdown) and len(block.text) > LARGE:
@@ -271,6 +237,8 @@ class TerminalScreen(Hands):
             self._view, blocks = self._ready.popleft()
             for block in blocks:
                 self._printer.write(block)
+        if not self._queue:
+            self._written_all.set()
 
     def _draw_in(self, seconds: float) -> None:
         """Draws soon; a drawing that is due already is enough."""
@@ -287,8 +255,9 @@ class TerminalScreen(Hands):
     def _live(self) -> Fragments:
         size = self._output.get_size()
         asking = self._panel.open
-        menu = self._panel.menu
-        below = self._entered.document.line_count if menu is None else len(menu.options) + 1
+        below = self._entry.buffer.document.line_count
+        if self._panel.menu is not None:
+            below = len(menu_lines(self._panel.menu, size.columns)[0]) - 1
         rows = max(size.rows - BESIDE - below, 0 if asking else 1)
         return fragments(live(self._view, size.columns, rows, self._loop.time(), asking=asking))
 
@@ -296,8 +265,7 @@ class TerminalScreen(Hands):
         menu = self._panel.menu
         if menu is None:
             return []
-        lines = menu_lines(menu, self._output.get_size().columns, self._panel.note)
-        chosen = menu.selected + 1  # the title is above
+        lines, chosen = menu_lines(menu, self._output.get_size().columns, self._panel.note)
         return [
             *fragments([*lines[:chosen], ()]),
             ("[SetCursorPosition]", ""),  # a low window scrolls there
@@ -306,16 +274,18 @@ class TerminalScreen(Hands):
 
     def _foot(self) -> Fragments:
         columns = self._output.get_size().columns
-        return fragments([clipped(foot_line(self._status, self._hint), columns)])
+        return fragments([clipped(foot_line(self._status, self.hands.hint), columns)])
 
 
 def foot_line(status: Status, hint: str) -> Line:
     """The line at the foot."""
     if hint:
         return (("warning", hint),)
-    parts = [each for each in (status.mode, status.model, status.cwd) if each]
-    text = "  ".join(parts)
+    spans: list[Span] = []
     if status.queued:
         first = one_line(status.queued[0], QUEUED_COLUMNS)
-        text = f"{len(status.queued)} queued: {first}  {text}"
-    return (("dim", text),)
+        spans.append(("dim", f"{len(status.queued)} queued: {first}"))
+    spans.append((MODE_STYLES.get(status.mode, "dim"), status.mode))
+    spans += (("dim", each) for each in (status.model, status.cwd))
+    shown = [span for span in spans if span[1]]
+    return tuple(part for span in shown for part in (span, ("", "  ")))[:-1]

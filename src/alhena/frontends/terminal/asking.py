@@ -1,6 +1,7 @@
 """A tool call that waits for consent: what is shown of it, why, and what can be answered."""
 
-from typing import Any, assert_never
+from collections.abc import Iterator
+from typing import Any, Literal, assert_never
 
 import msgspec
 
@@ -9,7 +10,7 @@ from alhena.frontends.terminal.diffs import diff_lines
 from alhena.frontends.terminal.lines import TAB, Block, Line, Lines, Markdown, line
 from alhena.frontends.terminal.menu import Menu, Option
 from alhena.policy.model import PolicyRule
-from alhena.scheduler.confirm import ConfirmationRequest
+from alhena.scheduler.confirm import Answer, ConfirmationRequest, Payload
 from alhena.tools.confirmation import (
     AskUserConfirmation,
     EditConfirmation,
@@ -24,7 +25,8 @@ from alhena.tools.confirmation import (
 Outcome = ToolConfirmationOutcome
 DIFF_ROWS = 1_000
 """Lines of a change that are shown; of a longer one it is said how many are not."""
-RULE_COLUMNS = 160
+MAX_RULE = 2_000
+"""Characters of a rule in words: what is approved for longer is to be seen whole."""
 SESSION, SAVED = "for this session", "for good"
 
 ANSWERS = (
@@ -51,17 +53,20 @@ def request_blocks(request: ConfirmationRequest) -> tuple[Block, ...]:
             if len(shown) > DIFF_ROWS:
                 more = f"{len(shown) - DIFF_ROWS} more lines are not shown here."
                 lines.append((("warning", f"! {more}"),))
+            lines += _warnings(details.warnings)
         case ExecConfirmation() as details:
             lines.append(_title(_where(request)))
             lines += _whole(details.command, "  $ ")
-            lines += (line(f"  ! {one_line(each)}", "warning") for each in details.warnings)
+            lines += _warnings(details.warnings)
         case McpConfirmation() as details:
             lines.append(_title(f"{details.tool_display_name} of {details.server_name}"))
             lines += _whole(_arguments(details.tool_args or request.args), "  ")
+            lines += _warnings(details.warnings)
         case InfoConfirmation() as details:
             lines.append(_title(details.title))
             lines += _whole(details.prompt, "  ")
             lines += (line(f"  {_inline(url)}", "accent") for url in details.urls)
+            lines += _warnings(details.warnings)
         case ExitPlanModeConfirmation() as details:
             lines.append(_title(f"Plan ({details.plan_path})"))
             plan = (Markdown(without_controls(details.plan)),)
@@ -73,21 +78,35 @@ def request_blocks(request: ConfirmationRequest) -> tuple[Block, ...]:
     return (Lines(tuple(lines)), *plan, Lines(tuple(_why(request))))
 
 
-def choices(request: ConfirmationRequest) -> tuple[Menu, tuple[Outcome, ...]]:
-    """The menu for a request, and the outcome of each option: only answers that the request takes,
+def _warnings(warnings: tuple[str, ...]) -> Iterator[Line]:
+    """What of a call may deceive whoever reads it."""
+    return (line(f"  ! {one_line(each)}", "warning") for each in warnings)
+
+
+def choices(request: ConfirmationRequest) -> tuple[Menu, tuple[Answer, ...]]:
+    """The menu for a request, and the answer of each option: only answers that the request takes,
     those that hold beyond the call with what they would leave."""
     lasting = {each.outcome: each for each in request.lasting}
-    offered = [each for each in ANSWERS if each[0] in request.outcomes]
     options: list[Option] = []
-    for outcome, key, text in offered:
+    answers: list[Answer] = []
+    for outcome, key, text in ANSWERS:
+        if outcome not in request.outcomes:
+            continue
+        details = request.details
+        if isinstance(details, ExitPlanModeConfirmation) and outcome is Outcome.PROCEED_ONCE:
+            for each in _after_plan(details.next_mode):
+                options.append(Option(label=each.label, key=each.key, detail=f"{each.mode} mode"))
+                answers.append(Answer(outcome, Payload(approval_mode=each.mode)))
+            continue
         rule = lasting.get(outcome)
         if rule is not None:
-            text = f"{text}: {one_line(rule.words, RULE_COLUMNS)}"
+            text = f"{text}: {one_line(rule.words, MAX_RULE)}"
         detail = "" if rule is None else SAVED if rule.persist else SESSION
         options.append(Option(label=text, key=key, detail=detail))
+        answers.append(Answer(outcome))
     plan = isinstance(request.details, ExitPlanModeConfirmation)
-    title = "Leave plan mode?" if plan else "Allow this?"
-    return Menu(title=title, options=tuple(options)), tuple(each[0] for each in offered)
+    title = "Carry out this plan?" if plan else "Allow this?"
+    return Menu(title=title, options=tuple(options)), tuple(answers)
 
 
 def rule_words(rule: PolicyRule) -> str:
@@ -98,26 +117,46 @@ def rule_words(rule: PolicyRule) -> str:
     else:
         server = f" of {rule.mcp_name}" if rule.mcp_name else ""
         text = f"every call of {', '.join(rule.tool_names) or 'any tool'}{server}"
-    return one_line(text, RULE_COLUMNS)
+    return one_line(text, MAX_RULE)
 
 
 def question_menu(question: Question) -> Menu | None:
-    """The menu for a question of the model's; None for one that is answered in words."""
+    """The menu for a question of the model's; None for one that is answered in words. The question
+    itself is to be read above it."""
+    title = question.header or "Your answer"
     match question.type:
         case "yesno":
             options = (Option(label="Yes", key="y"), Option(label="No", key="n"))
-            return Menu(title=question.question, options=options)
+            return Menu(title=title, options=options)
         case "choice":
             options = tuple(
                 Option(label=each.label, detail=each.description) for each in question.options
             )
             other = Option(label="Something else", key="o", detail="in your own words")
             checked = frozenset[int]() if question.multi_select else None
-            return Menu(title=question.question, options=(*options, other), checked=checked)
+            return Menu(title=title, options=(*options, other), checked=checked)
         case "text":
             return None
         case _:
             assert_never(question.type)
+
+
+class _AfterPlan(msgspec.Struct, frozen=True):
+    mode: Literal["default", "autoEdit", "yolo"]
+    key: str
+    label: str
+
+
+_AFTER_PLAN = (
+    _AfterPlan("default", "y", "Yes, asking before what changes something"),
+    _AfterPlan("autoEdit", "a", "Yes, and edit files without asking"),
+    _AfterPlan("yolo", "u", "Yes, without asking at all"),
+)
+
+
+def _after_plan(next_mode: str) -> list[_AfterPlan]:
+    """What may follow a plan, the strictest first; yolo only where it would follow anyway."""
+    return [each for each in _AFTER_PLAN if each.mode in ("default", "autoEdit", next_mode)]
 
 
 def _title(text: str) -> Line:

@@ -13,7 +13,8 @@ from alhena.frontends.terminal.lines import Line, line
 from alhena.frontends.terminal.view import Totals
 from alhena.policy.model import PolicyRule
 
-NAME_COLUMNS = 24
+NAME_COLUMNS = 26
+HANG = NAME_COLUMNS + 3
 KEYS = (
     ("Enter", "sends; Alt-Enter, Ctrl-J or a backslash at the end begins a new line"),
     ("Esc", "interrupts what runs"),
@@ -22,6 +23,9 @@ KEYS = (
     ("Shift-Tab", "changes the approval mode: default, autoEdit, plan"),
     ("Ctrl-Y", "everything runs without asking (yolo), and back"),
     ("Up, Down, Ctrl-R", "earlier prompts"),
+    ("Tab", "completes a command, or a path behind an @"),
+    ("Ctrl-X Ctrl-E", "the input in your editor"),
+    ("Ctrl-L, Ctrl-Z", "clears the screen; suspends"),
     ("@path", "sends the file's content with the prompt"),
     ("!command", "runs a command; the model is told of it with the next prompt"),
 )
@@ -63,13 +67,15 @@ Carry = Callable[[CommandContext, str], Awaitable[list[Line]]]
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
-    """A command. `at_once`: it need not wait until what runs has ended."""
+    """A command. `at_once`: it need not wait until what runs has ended. `listing`: its lines are
+    cut where the terminal ends."""
 
     name: str
     summary: str
     carry: Carry
     aliases: tuple[str, ...] = ()
     at_once: bool = True
+    listing: bool = False
 
 
 async def _help(_context: CommandContext, _rest: str) -> list[Line]:
@@ -98,7 +104,12 @@ async def _tools(context: CommandContext, rest: str) -> list[Line]:
 async def _policies(context: CommandContext, _rest: str) -> list[Line]:
     bench = context.workbench
     mode = bench.context.mode
-    rules = [rule for rule in bench.engine.rules if not rule.modes or mode in rule.modes]
+    rules = [
+        rule
+        for rule in bench.engine.rules
+        if (not rule.modes or mode in rule.modes)
+        and rule.interactive in (None, bench.context.interactive)
+    ]
     lines = [line(f"{len(rules)} rules hold in mode {mode}, the strongest first", "bold")]
     return lines + [_rule(rule) for rule in rules]
 
@@ -146,7 +157,12 @@ async def _quit(context: CommandContext, _rest: str) -> list[Line]:
 
 COMMANDS: tuple[Command, ...] = (
     Command(name="help", aliases=("?",), summary="these commands and the keys", carry=_help),
-    Command(name="tools", summary="the tools (`/tools desc`: all about them)", carry=_tools),
+    Command(
+        name="tools",
+        summary="the tools (`/tools desc`: all about them)",
+        carry=_tools,
+        listing=True,
+    ),
     Command(name="policies", summary="the rules that hold now", carry=_policies),
     Command(name="hooks", summary="the hooks of this session", carry=_hooks),
     Command(name="stats", aliases=("usage",), summary="tokens, calls and times", carry=_stats),

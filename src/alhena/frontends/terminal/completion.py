@@ -63,7 +63,7 @@ def paths(cwd: Path, word: str) -> Iterator[str]:
 
     word = word.replace("\\", "")
     folder, _, name = word.rpartition("/")
-    rules = IgnoreRules(cwd)
+    rules = IgnoreRules(cwd, environ=os.environ)
     count = 0
     for path in _beginning(cwd, folder, name, rules):
         yield path

@@ -30,13 +30,15 @@ class Consent:
         """The person's answer to a call that waits. Dismissing the question is a no."""
         async with self._turn:
             show(request_blocks(request))
-            menu, outcomes = choices(request)
+            menu, answers = choices(request)
             picked = await self._screen.choose(menu)
-            outcome = outcomes[min(picked)] if picked else Outcome.CANCEL
-            if outcome is not Outcome.CANCEL or not picked:
-                return Answer(outcome)
+            if not picked:
+                return Answer(Outcome.CANCEL)
+            answer = answers[min(picked)]
+            if answer.outcome is not Outcome.CANCEL:
+                return answer
             reason = await self._screen.ask_text(REASON, REASON_HINT)
-            return Answer(outcome, Payload(reason=reason or None))
+            return Answer(Outcome.CANCEL, Payload(reason=reason or None))
 
     async def ask(
         self, questions: tuple[Question, ...], show: Callable[[tuple[Block, ...]], None]
@@ -61,14 +63,18 @@ class Consent:
     async def _one(self, question: Question) -> str | None:
         menu = question_menu(question)
         if menu is None:
-            return await self._screen.ask_text(question.header, question.placeholder)
+            return await self._screen.ask_text(_label(question), question.placeholder)
         picked = await self._screen.choose(menu)
         if picked is None:
             return None
         labels = [menu.options[each].label for each in sorted(picked)]
         if question.type == "choice" and len(menu.options) - 1 in picked:
-            other = await self._screen.ask_text(question.header, question.placeholder)
+            other = await self._screen.ask_text(_label(question), question.placeholder)
             if other is None:
                 return None
             labels[-1:] = [other] if other else []
         return ", ".join(labels)
+
+
+def _label(question: Question) -> str:
+    return f"{question.header or 'Your answer'}:"

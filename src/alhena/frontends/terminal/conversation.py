@@ -13,12 +13,25 @@ from alhena.agent.run import Run
 from alhena.agent.workbench import Workbench
 from alhena.display_text import one_line
 from alhena.errors import AlhenaError
-from alhena.events import ConfirmationRequestEvent, ErrorEvent, Event, FinishedEvent
+from alhena.events import (
+    ConfirmationRequestEvent,
+    ErrorEvent,
+    Event,
+    FinishedEvent,
+    ModelFallbackEvent,
+    UserMessageEvent,
+)
 from alhena.frontends.terminal import commands
 from alhena.frontends.terminal.consent import Consent
 from alhena.frontends.terminal.editors import editor_command
 from alhena.frontends.terminal.lines import Block, Line, line
-from alhena.frontends.terminal.mentions import attachment, existing, mentioned, shell_note
+from alhena.frontends.terminal.mentions import (
+    attachment,
+    existing,
+    mentioned,
+    missing_words,
+    shell_note,
+)
 from alhena.frontends.terminal.screen import Screen, Status
 from alhena.frontends.terminal.view import (
     Totals,
@@ -57,7 +70,7 @@ class ShownSession:
         self._leaving = False
         self._agent: Agent | None = None
         self._notes: list[Part] = []
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = asyncio.TaskGroup()
         self._announced: dict[str, asyncio.Event] = {}
         self._consent = Consent(screen)
         self._failed = False
@@ -117,9 +130,11 @@ class ShownSession:
             )
         )
 
-    def print(self, lines: list[Line], group: str = "notice", *, clip: bool = False) -> None:
+    def print(
+        self, lines: list[Line], group: str = "notice", *, clip: bool = False, hang: int = 0
+    ) -> None:
         """Prints lines above the prompt."""
-        self.view, blocks = printed(self.view, group, lines, clip=clip)
+        self.view, blocks = printed(self.view, group, lines, clip=clip, hang=hang)
         self._show(blocks)
 
     def _show(self, blocks: tuple[Block, ...]) -> None:
@@ -135,14 +150,12 @@ class Conversation(ShownSession):
     def submit(self, text: str) -> None:
         """Takes what the person sends."""
         text = text.strip()
-        if not text:
+        if not text or self._leaving:
             return
         named = commands.named(text)
         at_once = named is not None and (named[0] is None or named[0].at_once)
         if at_once and self._agent is not None:
-            task = asyncio.ensure_future(self._carry(text))
-            self._tasks.add(task)
-            task.add_done_callback(self._task_ended)
+            self._tasks.create_task(self._carry(text))
             return
         self._queue.append(text)
         self._wake.set()
@@ -150,8 +163,17 @@ class Conversation(ShownSession):
 
     async def run(self, agent: Agent) -> None:
         """Works off what is submitted until `leave`. The agent is open, and is not closed here."""
-        self._agent = agent
-        self._begin()
+        try:
+            async with self._tasks:
+                self._agent = agent
+                self._begin()
+                await self._work_off()
+        except BaseExceptionGroup as group:  # of defects the first says what there is to say
+            raise group.exceptions[0] from None
+        finally:
+            self._leaving = True
+
+    async def _work_off(self) -> None:
         while not self._leaving:
             if not self._queue:
                 self._wake.clear()
@@ -170,6 +192,11 @@ class Conversation(ShownSession):
     def interrupt(self) -> bool:
         """Stops what runs; False when nothing does."""
         return self._agent is not None and self._agent.interrupt()
+
+    def kill(self) -> None:
+        """Ends all processes of the session, at once."""
+        if self._agent is not None:
+            self._agent.kill()
 
     def leave(self) -> None:
         """Ends the program: what runs is stopped, what waits is dropped."""
@@ -218,13 +245,6 @@ class Conversation(ShownSession):
         self.workbench.modes.subscribe(self.show_status)
         self.show_status()
 
-    def _task_ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            task.get_loop().call_exception_handler(
-                {"message": "a command failed", "exception": error}
-            )
-
     async def _carry(self, text: str) -> None:
         """One thing that was submitted, to its end. What goes wrong is shown."""
         try:
@@ -243,20 +263,23 @@ class Conversation(ShownSession):
     ) -> None:
         self.print(prompt_lines(text), "user")
         lines = commands.unknown(name) if command is None else await command.carry(self, rest)
-        self.print(lines, "command", clip=True)
+        listing = command is not None and command.listing
+        self.print(lines, "command", clip=listing, hang=0 if listing else commands.HANG)
 
     async def _prompt(self, text: str) -> None:
+        self.print(prompt_lines(text), "user")
         attached = await self._referenced(text)
         async for event in self.agent.run(text, before=self._notes, attached=attached):
             if isinstance(event, FinishedEvent):
                 self._notes.clear()  # the history has them now
-            self._feed(event)
+            if not isinstance(event, UserMessageEvent):  # it stands there already
+                self._feed(event)
 
     async def _referenced(self, text: str) -> tuple[Part, ...]:
         """What a prompt's @paths hold."""
         paths, missing = existing(mentioned(text), self.workbench.workspace.cwd)
-        for path in missing:
-            self.print([line(f"! @{path}: there is no such file; sent as text.", "warning")])
+        if missing:
+            self.print([line(missing_words(missing), "warning")])
         if not paths:
             return ()
         done = await self._call("read_many_files", {"paths": list(paths)})
@@ -280,6 +303,7 @@ class Conversation(ShownSession):
         """A call of the person's own, through the same gate as the model's."""
         run = self.agent.call(name, dict(args))
         self._consent.own.add(run.call_id)
+        self.view = msgspec.structs.replace(self.view, own=self.view.own | {run.call_id})
         try:
             await self._follow(run)
         finally:
@@ -294,7 +318,9 @@ class Conversation(ShownSession):
         self._failed = self._failed or isinstance(event, ErrorEvent)
         self.view, blocks = advance(self.view, event, self._clock())
         self._show(blocks)
-        if isinstance(event, ConfirmationRequestEvent):
+        if isinstance(event, ModelFallbackEvent):
+            self.show_status()
+        elif isinstance(event, ConfirmationRequestEvent):
             self._announced.setdefault(event.correlation_id, asyncio.Event()).set()
 
 

@@ -1,5 +1,6 @@
 """What a tool call came to, in lines: a diff, a list of tasks, the end of an output, an error."""
 
+import re
 from typing import Any, cast
 
 from alhena.display_text import one_line, without_controls
@@ -9,6 +10,7 @@ from alhena.frontends.terminal.lines import Line, line
 
 TEXT_ROWS = 3
 OUTPUT_ROWS = 12
+OWN_ROWS = 2_000
 DIFF_ROWS = 40
 ERROR_ROWS = 6
 COLUMNS = 400
@@ -52,21 +54,30 @@ def duration(milliseconds: float) -> str:
     return f"{minutes} min {seconds} s"
 
 
-def ended_lines(event: ToolCallResponseEvent, *, seen: bool) -> list[Line]:
-    """What stands below the header. `seen`: a person was shown the change before it was made."""
+def counted(count: int, noun: str) -> str:
+    """`1 line`, `1,200 lines`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def ended_lines(
+    event: ToolCallResponseEvent, *, seen: bool = False, own: bool = False
+) -> list[Line]:
+    """What stands below the header. `seen`: a person was shown the change before it was made;
+    `own`: the person made the call, and is shown all it has written."""
     display = event.display
+    rows = OWN_ROWS if own else OUTPUT_ROWS
     if event.status != "success":
         text = event.error or (display if isinstance(display, str) else "") or ""
         lines = _first(text, ERROR_ROWS, "error" if event.status == "error" else "dim")
         if isinstance(display, dict) and display.get("type") == "terminal_output":
-            lines += _last(str(display.get("text", "")), OUTPUT_ROWS)
+            lines += _last(str(display.get("text", "")), rows)
         return lines
     if isinstance(display, dict):
-        return _object(display, seen=seen)
-    return _first(display or "", TEXT_ROWS, "dim")
+        return _object(display, rows, seen=seen)
+    return _first(_unmarked(display or ""), TEXT_ROWS, "dim")
 
 
-def _object(display: dict[str, Any], *, seen: bool) -> list[Line]:
+def _object(display: dict[str, Any], rows: int, *, seen: bool) -> list[Line]:
     match display.get("type"):
         case "file_diff":
             if seen:
@@ -74,10 +85,10 @@ def _object(display: dict[str, Any], *, seen: bool) -> list[Line]:
             lines = diff_lines(str(display.get("fileDiff", "")))
             more = len(lines) - DIFF_ROWS
             if more > 0:
-                lines = [*lines[:DIFF_ROWS], line(f"… {more} more lines", "dim")]
+                lines = [*lines[:DIFF_ROWS], line(f"… {counted(more, 'more line')}", "dim")]
             return [(INDENT, *each) for each in lines]
         case "terminal_output":
-            return _terminal(display)
+            return _terminal(display, rows)
         case "todo_list":
             todos = cast("list[dict[str, str]]", display.get("todos", []))
             return [_task(each) for each in todos]
@@ -85,8 +96,8 @@ def _object(display: dict[str, Any], *, seen: bool) -> list[Line]:
             return []
 
 
-def _terminal(display: dict[str, Any]) -> list[Line]:
-    lines = _last(str(display.get("text", "")), OUTPUT_ROWS)
+def _terminal(display: dict[str, Any], rows: int) -> list[Line]:
+    lines = _last(str(display.get("text", "")), rows)
     code = display.get("exit_code")
     if code:
         lines.append((INDENT, ("warning", f"exit code {code}")))
@@ -99,11 +110,19 @@ def _task(todo: dict[str, str]) -> Line:
     return (INDENT, (style, f"{mark} {text}"))
 
 
+def _unmarked(text: str) -> str:
+    """Markdown as it reads in a few lines: without its title, blank lines and marks of emphasis."""
+    rows = [row for row in text.split("\n") if row.strip()]
+    if len(rows) > 1 and rows[0].startswith("### "):
+        del rows[0]
+    return re.sub(r"(?<!\S)\*\*(\w[^*\n]*)\*\*", r"\1", "\n".join(rows))
+
+
 def _first(text: str, rows: int, style: str) -> list[Line]:
     shown = _rows(text)
     lines: list[Line] = [_row(each, style) for each in shown[:rows]]
     if len(shown) > rows:
-        lines.append((INDENT, ("dim", f"… {len(shown) - rows} more lines")))
+        lines.append((INDENT, ("dim", f"… {counted(len(shown) - rows, 'more line')}")))
     return lines
 
 
@@ -111,7 +130,7 @@ def _last(text: str, rows: int) -> list[Line]:
     shown = _rows(text)
     lines: list[Line] = []
     if len(shown) > rows:
-        lines.append((INDENT, ("dim", f"… {len(shown) - rows} lines above")))
+        lines.append((INDENT, ("dim", f"… {counted(len(shown) - rows, 'line')} above")))
     return lines + [_row(each, "dim") for each in shown[-rows:]]
 
 

@@ -1,13 +1,14 @@
 """Which key does what. What is not bound here does what it does in any prompt_toolkit program."""
 
 from collections.abc import Callable
-from typing import Protocol
 
 from prompt_toolkit.application.current import get_app
-from prompt_toolkit.filters import Condition, has_completions
+from prompt_toolkit.filters import Condition, has_completions, is_searching
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 
+from alhena.frontends.terminal.entry import Entry
+from alhena.frontends.terminal.hands import Hands
 from alhena.frontends.terminal.panel import Panel
 
 CONTINUED = "\\"
@@ -24,39 +25,10 @@ _MENU_KEYS = {
 }
 
 
-class Actions(Protocol):
-    """What keys lead to."""
-
-    def send(self) -> None:
-        """The input is complete."""
-        ...
-
-    def stop(self) -> bool:
-        """Stops what runs; False when nothing does."""
-        ...
-
-    def stop_or_leave(self) -> None:
-        """Stops what runs, or clears the input; the second time it leaves."""
-        ...
-
-    def leave(self) -> None:
-        """Ends the program."""
-        ...
-
-    def next_mode(self) -> None:
-        """To the next approval mode."""
-        ...
-
-    def toggle_yolo(self) -> None:
-        """Everything runs without asking, or not any more."""
-        ...
-
-
-def input_keys(actions: Actions, panel: Panel) -> KeyBindings:
-    """The keys of the input line, and those that always count."""
+def input_keys(hands: Hands, entry: Entry, panel: Panel) -> KeyBindings:
+    """The keys of the input line, which count while there is no question."""
     keys = KeyBindings()
-    writing = Condition(lambda: not panel.open)
-    empty = Condition(lambda: not get_app().current_buffer.text)
+    writing = Condition(lambda: not panel.open) & ~is_searching
 
     @keys.add("enter", filter=writing)
     def _(event: KeyPressEvent) -> None:
@@ -68,7 +40,7 @@ def input_keys(actions: Actions, panel: Panel) -> KeyBindings:
             buffer.delete_before_cursor()
             buffer.newline(copy_margin=False)
         else:
-            actions.send()
+            hands.send()
 
     @keys.add("escape", "enter", filter=writing)
     @keys.add("c-j", filter=writing)
@@ -80,28 +52,49 @@ def input_keys(actions: Actions, panel: Panel) -> KeyBindings:
         if event.current_buffer.complete_state is not None:
             event.current_buffer.cancel_completion()
         else:
-            actions.stop()
+            hands.stop()
+
+    @keys.add(Keys.BracketedPaste, filter=writing)
+    def _(event: KeyPressEvent) -> None:
+        entry.paste(event.data)
+
+    @keys.add("backspace", filter=writing & Condition(lambda: bool(entry.mark_before())))
+    def _(event: KeyPressEvent) -> None:
+        event.current_buffer.delete_before_cursor(len(entry.mark_before()))
+
+    @keys.add("c-x", "c-e", filter=writing)
+    def _(_event: KeyPressEvent) -> None:
+        hands.edit()
+
+    return keys
+
+
+def session_keys(hands: Hands, panel: Panel) -> KeyBindings:
+    """The keys that are for the session as a whole."""
+    keys = KeyBindings()
+    writing = Condition(lambda: not panel.open) & ~is_searching
+    empty = Condition(lambda: not get_app().current_buffer.text)
 
     @keys.add("c-d", filter=writing & empty)
     def _(_event: KeyPressEvent) -> None:
-        actions.leave()
+        hands.leave()
 
     @keys.add("s-tab", filter=writing & ~has_completions)
     def _(_event: KeyPressEvent) -> None:
-        actions.next_mode()
+        hands.next_mode()
 
     @keys.add("c-y", filter=writing)
     def _(_event: KeyPressEvent) -> None:
-        actions.toggle_yolo()
+        hands.toggle_yolo()
 
-    @keys.add("c-z", filter=writing)
+    @keys.add("c-z")
     def _(event: KeyPressEvent) -> None:
         event.app.suspend_to_background()
 
-    @keys.add("c-c")
+    @keys.add("c-c", filter=~is_searching)
     @keys.add("<sigint>")
     def _(_event: KeyPressEvent) -> None:
-        actions.stop_or_leave()
+        hands.stop_or_leave()
 
     return keys
 
@@ -118,7 +111,12 @@ def menu_keys(panel: Panel) -> KeyBindings:
 
     @keys.add(Keys.Any)
     def _(event: KeyPressEvent) -> None:
-        panel.key(event.data)
+        if event.data.isprintable():
+            panel.key(event.data)
+
+    @keys.add("c-l")
+    def _(event: KeyPressEvent) -> None:
+        event.app.renderer.clear()
 
     @keys.add(Keys.BracketedPaste)
     def _(_event: KeyPressEvent) -> None:

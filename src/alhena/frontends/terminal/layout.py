@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import msgspec
 from prompt_toolkit.buffer import Buffer
-from prompt_toolkit.filters import Condition
+from prompt_toolkit.filters import Condition, is_searching
 from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.layout import (
     BufferControl,
@@ -67,7 +67,8 @@ def placed(
             entered,
             input_processors=[
                 ConditionalProcessor(
-                    AfterInput(PLACEHOLDER, style="class:dim"), Condition(lambda: not entered.text)
+                    AfterInput(PLACEHOLDER, style="class:dim"),
+                    Condition(lambda: not entered.text) & ~is_searching,
                 )
             ],
             search_buffer_control=search.control,

@@ -2,10 +2,10 @@
 comes, what is typed is read line by line."""
 
 import asyncio
-import threading
+import os
+from codecs import getincrementaldecoder
 from collections.abc import AsyncGenerator, Callable, Iterable
-from contextlib import asynccontextmanager, suppress
-from typing import TextIO
+from contextlib import asynccontextmanager
 
 from alhena.frontends.terminal.lines import Block, Lines, plain
 from alhena.frontends.terminal.menu import Menu, Picked, press
@@ -13,22 +13,49 @@ from alhena.frontends.terminal.screen import Person, Status
 from alhena.frontends.terminal.view import View
 
 PROMPT = "> "
+CHUNK = 65_536
 
 
 class LineScreen:
     """A `screen.Screen`. Lines that answer no question go to the person that is attached; the end
-    of the input leaves."""
+    of the input leaves. `source` is the descriptor of a terminal that gives whole lines."""
 
-    def __init__(self, source: TextIO, write: Callable[[str], None]) -> None:
+    def __init__(self, source: int, write: Callable[[str], None]) -> None:
         self._source = source
         self._write = write
         self._loop = asyncio.get_running_loop()
+        self._decode = getincrementaldecoder("utf-8")("replace").decode
+        self._begun = ""
         self._answers: asyncio.Queue[str] | None = None
+        self._person: Person | None = None
+        self._reading = False
+        self._left = False
         self._prompted = False
 
     def attach(self, person: Person) -> None:
         """From now on `person` gets what is typed."""
-        threading.Thread(target=self._read, args=(person,), daemon=True).start()
+        self._person = person
+        if self._left:
+            person.leave()
+            return
+        self._listen()
+
+    def leave(self) -> None:
+        """Ends the session."""
+        self._left = True
+        if self._person is not None:
+            self._person.leave()
+
+    def interrupted(self) -> None:
+        """Ctrl-C: stops what runs, or leaves. One that comes while another program has the
+        terminal is meant for that one."""
+        if self._person is None or (self._reading and not self._person.interrupt()):
+            self.leave()
+
+    def kill(self) -> None:
+        """Ends all processes of the session, at once."""
+        if self._person is not None:
+            self._person.kill()
 
     def update(self, view: View, blocks: Iterable[Block] = ()) -> None:
         """As `Screen.update`: the view itself cannot be shown."""
@@ -66,11 +93,16 @@ class LineScreen:
 
     @asynccontextmanager
     async def suspended(self) -> AsyncGenerator[None]:
-        """Nothing has to be put aside."""
-        yield
+        """Nothing is read meanwhile."""
+        self._deaf()
+        try:
+            yield
+        finally:
+            self._listen()
 
     def close(self) -> None:
-        """The reading ends with the process."""
+        """Ends the reading of input."""
+        self._deaf()
 
     @asynccontextmanager
     async def _question(self) -> AsyncGenerator[asyncio.Queue[str]]:
@@ -81,19 +113,32 @@ class LineScreen:
         finally:
             self._answers = None
 
-    def _read(self, person: Person) -> None:
-        """In a thread: nothing else can wait for a line. A loop that is closed takes none."""
-        with suppress(RuntimeError):
-            for line in self._source:
-                self._loop.call_soon_threadsafe(self._take, line.rstrip("\n"), person)
-            self._loop.call_soon_threadsafe(person.leave)
+    def _listen(self) -> None:
+        self._reading = True
+        self._loop.add_reader(self._source, self._read)
 
-    def _take(self, line: str, person: Person) -> None:
+    def _deaf(self) -> None:
+        self._reading = False
+        self._loop.remove_reader(self._source)
+
+    def _read(self) -> None:
+        try:
+            data = os.read(self._source, CHUNK)
+        except OSError:  # the terminal has gone away
+            data = b""
+        *lines, self._begun = (self._begun + self._decode(data, final=not data)).split("\n")
+        for each in lines:
+            self._take(each)
+        if not data:
+            self._deaf()
+            self.leave()
+
+    def _take(self, line: str) -> None:
         self._prompted = False
         if self._answers is not None:
             self._answers.put_nowait(line.strip())
-        else:
-            person.submit(line)
+        elif self._person is not None:
+            self._person.submit(line)
 
 
 def _picked(menu: Menu, answer: str) -> frozenset[int] | None:

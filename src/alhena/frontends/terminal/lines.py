@@ -19,10 +19,12 @@ ELLIPSIS = "…"
 
 class Lines(msgspec.Struct, frozen=True):
     """Finished lines. What cannot be seen has been escaped in them. With `clip` they end where the
-    terminal does; else they go on in its next row, and nothing of them is lost."""
+    terminal does; else they go on in its next row, and nothing of them is lost. With a `hang` they
+    are broken at blanks there, and go on that many columns from the margin."""
 
     lines: tuple[Line, ...]
     clip: bool = False
+    hang: int = 0
 
 
 class Markdown(msgspec.Struct, frozen=True):
@@ -90,14 +92,54 @@ def prefix(text: str, columns: int) -> str:
 def wrapped(text: str, columns: int) -> list[str]:
     """A text without line breaks in pieces of at most `columns`, broken at blanks where it can."""
     pieces: list[str] = []
-    while width(text) > columns:
-        head = prefix(text, columns) or text[0]
-        blank = head.rfind(" ")
-        if blank > columns // 2 and len(head) < len(text) and text[len(head)] != " ":
-            head = head[: blank + 1]
-        pieces.append(head.rstrip(" "))
-        text = text[len(head) :].removeprefix(" ")
-    return [*pieces, text]
+    start = 0
+    while (end := _row_end(text, start, columns)) < len(text):
+        pieces.append(text[start:end].rstrip(" "))
+        start = end + (text[end] == " ")
+    return [*pieces, text[start:]]
+
+
+def folded(given: Line, columns: int, hang: int) -> list[Line]:
+    """A line as rows of at most `columns`, broken at blanks where it can; those after the first
+    begin with `hang` blanks, where the terminal is wide enough for that."""
+    text = plain([given])
+    if width(text) <= columns:
+        return [given]
+    hang = hang if columns > 2 * hang else 0
+    rows: list[Line] = []
+    start = 0
+    while start < len(text):
+        end = _row_end(text, start, max(columns - (hang if rows else 0), 1))
+        indent: Line = (("", " " * hang),) if rows else ()
+        stop = start + len(text[start:end].rstrip(" "))
+        rows.append((*indent, *_cut(given, start, stop)))
+        while end < len(text) and text[end] == " ":
+            end += 1
+        start = end
+    return rows
+
+
+def _row_end(text: str, start: int, columns: int) -> int:
+    """Where the row ends that begins at `start`."""
+    piece = text[start : start + 4 * columns + 1]
+    row = prefix(piece, columns) or piece[:1]
+    end = start + len(row)
+    blank = row.rfind(" ")
+    if end < len(text) and text[end] != " " and blank > columns // 2:
+        return start + blank + 1
+    return end
+
+
+def _cut(given: Line, start: int, end: int) -> Line:
+    """The characters of a line from `start` to `end`."""
+    spans: list[Span] = []
+    at = 0
+    for style, text in given:
+        part = text[max(start - at, 0) : max(end - at, 0)]
+        if part:
+            spans.append((style, part))
+        at += len(text)
+    return tuple(spans)
 
 
 @lru_cache(maxsize=4096)

@@ -9,6 +9,7 @@ from alhena.wire.content import Part
 
 HEAD = "\n--- Content from referenced files ---\n"
 MAX_SHELL_OUTPUT = 10_000
+NAMED = 5
 
 _MENTION = re.compile(r'(?<!\\)(?<![\w@])@(?:"([^"\n]+)"|((?:\\.|[^\s,;!?()\[\]{}"\\])+))')
 
@@ -29,6 +30,15 @@ def existing(paths: Sequence[str], cwd: Path) -> tuple[tuple[str, ...], tuple[st
     """Those of the paths that are there, and those that are not: the latter stay mere text."""
     there = tuple(path for path in paths if os.path.lexists(cwd / os.path.expanduser(path)))
     return there, tuple(path for path in paths if path not in there)
+
+
+def missing_words(paths: Sequence[str]) -> str:
+    """What is said of paths that are not there."""
+    named = ", ".join(f"@{path}" for path in paths[:NAMED])
+    more = f" and {len(paths) - NAMED} more" if len(paths) > NAMED else ""
+    if len(paths) == 1:
+        return f"! {named}: there is no such file; sent as text."
+    return f"! {named}{more}: there are no such files; sent as text."
 
 
 def quoted_path(path: str) -> str:

@@ -3,7 +3,9 @@
 import msgspec
 
 from alhena.display_text import one_line
-from alhena.frontends.terminal.lines import Line, clipped, line
+from alhena.frontends.terminal.lines import Line, clipped, folded, line
+
+HANG = 6
 
 
 class Option(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,21 +59,23 @@ def press(menu: Menu, key: str) -> Menu | Picked:
     return Picked(frozenset({index}))
 
 
-def menu_lines(menu: Menu, columns: int, note: str = "") -> list[Line]:
-    """The menu as it is drawn; a `note` takes the place of what the keys do."""
-    lines: list[Line] = [line(one_line(menu.title), "bold")]
+def menu_lines(menu: Menu, columns: int, note: str = "") -> tuple[list[Line], int]:
+    """The menu as it is drawn, and how many of its rows end with the selected option. A `note`
+    takes the place of what the keys do."""
+    lines = folded(line(one_line(menu.title), "bold"), columns, HANG)
+    last = 0
     for index, option in enumerate(menu.options):
         here = index == menu.selected
         tick = "" if menu.checked is None else "[x] " if index in menu.checked else "[ ] "
-        style = "selected" if here else ""
         pointer = ">" if here else " "
         letter = f"/{option.key}" if option.key else ""
-        shown = line(f"{pointer} {index + 1}{letter} {tick}{one_line(option.label)}", style)
+        text = f"{pointer} {index + 1}{letter} {tick}{one_line(option.label)}"
         detail = line(f"  {one_line(option.detail)}", "dim") if option.detail else ()
-        lines.append(clipped((*shown, *detail), columns))
+        lines += folded((*line(text, "chosen" if here else ""), *detail), columns, HANG)
+        last = len(lines) if here else last
     keys = "Space ticks, Enter takes them" if menu.checked is not None else "Enter takes it"
     hint = line(f"  Up/Down, a number or a letter; {keys}; Esc: no", "dim")
-    return [*lines, clipped(line(f"  {note}", "warning") if note else hint, columns)]
+    return [*lines, clipped(line(f"  {note}", "warning") if note else hint, columns)], last
 
 
 def _ticked(menu: Menu, index: int) -> Menu:

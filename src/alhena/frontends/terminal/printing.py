@@ -1,22 +1,17 @@
 """Finished blocks as bytes for a terminal. rich is imported with the first Markdown."""
 
-import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, assert_never
+from typing import assert_never
 
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.output import ColorDepth, Output
 from prompt_toolkit.renderer import print_formatted_text
 from prompt_toolkit.styles import BaseStyle, Style
 
-from alhena.frontends.terminal.lines import Block, Line, Lines, Markdown, clipped
+from alhena.frontends.terminal.lines import Block, Line, Lines, Markdown, clipped, folded
 from alhena.frontends.terminal.theme import STYLES
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
 Fragments = StyleAndTextTuples
-_BLANK = re.compile(r"(?:\x1b\[[\d;]*m|\s)*")
 
 
 def style() -> BaseStyle:
@@ -45,10 +40,12 @@ class Printer:
     def write(self, block: Block) -> None:
         """Writes a block that was `prepared`, line end included."""
         match block:
-            case Lines(lines, clip):
+            case Lines(lines, clip, hang):
+                columns = self._output.get_size().columns
                 if clip:
-                    columns = self._output.get_size().columns
                     lines = tuple(clipped(each, columns) for each in lines)
+                elif hang:
+                    lines = tuple(row for each in lines for row in folded(each, columns, hang))
                 shown: Fragments = [*fragments(lines), ("", "\n")]
                 depth = self._output.get_default_color_depth()
                 print_formatted_text(self._output, shown, self._style, color_depth=depth)
@@ -62,40 +59,15 @@ class Printer:
         thread will do."""
         if not isinstance(block, Markdown):
             return block
-        console = self._console()
-        with console.capture() as capture:
-            console.print(_markdown(block.text))
-        rows = [row.rstrip() for row in capture.get().split("\n")]
-        drawn = [index for index, row in enumerate(rows) if not _BLANK.fullmatch(row)]
-        # Without the blank rows that some elements put around themselves.
-        return Markdown("\n".join([*rows[drawn[0] : drawn[-1] + 1], ""] if drawn else []))
+        from alhena.frontends.terminal.rendering import rendered
 
-    def _console(self) -> "Console":
-        from io import StringIO
-
-        from rich.console import Console
-        from rich.theme import Theme
-
-        return Console(
-            file=StringIO(),
-            force_terminal=True,
-            no_color=not self._colour,
-            color_system="standard" if self._colour else None,
-            theme=Theme({"markdown.code": "cyan", "markdown.hr": "dim"}),
-            width=max(self._output.get_size().columns, 10),
-            legacy_windows=False,
-        )
+        columns = self._output.get_size().columns
+        return Markdown(rendered(block.text, columns, colour=self._colour))
 
 
 def warm_up() -> None:
     """Imports what the first Markdown needs, so that it need not wait for it."""
     from importlib import import_module
 
-    for name in ("rich.console", "rich.markdown", "rich.syntax"):
+    for name in ("alhena.frontends.terminal.rendering", "rich.syntax"):
         import_module(name)
-
-
-def _markdown(text: str) -> object:
-    from rich.markdown import Markdown as RichMarkdown
-
-    return RichMarkdown(text, code_theme="ansi_dark", hyperlinks=False)

@@ -1,19 +1,23 @@
 """`alhena` at a terminal: the prompt is painted first, everything else is loaded behind it."""
 
 import asyncio
+import gc
 import os
 import sys
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from alhena.errors import UsageError
 from alhena.frontends.cli.arguments import RunArguments
 from alhena.frontends.streams import is_terminal, write_stdout
+from alhena.frontends.terminal.signals import INTERRUPTED, SIMPLE, signals
 from alhena.system.workspace import current_directory
 
-INTERRUPTED = 130
+if TYPE_CHECKING:
+    from alhena.frontends.terminal.app import TerminalScreen
+
 ROWS, COLUMNS = 24, 80
 """The size of a terminal that does not know its own."""
-SIMPLE = ("", "dumb", "unknown")
 
 
 def run_terminal(arguments: RunArguments) -> int:
@@ -24,6 +28,7 @@ def run_terminal(arguments: RunArguments) -> int:
             "-i needs a terminal on standard input and output.",
             remedy="Use -p for a run without one.",
         )
+    gc.disable()  # until all is loaded, which stays
     simple = os.environ.get("TERM", "") in SIMPLE
     return asyncio.run(_with_lines(arguments) if simple else _with_prompt(arguments))
 
@@ -59,6 +64,13 @@ async def _with_prompt(arguments: RunArguments) -> int:
         history=PromptHistory(os.environ, cwd, warn),
         completer=PromptCompleter(cwd),
     )
+    with signals(screen.hands) as caught:
+        code = await _sit(arguments, screen)
+    return INTERRUPTED if caught else code
+
+
+async def _sit(arguments: RunArguments, screen: "TerminalScreen") -> int:
+    """Draws the screen, and behind it begins the session and carries it on to its end."""
     drawing = asyncio.create_task(screen.run())
     painted = asyncio.create_task(screen.painted.wait())
     await asyncio.wait({drawing, painted}, return_when=asyncio.FIRST_COMPLETED)
@@ -68,15 +80,22 @@ async def _with_prompt(arguments: RunArguments) -> int:
     await asyncio.to_thread(import_module, "alhena.frontends.terminal.sitting")
     from alhena.frontends.terminal.sitting import converse
 
-    work = asyncio.create_task(converse(arguments, screen, screen.attach), context=screen.context)
+    gc.freeze()  # what is loaded is looked at no more: keys are not kept waiting for that
+    gc.enable()
+    hands = screen.hands
+    work = asyncio.create_task(converse(arguments, screen, hands.attach), context=screen.context)
+    await asyncio.wait({drawing, work}, return_when=asyncio.FIRST_COMPLETED)
+    screen.close()
     try:
-        await asyncio.wait({drawing, work}, return_when=asyncio.FIRST_COMPLETED)
+        return await _closed(drawing)
     finally:
-        screen.close()
-        gone = await _closed(drawing)
-        work.cancel()
+        # The session ends in good order also where its terminal has gone away.
+        hands.leave()
+        if not hands.attached:
+            work.cancel()
         await asyncio.wait({work})
-    return gone or (INTERRUPTED if work.cancelled() else work.result())
+        if not work.cancelled():
+            work.result()
 
 
 async def _closed(drawing: "asyncio.Task[None]") -> int:
@@ -92,5 +111,8 @@ async def _with_lines(arguments: RunArguments) -> int:
     from alhena.frontends.terminal.line_screen import LineScreen
     from alhena.frontends.terminal.sitting import converse
 
-    screen = LineScreen(sys.stdin, write_stdout)
-    return await converse(arguments, screen, screen.attach)
+    gc.enable()
+    screen = LineScreen(sys.stdin.fileno(), write_stdout)
+    with signals(screen) as caught:
+        await converse(arguments, screen, screen.attach)
+    return INTERRUPTED if caught else 0

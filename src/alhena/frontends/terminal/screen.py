@@ -35,6 +35,10 @@ class Person(Protocol):
         """Ends the program."""
         ...
 
+    def kill(self) -> None:
+        """Ends all processes of the session, at once."""
+        ...
+
     def next_mode(self) -> None:
         """To the next approval mode."""
         ...

@@ -1,12 +1,9 @@
 """One sitting of a person with an agent: opened, carried on until it is left, closed."""
 
-import asyncio
 import os
-import signal
 import sys
 import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 from alhena.agent.agent import Agent
 from alhena.agent.options import AgentSettings
@@ -20,26 +17,21 @@ from alhena.frontends.terminal.screen import Screen
 from alhena.policy.model import ApprovalMode
 from alhena.version import __version__
 
-INTERRUPTED = 130
-
 
 async def converse(
     arguments: RunArguments, screen: Screen, attach: Callable[[Conversation], None]
-) -> int:
+) -> None:
     """Works off what a person sends until the person leaves. `attach` is given the conversation as
-    soon as it takes input. Returns the exit code; raises ConfigError, CredentialsError and what
-    else keeps a session from beginning."""
+    soon as it takes input. Raises ConfigError, CredentialsError and what else keeps a session from
+    beginning."""
     conversation = Conversation(screen, time.monotonic)
-    agent = _agent(arguments, conversation)
-    with _signals(conversation, agent) as caught:
-        async with agent:
-            greeting = f"alhena {__version__}  /help tells what can be done here"
-            conversation.print([line(greeting, "dim")])
-            if arguments.prompt_interactive:
-                conversation.submit(arguments.prompt_interactive)
-            attach(conversation)
-            await conversation.run(agent)
-    return INTERRUPTED if caught else 0
+    async with _agent(arguments, conversation) as agent:
+        greeting = f"alhena {__version__}  /help tells what can be done here"
+        conversation.print([line(greeting, "dim")])
+        if arguments.prompt_interactive:
+            conversation.submit(arguments.prompt_interactive)
+        attach(conversation)
+        await conversation.run(agent)
 
 
 def _agent(arguments: RunArguments, conversation: Conversation) -> Agent:
@@ -65,35 +57,3 @@ def _agent(arguments: RunArguments, conversation: Conversation) -> Agent:
             facts={"output_format": "text", "debug_mode": arguments.debug},
         ),
     )
-
-
-@contextmanager
-def _signals(conversation: Conversation, agent: Agent) -> Generator[list[int]]:
-    """SIGTERM and SIGHUP end the sitting in good order, a second one at once; SIGINT, which a raw
-    terminal does not send, stops what runs. Those that have come are in the list."""
-    caught: list[int] = []
-    loop = asyncio.get_running_loop()
-
-    def end(number: int) -> None:
-        if caught:
-            agent.kill()
-            os._exit(INTERRUPTED)
-        caught.append(number)
-        conversation.leave()
-
-    def stop() -> None:
-        if not conversation.interrupt():
-            conversation.leave()
-
-    numbers = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
-    used = [each for each in numbers if signal.getsignal(each) is not signal.SIG_IGN]
-    for number in used:
-        if number == signal.SIGINT:
-            loop.add_signal_handler(number, stop)
-        else:
-            loop.add_signal_handler(number, end, number)
-    try:
-        yield caught
-    finally:
-        for number in used:
-            loop.remove_signal_handler(number)

@@ -5,11 +5,11 @@ STYLES = {
     "accent": "ansicyan",
     "added": "ansigreen",
     "bold": "bold",
+    "chosen": "bold ansicyan",
     "dim": "ansibrightblack",
     "error": "ansired",
     "ok": "ansigreen",
     "removed": "ansired",
-    "selected": "bold ansicyan",
     "user": "bold",
     "warning": "ansiyellow",
 }

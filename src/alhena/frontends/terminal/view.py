@@ -1,48 +1,54 @@
 """The view as a pure function: a state and an event make a new state and finished blocks.
 
 What is finished is printed once, into the terminal's own scrollback; what still changes is drawn
-below it by `live`. Nothing here knows a terminal, a clock or an event loop.
+below it (`live`). Nothing here knows a terminal, a clock or an event loop.
 """
 
 from collections.abc import Mapping
+from typing import assert_never
 
 import msgspec
 
 from alhena.display_text import one_line, without_controls
 from alhena.events import (
+    ApiErrorEvent,
     ApiRequestEvent,
     ApiResponseEvent,
+    ConfirmationRequestEvent,
     ContentEvent,
     ErrorEvent,
     Event,
+    FinishedEvent,
+    HookCallEvent,
+    ModelFallbackEvent,
     OutputTruncatedEvent,
+    RetryEvent,
     RunFinishedEvent,
     RunStartedEvent,
     ThoughtEvent,
     ToolCallRequestEvent,
     ToolCallResponseEvent,
+    ToolCallsUpdateEvent,
     ToolCallUpdateEvent,
     ToolOutputEvent,
     UserMessageEvent,
     WarningEvent,
 )
-from alhena.frontends.terminal.ended import described, duration, ended_lines, header
+from alhena.frontends.terminal.ended import counted, duration, ended_lines, header
 from alhena.frontends.terminal.lines import (
     Block,
     Line,
     Lines,
     Markdown,
-    clipped,
     line,
     lines_of,
-    wrapped,
 )
 from alhena.frontends.terminal.splitting import split
 
 OUTPUT_KEPT = 4_000
-OUTPUT_ROWS = 5
+PROMPT_ROWS, PROMPT_END = 40, 5
+"""Lines of a long prompt that stay in the scrollback: its beginning and its end."""
 MAX_MESSAGE = 2_000
-SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,16 +76,29 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
     tool_ms: float = 0.0
 
 
+class Pause(msgspec.Struct, frozen=True, kw_only=True):
+    """A request failed, and is sent again at `until`."""
+
+    why: str
+    until: float
+    attempt: str
+
+
 class View(msgspec.Struct, frozen=True, kw_only=True):
-    """All that is shown. `titles`: names of tools for people. `busy_since` is None while nothing
-    runs; `group` is what the last block was, so that a blank line parts it from others."""
+    """All that is shown. `titles`: names of tools for people. `own` are ids of calls that the
+    person made, `shown` those of calls whose change was shown before it is made. `busy_since` is
+    None while nothing runs; `spoken`: something of the answer to the last request was printed.
+    `group` is what the last block was, so that a blank line parts it from others."""
 
     titles: Mapping[str, str] = {}
+    own: frozenset[str] = frozenset()
     calls: tuple[Call, ...] = ()
     open_text: str = ""
     thought: str = ""
     busy_since: float | None = None
     answering: bool = False
+    pause: Pause | None = None
+    spoken: bool = False
     totals: Totals = Totals()
     prompt_start: Totals = Totals()
     shown: frozenset[str] = frozenset()
@@ -91,7 +110,6 @@ Step = tuple[View, tuple[Block, ...]]
 
 def advance(view: View, event: Event, now: float) -> Step:
     """The view after an event at `now` (seconds of any clock), and what is finished with it."""
-    step: Step = (view, ())  # also for events that others read from the stream
     match event:
         case RunStartedEvent():
             view = msgspec.structs.replace(view, busy_since=now, prompt_start=view.totals)
@@ -108,8 +126,8 @@ def advance(view: View, event: Event, now: float) -> Step:
             step = _error(view, event)
         case RunFinishedEvent():
             step = _finished(view, event)
-        case ApiRequestEvent() | ApiResponseEvent():
-            step = _counted(view, event), ()
+        case ApiRequestEvent() | ApiResponseEvent() | RetryEvent() | ModelFallbackEvent():
+            step = _request_event(view, event, now)
         case (
             ToolCallRequestEvent()
             | ToolCallUpdateEvent()
@@ -118,79 +136,51 @@ def advance(view: View, event: Event, now: float) -> Step:
             | OutputTruncatedEvent()
         ):
             step = _call_event(view, event, now)
+        case (
+            ToolCallsUpdateEvent()
+            | ConfirmationRequestEvent()
+            | FinishedEvent()
+            | ApiErrorEvent()
+            | HookCallEvent()
+        ):
+            step = view, ()  # others read them from the stream
         case _:
-            pass
+            assert_never(event)
     return step
 
 
-def printed(view: View, group: str, lines: list[Line], *, clip: bool = False) -> Step:
+def printed(
+    view: View, group: str, lines: list[Line], *, clip: bool = False, hang: int = 0
+) -> Step:
     """Finished lines, with a blank one before them where something else stands above."""
     if not lines:
         return view, ()
     gap: list[Line] = [()] if view.group and view.group != group else []
-    return msgspec.structs.replace(view, group=group), (Lines((*gap, *lines), clip=clip),)
+    return msgspec.structs.replace(view, group=group), (Lines((*gap, *lines), clip, hang),)
 
 
 def prompt_lines(text: str) -> list[Line]:
     """What a person said, as it stays in the scrollback."""
     first, *rest = lines_of(text, "user")
-    return [(("accent", "> "), *first), *((("", "  "), *each) for each in rest)]
+    lines: list[Line] = [(("accent", "> "), *first), *((("", "  "), *each) for each in rest)]
+    if len(lines) > PROMPT_ROWS + PROMPT_END:
+        left = len(lines) - PROMPT_ROWS - PROMPT_END
+        lines[PROMPT_ROWS:-PROMPT_END] = [line(f"  … {counted(left, 'more line')} …", "dim")]
+    return lines
 
 
 def without_run(view: View) -> View:
     """The view when nothing runs any more."""
     return msgspec.structs.replace(
-        view, calls=(), open_text="", thought="", busy_since=None, answering=False
+        view,
+        calls=(),
+        open_text="",
+        thought="",
+        busy_since=None,
+        answering=False,
+        pause=None,
+        spoken=False,
     )
-
-
-def live(view: View, columns: int, rows: int, now: float, *, asking: bool = False) -> list[Line]:
-    """What still changes, in at most `rows` lines of at most `columns`: the open end of the
-    answer, the calls at work, and what the model does."""
-    if view.busy_since is None and not view.calls:
-        return []
-    lines: list[Line] = []
-    for call in view.calls:
-        if not call.nested:
-            lines += _call_lines(call, view, columns, now)
-    if not lines and not asking and view.busy_since is not None:
-        lines.append(_thinking(view, now))
-    room = max(rows - len(lines), 1)
-    text = [
-        (("", piece),)
-        for each in view.open_text.split("\n")[-room:]
-        for piece in wrapped(each.expandtabs(4), max(columns, 1))
-    ]
-    shown = [*(text[-room:] if view.open_text.strip() else []), *lines]
-    return [clipped(each, columns) for each in shown[len(shown) - min(rows, len(shown)) :]]
-
-
-def _thinking(view: View, now: float) -> Line:
-    seconds = 0.0 if view.busy_since is None else now - view.busy_since
-    spinner = SPINNER[int(seconds * 10) % len(SPINNER)]
-    what = "Answering" if view.answering else "Thinking"
-    thought = f" {view.thought}" if view.thought and not view.answering else ""
-    hint = f" ({duration(int(seconds) * 1000)}, Esc to interrupt)"
-    return (("accent", spinner), ("", f" {what}"), ("dim", thought), ("dim", hint))
-
-
-def _call_lines(call: Call, view: View, columns: int, now: float) -> list[Line]:
-    title = one_line(view.titles.get(call.name, call.name))
-    took = now - call.since
-    running = call.status == "executing"
-    mark = SPINNER[int(took * 10) % len(SPINNER)] if running else "·"
-    state = "" if running else f"  {call.status.replace('_', ' ')}" if call.status else ""
-    time = f"  {duration(int(took) * 1000)}" if running and took >= 1 else ""
-    lines: list[Line] = [
-        clipped((("accent", mark), ("bold", f" {title}")), max(columns - len(time + state), 1))
-    ]
-    room = columns - sum(len(text) for _, text in lines[0]) - len(time + state) - 1
-    what = described(title, one_line(call.description, 400))
-    shown = clipped(line(f" {what}"), max(room, 0))
-    lines[0] = (*lines[0], *(shown if what else ()), ("dim", state + time))
-    rows = call.output.rstrip("\n").split("\n")[-OUTPUT_ROWS:] if call.output.strip() else []
-    lines += (clipped((("dim", "  │ "), *line(each, "dim")), columns) for each in rows)
-    return lines
 
 
 def _content(view: View, text: str) -> Step:
@@ -206,7 +196,7 @@ def _content(view: View, text: str) -> Step:
 
 def _markdown(view: View, text: str) -> Step:
     gap = (Lines(((),)),) if view.group else ()
-    return msgspec.structs.replace(view, group="text"), (*gap, Markdown(text))
+    return msgspec.structs.replace(view, group="text", spoken=True), (*gap, Markdown(text))
 
 
 def _flushed(view: View) -> Step:
@@ -222,6 +212,38 @@ def _after_text(view: View, group: str, lines: list[Line]) -> Step:
     return view, (*before, *after)
 
 
+RequestEvent = ApiRequestEvent | ApiResponseEvent | RetryEvent | ModelFallbackEvent
+
+
+def _request_event(view: View, event: RequestEvent, now: float) -> Step:
+    if isinstance(event, RetryEvent | ModelFallbackEvent):
+        return _again(view, event, now)
+    return _counted(view, event), ()
+
+
+def _again(view: View, event: RetryEvent | ModelFallbackEvent, now: float) -> Step:
+    """What a failed request leads to. Text that was printed stays where it is, and is said to be
+    void; text that was not is gone."""
+    replace = msgspec.structs.replace
+    lines: list[Line] = []
+    if event.role != "main":
+        return view, ()
+    if event.retract:
+        view = replace(view, open_text="", thought="", answering=False)
+        if view.spoken:
+            lines.append(_warning("The answer above was cut off; it begins anew."))
+        view = replace(view, spoken=False)
+    if isinstance(event, ModelFallbackEvent):
+        told = f"{event.model} answers from here on instead of {event.instead_of}: {event.reason}"
+        lines.append(_warning(told))
+        view = replace(view, pause=None)
+    else:
+        attempt = f"attempt {event.attempt} of {event.max_attempts}"
+        why = one_line(without_controls(event.reason), MAX_MESSAGE)
+        view = replace(view, pause=Pause(why=why, until=now + event.delay_s, attempt=attempt))
+    return printed(view, "notice", lines)
+
+
 def _warning(message: str) -> Line:
     return (("warning", "! "), *line(one_line(without_controls(message), MAX_MESSAGE), "warning"))
 
@@ -235,10 +257,10 @@ def _error(view: View, event: ErrorEvent) -> Step:
 
 def _finished(view: View, event: RunFinishedEvent) -> Step:
     made = since(view.totals, view.prompt_start)
-    parts = [_counted_noun(event.turns, "turn"), duration(event.duration_ms)]
+    parts = [counted(event.turns, "turn"), duration(event.duration_ms)]
     if made.calls:
         failed = f" ({made.failed_calls} failed)" if made.failed_calls else ""
-        parts.insert(1, _counted_noun(made.calls, "call") + failed)
+        parts.insert(1, counted(made.calls, "call") + failed)
     if made.input_tokens or made.output_tokens:
         cached = f" ({made.cached_tokens:,} cached)" if made.cached_tokens else ""
         parts.append(f"{made.input_tokens:,} tokens in{cached}, {made.output_tokens:,} out")
@@ -253,15 +275,12 @@ def since(totals: Totals, start: Totals) -> Totals:
     )
 
 
-def _counted_noun(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
 def _counted(view: View, event: ApiRequestEvent | ApiResponseEvent) -> View:
     replace = msgspec.structs.replace
     totals = view.totals
     if isinstance(event, ApiRequestEvent):
-        return replace(view, totals=replace(totals, requests=totals.requests + 1))
+        totals = replace(totals, requests=totals.requests + 1)
+        return replace(view, totals=totals, spoken=False)
     totals = replace(
         totals,
         input_tokens=totals.input_tokens + event.input_tokens + event.tool_tokens,
@@ -327,7 +346,11 @@ def _ended(view: View, call: Call, event: ToolCallResponseEvent) -> Step:
     if call.nested:  # the call that runs the subagent shows what came of it
         return printed(view, "calls", [(("", "  "), *head)], clip=True)
     view, heading = printed(view, "calls", [head], clip=True)
-    view, body = printed(view, "calls", ended_lines(event, seen=event.call_id in view.shown))
+    view, body = printed(
+        view,
+        "calls",
+        ended_lines(event, seen=event.call_id in view.shown, own=event.call_id in view.own),
+    )
     return view, (*heading, *body)
 
 

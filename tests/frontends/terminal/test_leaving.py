@@ -1,0 +1,168 @@
+"""However a session ends, the terminal is as it was and nothing is left running."""
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.frontends.terminal.session import (
+    CTRL_C,
+    CTRL_D,
+    ENTER,
+    PLACEHOLDER,
+    assert_restored,
+    at,
+    calling,
+    leave,
+)
+from tests.support.command import ALHENA
+from tests.support.server import ScriptedServer, sse, text
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("term", ["xterm", "dumb"])
+def test_a_signal_ends_the_session_in_good_order(
+    server: ScriptedServer, project: Path, number: int, term: str
+):
+    os.mkfifo(project / "pid")
+    command = "echo $$ > pid; sleep 60"
+    server.reply(calling("run_shell_command", {"command": command}))
+    with at(server, "--yolo", term=term) as terminal:
+        terminal.until("/help tells")
+        terminal.send("run" + ENTER)
+        pid = int((project / "pid").read_text(encoding="utf-8"))
+        terminal.process.kill(number)
+        assert terminal.ended() == 130
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+        if term != "dumb":
+            assert_restored(terminal)
+
+
+def test_a_terminal_that_goes_away_takes_the_session_and_its_children_with_it(
+    server: ScriptedServer, project: Path
+):
+    command = "echo $$ > pid; echo on its way; sleep 60"
+    server.reply(calling("run_shell_command", {"command": command}))
+    with at(server, "--yolo") as terminal:
+        terminal.until(PLACEHOLDER)
+        terminal.send("run" + ENTER)
+        terminal.until("│ on its way")
+        pid = int((project / "pid").read_text(encoding="utf-8"))
+        status = terminal.go_away()
+    assert os.WIFEXITED(status)
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_signal_that_comes_before_the_session_is_there_gives_the_terminal_back(
+    server: ScriptedServer, number: int
+):
+    with at(server) as terminal:
+        terminal.until(PLACEHOLDER)
+        terminal.process.kill(number)
+        assert terminal.ended() == (0 if number == signal.SIGINT else 130)
+        assert_restored(terminal)
+
+
+def session_end(home: Path, command: str) -> None:
+    (home / ".gemini").mkdir(exist_ok=True)
+    hooks = {"SessionEnd": [{"hooks": [{"type": "command", "command": command}]}]}
+    settings = json.dumps({"hooks": hooks})
+    (home / ".gemini" / "settings.json").write_text(settings, encoding="utf-8")
+
+
+def test_leaving_waits_for_what_is_to_run_at_the_end(
+    server: ScriptedServer, home: Path, project: Path
+):
+    session_end(home, "sleep 0.5; touch ended")
+    server.reply(sse(text("Hello.")))
+    with at(server) as terminal:
+        terminal.until(PLACEHOLDER)
+        terminal.send("hi" + ENTER)
+        terminal.until("1 turn")
+        leave(terminal)
+    assert (project / "ended").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_session_that_does_not_get_to_its_end_is_ended_by_another_signal(
+    server: ScriptedServer, home: Path, project: Path, number: int
+):
+    os.mkfifo(project / "alive")
+    session_end(home, "exec sleep 60 > alive")
+    server.reply(sse(text("Hello.")))
+    with at(server) as terminal:
+        terminal.until(PLACEHOLDER)
+        terminal.send("hi" + ENTER)
+        terminal.until("1 turn")
+        terminal.process.kill(signal.SIGTERM)
+        with (project / "alive").open(encoding="utf-8") as alive:
+            terminal.process.kill(number)
+            assert terminal.ended() == 130
+            assert alive.read() == ""  # nobody has it open any more
+        assert_restored(terminal)
+
+
+def test_control_c_in_an_editor_is_the_editors(
+    server: ScriptedServer, project: Path, tmp_path: Path
+):
+    editor = tmp_path / "editor"
+    editor.write_text("#!/bin/sh\necho EDITING\nexec sleep 60\n", encoding="utf-8")
+    editor.chmod(0o755)
+    args = {"file_path": "a.txt", "content": "by machine\n"}
+    server.reply(calling("write_file", args), sse(text("I see.")))
+    with at(server, EDITOR=str(editor)) as terminal:
+        terminal.until(PLACEHOLDER)
+        terminal.send("write" + ENTER)
+        terminal.until("Change it first")
+        terminal.send("e")
+        terminal.until("EDITING")
+        terminal.send(CTRL_C)
+        terminal.until("the proposed change stays as it was")
+        terminal.until("> 1/y Yes")
+        terminal.send("y")
+        terminal.until("I see.")
+        leave(terminal)
+    assert (project / "a.txt").read_text(encoding="utf-8") == "by machine\n"
+
+
+@pytest.mark.parametrize("way", ["twice", "signal"])
+def test_leaving_an_open_question_approves_nothing(server: ScriptedServer, project: Path, way: str):
+    server.reply(calling("write_file", {"file_path": "a.txt", "content": "x"}))
+    with at(server) as terminal:
+        terminal.until(PLACEHOLDER)
+        terminal.send("write" + ENTER)
+        terminal.until("> 1/y Yes")
+        if way == "twice":
+            terminal.send(CTRL_C + CTRL_C)
+            assert terminal.ended() == 0
+        else:
+            terminal.process.kill(signal.SIGTERM)
+            assert terminal.ended() == 130
+        assert_restored(terminal)
+        assert "Allow this?" not in terminal.screen.text
+    assert not (project / "a.txt").exists()
+
+
+def test_a_session_can_be_put_aside_and_taken_up_again(server: ScriptedServer):
+    server.reply(sse(text("Here I am.")))
+    with at(server, "--norc", "-i", program="bash", PS1="$ ") as terminal:
+        terminal.until("$")
+        terminal.send(ALHENA + ENTER)
+        terminal.until("default  m")
+        terminal.send("half a")
+        terminal.until("> half a")
+        terminal.send("\x1a")
+        terminal.until("Stopped")
+        terminal.send("fg" + ENTER)
+        terminal.until("> half a")
+        terminal.send(" thought" + ENTER)
+        terminal.until("Here I am.")
+        terminal.send(CTRL_D)
+        terminal.until("\n$", times=2)
+        terminal.send("exit" + ENTER)
+        assert terminal.ended() == 0

@@ -1,0 +1,91 @@
+"""Lines in the columns of a terminal."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+from inline_snapshot import snapshot
+
+from alhena.frontends.terminal.lines import (
+    Line,
+    clipped,
+    folded,
+    line,
+    plain,
+    prefix,
+    width,
+    wrapped,
+)
+from alhena.frontends.terminal.menu import Menu, Option, menu_lines
+
+
+def test_columns_are_those_of_a_terminal():
+    assert width("ab") == 2
+    assert width("漢字") == 4
+    assert width("e\u0301") == 1
+    assert prefix("漢字", 3) == "漢"
+    assert wrapped("one two three", 8) == ["one two", "three"]
+    assert wrapped("漢字漢字", 4) == ["漢字", "漢字"]
+    assert wrapped("abcdefghij", 4) == ["abcd", "efgh", "ij"]
+    assert plain([clipped((("", "abcdef"),), 4)]) == "abc…"
+    assert plain([clipped((("", "ab"), ("bold", "cdef")), 4)]) == "abc…"
+
+
+def test_a_long_line_goes_on_below_its_text():
+    given = (("accent", "  Enter   "), ("", "sends; a backslash at the end begins a new line"))
+    assert plain(folded(given, 30, 10)) == snapshot("""\
+  Enter   sends; a backslash
+          at the end begins a
+          new line\
+""")
+    assert plain(folded(line("x" * 25), 10, 4)) == snapshot("""\
+xxxxxxxxxx
+    xxxxxx
+    xxxxxx
+    xxx\
+""")
+    assert folded(line("short"), 10, 4) == [line("short")]
+    assert plain(folded(line("abcdef"), 3, 4)) == "abc\ndef"
+
+
+SPANS = st.lists(
+    st.tuples(st.sampled_from(["", "dim"]), st.text(alphabet="ab 漢🎉\u0301", max_size=30)),
+    max_size=4,
+)
+
+
+@given(SPANS.map(tuple), st.integers(2, 40), st.integers(0, 12))
+def test_folding_loses_nothing_but_blanks_and_keeps_to_the_columns(
+    given: Line, columns: int, hang: int
+):
+    rows = folded(given, columns, hang)
+    assert all(width(plain([row])) <= columns for row in rows)
+    assert "".join(plain(rows).split()) == "".join(plain([given]).split())
+    styled = [(style, char) for row in rows for style, text in row for char in text]
+    wanted = [(style, char) for style, text in given for char in text]
+    assert [each for each in styled if each[1] != " "] == [
+        each for each in wanted if each[1] != " "
+    ]
+
+
+def test_a_long_option_of_a_menu_is_to_be_read_whole():
+    menu = Menu(
+        title="Allow this?",
+        options=(
+            Option(label="Yes, this once", key="y"),
+            Option(
+                label="Yes, always: edits of workspace files", key="a", detail="for this session"
+            ),
+            Option(label="No", key="n"),
+        ),
+        selected=1,
+    )
+    rows, chosen = menu_lines(menu, 32)
+    assert plain(rows) == snapshot("""\
+Allow this?
+  1/y Yes, this once
+> 2/a Yes, always: edits of
+      workspace files  for this
+      session
+  3/n No
+  Up/Down, a number or a letter…\
+""")
+    assert chosen == 5

@@ -1,0 +1,233 @@
+"""The screen of a capable terminal, with keys from a pipe."""
+
+import asyncio
+import io
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import pytest
+from prompt_toolkit.completion import DummyCompleter
+from prompt_toolkit.data_structures import Size
+from prompt_toolkit.history import InMemoryHistory
+from prompt_toolkit.input import PipeInput, create_pipe_input
+from prompt_toolkit.output import ColorDepth
+from prompt_toolkit.output.vt100 import Vt100_Output
+
+from alhena.frontends.terminal.app import MAX_DEFECTS, TerminalScreen, foot_line
+from alhena.frontends.terminal.lines import Lines, Markdown, line, plain
+from alhena.frontends.terminal.menu import Menu, Option
+from alhena.frontends.terminal.screen import Status
+from alhena.frontends.terminal.view import View
+
+
+class Somebody:
+    """A `screen.Person` that remembers what was done to it."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+        self.changed = asyncio.Event()
+
+    def submit(self, text: str) -> None:
+        self._do(f"submit {text}")
+
+    def interrupt(self) -> bool:
+        self._do("interrupt")
+        return False
+
+    def leave(self) -> None:
+        self._do("leave")
+
+    def kill(self) -> None:
+        self._do("kill")
+
+    def next_mode(self) -> None:
+        self._do("next mode")
+
+    def toggle_yolo(self) -> None:
+        self._do("yolo")
+
+    async def until(self, what: str) -> None:
+        while what not in self.done:
+            self.changed.clear()
+            await self.changed.wait()
+
+    def _do(self, what: str) -> None:
+        self.done.append(what)
+        self.changed.set()
+
+
+class Written(io.StringIO):
+    """What was written, and when there is more of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.more = asyncio.Event()
+
+    def write(self, text: str) -> int:
+        self.more.set()
+        return super().write(text)
+
+
+class Shown:
+    """A screen that draws into a text."""
+
+    def __init__(self, keys: PipeInput) -> None:
+        self.keys = keys
+        self.written = Written()
+        size = Size(rows=20, columns=60)
+        output = Vt100_Output(
+            self.written, lambda: size, default_color_depth=ColorDepth.DEPTH_1_BIT, enable_cpr=False
+        )
+        self.screen = TerminalScreen(
+            keys, output, history=InMemoryHistory(), completer=DummyCompleter()
+        )
+        self.drawing = asyncio.create_task(self.screen.run())
+
+    async def until(self, text: str) -> None:
+        while text not in self.written.getvalue():
+            self.written.more.clear()
+            await self.written.more.wait()
+
+    async def closed(self) -> str:
+        """Everything that was written, once the screen has been closed."""
+        self.screen.close()
+        await self.drawing
+        return self.written.getvalue()
+
+
+@asynccontextmanager
+async def shown() -> AsyncGenerator[Shown]:
+    with create_pipe_input() as keys:
+        made = Shown(keys)
+        try:
+            await made.screen.painted.wait()
+            yield made
+        finally:
+            made.screen.close()
+            await asyncio.wait({made.drawing})
+
+
+async def test_blocks_are_written_in_the_order_they_came_whatever_they_take():
+    async with shown() as made:
+        made.screen.update(View(), [Lines((line("first"),))])
+        made.screen.update(View(), [Markdown("word " * 2_000), Markdown("*third*")])
+        made.screen.update(View(), [Lines((line("fourth"),))])
+        text = await made.closed()
+    places = [text.index(each) for each in ("first", "word", "third", "fourth")]
+    assert places == sorted(places)
+
+
+async def test_what_is_sent_before_there_is_a_person_waits_for_one():
+    async with shown() as made:
+        somebody = Somebody()
+        made.keys.send_text("early\r")
+        made.keys.send_text("later")
+        await made.until("later")
+        made.screen.hands.attach(somebody)
+        assert somebody.done == ["submit early"]
+        made.keys.send_text("\r")
+        await somebody.until("submit later")
+
+
+async def test_a_defect_where_nobody_waits_for_it_is_told_and_the_session_goes_on():
+    async with shown() as made:
+        somebody = Somebody()
+        made.screen.hands.attach(somebody)
+        asyncio.get_running_loop().call_soon(int, "no\x1b number")
+        made.keys.send_text("go on\r")
+        await somebody.until("submit go on")
+        text = await made.closed()
+    assert "! unexpected ValueError: invalid literal for int()" in text
+    assert "this is a defect." in text
+    assert "\x1b number" not in text
+
+
+async def test_a_screen_with_defect_upon_defect_is_given_up():
+    async with shown() as made:
+        for _ in range(MAX_DEFECTS + 1):
+            asyncio.get_running_loop().call_soon(int, "x")
+        with pytest.raises(ValueError, match="invalid literal"):
+            await made.drawing
+
+
+async def test_a_block_that_cannot_be_made_ready_ends_the_screen():
+    async with shown() as made:
+        made.screen.update(View(), [Markdown(b"no text")])
+        with pytest.raises(TypeError):
+            await made.drawing
+
+
+async def test_a_block_that_cannot_be_written_is_told_of_and_left_out():
+    async with shown() as made:
+        made.screen.update(View(), [17])
+        await made.until("this is a defect")
+        made.screen.update(View(), [Lines((line("next"),))])
+        assert "next" in await made.closed()
+
+
+async def test_a_question_takes_the_place_of_the_input_line_and_gives_it_back():
+    menu = Menu(title="Allow?", options=(Option(label="Yes", key="y"), Option(label="No", key="n")))
+    async with shown() as made:
+        asked = asyncio.create_task(made.screen.choose(menu))
+        await made.until("Allow?")
+        made.keys.send_text("\x1b[B\r")
+        assert await asked == {1}
+        somebody = Somebody()
+        made.screen.hands.attach(somebody)
+        made.keys.send_text("the next\r")
+        await somebody.until("submit the next")
+
+
+async def test_a_question_stands_there_only_when_what_it_is_about_is_written():
+    menu = Menu(title="Allow?", options=(Option(label="Yes", key="y"),))
+    async with shown() as made:
+        plan = Markdown("plan " * 5_000 + "\n\nits end")
+        made.screen.update(View(), [plan, Lines((line("why: it is so"),))])
+        asked = asyncio.create_task(made.screen.choose(menu))
+        made.keys.send_text("\r")  # at nothing that could be seen
+        await made.until("Allow?")
+        text = made.written.getvalue()
+        assert text.index("its end") < text.index("why: it is so") < text.index("Allow?")
+        assert not asked.done()
+        made.keys.send_text("\r")
+        assert await asked == {0}
+
+
+async def test_keys_reach_the_person():
+    async with shown() as made:
+        somebody = Somebody()
+        made.screen.hands.attach(somebody)
+        made.keys.send_text("\x1b[Z\x19\x03")
+        await somebody.until("interrupt")
+        assert somebody.done == ["next mode", "yolo", "interrupt"]
+        assert made.screen.hands.hint == "Press Ctrl-C again to leave."
+        made.keys.send_text("\x03")
+        await somebody.until("leave")
+
+
+async def test_the_end_of_the_input_ends_the_screen():
+    async with shown() as made:
+        made.keys.close()
+        with pytest.raises(EOFError):
+            await made.drawing
+
+
+@pytest.mark.parametrize(
+    ("status", "hint", "foot"),
+    [
+        (Status(cwd="~/x", mode="default", model="m"), "", "default  m  ~/x"),
+        (Status(cwd="~", mode="yolo", queued=("one\ntwo", "b")), "", "2 queued: one two  yolo  ~"),
+        (Status(), "", ""),
+        (Status(cwd="~"), "Press it again.", "Press it again."),
+    ],
+)
+def test_the_foot_says_what_holds(status: Status, hint: str, foot: str):
+    assert plain([foot_line(status, hint)]) == foot
+
+
+def test_a_mode_without_questions_stands_out():
+    def styles(mode: str) -> set[str]:
+        return {style for style, text in foot_line(Status(mode=mode), "") if text == mode}
+
+    assert styles("default") == {"dim"}
+    assert styles("yolo") == {"error"}
