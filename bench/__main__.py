@@ -3,7 +3,21 @@
 import tempfile
 from pathlib import Path
 
-from bench import calls, edit, files, hooks, policy, search, shell, startup, stream, terminal, turns
+from bench import (
+    calls,
+    edit,
+    files,
+    gateway,
+    hooks,
+    policy,
+    search,
+    sending,
+    shell,
+    startup,
+    stream,
+    terminal,
+    turns,
+)
 
 
 def main() -> None:
@@ -16,6 +30,7 @@ def main() -> None:
         startup.run(home, cwd)
         turns.run(home, cwd)
         stream.run()
+        sending.run()
         calls.run(home, cwd)
         edit.run(home, cwd)
         shell.run(home, cwd)
@@ -24,6 +39,7 @@ def main() -> None:
         search.run(home, cwd)
         policy.run(home, cwd)
         terminal.run(home, cwd)
+        gateway.run(home, cwd)
 
 
 if __name__ == "__main__":

@@ -22,9 +22,9 @@ from alhena.frontends.terminal.asking import ANSWERS
 from alhena.frontends.terminal.commands import COMMANDS, KEYS
 from alhena.frontends.terminal.mentions import MAX_SHELL_OUTPUT
 from alhena.memory.saved import SECTION
+from alhena.models.catalogue import default_model
 from alhena.models.endpoint import parse_endpoint
 from alhena.models.proxy import proxy_for
-from alhena.models.thinking import default_model
 from alhena.system.search import MAX_LINE, TIME_LIMIT
 from alhena.tools import editing, output_store, reading
 from alhena.tools.builtin import (
@@ -49,10 +49,12 @@ from alhena.tools.registry import ToolRegistry
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "alhena"
 PAGES = (
+    "auth",
     "embedding",
     "headless",
     "hooks",
     "models",
+    "native-tools",
     "policy",
     "sandbox",
     "settings",
@@ -167,6 +169,7 @@ def test_every_tool_has_an_example_that_it_takes(registry: ToolRegistry) -> None
         (
             "run_shell_command",
             (run_shell_command.DELAY_MS, run_shell_command.MAX_DELAY_MS,
+             run_shell_command.ShellLimits().background_file,
              int(Settings().tools.shell.inactivity_timeout)),
         ),
         ("read_background_output", (read_background_output.LINES, read_background_output.MAX_DELAY_MS)),
@@ -321,7 +324,15 @@ def test_links_lead_to_pages_that_are_there() -> None:
     for name in PAGES:
         assert f"(docs/{name}.md)" in readme
         for link in re.findall(r"\]\(([^)]+)\)", page(name)):
-            assert (ROOT / "docs" / link).is_file(), (name, link)
+            target, _, section = link.partition("#")
+            assert (ROOT / "docs" / target).is_file(), (name, link)
+            assert not section or section in sections(Path(target).stem or name), (name, link)
+
+
+def sections(name: str) -> set[str]:
+    """What a link to a heading of a page is called."""
+    titles = re.findall(r"^#+ (.*)$", page(name), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
 def test_long_results_are_kept_as_long_as_is_told() -> None:

@@ -17,9 +17,21 @@
     ├── system.web.errors.FetchError     a web page cannot be read
     ├── models.errors.ModelError
     │   ├── CredentialsError             exit 41   none found, 401, 403
+    │   │   ├── ValidationRequiredError  the account has to be verified first
+    │   │   ├── auth.grant.GrantRefusedError  a token endpoint gives no token
+    │   │   ├── auth.exchange.ExpiredLoginError  a login that has ended
+    │   │   ├── auth.authorization.StrayAnswerError  a browser with another login's answer
+    │   │   ├── auth.login.NoAnswerError  nobody to paste a code
+    │   │   ├── code_assist.account.IneligibleAccountError  an account that is not taken
+    │   │   └── code_assist.account.ProjectRequiredError  an account without a project
     │   ├── ModelNotFoundError           404
     │   ├── RequestRejectedError         any other 4xx
     │   ├── QuotaError                   429
+    │   │   ├── RateLimitError           a limit per minute
+    │   │   ├── CapacityError            the model has no room now
+    │   │   └── SpentQuotaError          no wait helps
+    │   │       ├── DailyQuotaError      nothing left for today
+    │   │       └── ZeroQuotaError       this account has none for the model
     │   ├── ServerFaultError             5xx
     │   ├── NetworkError                 no connection, timeout, proxy
     │   ├── StreamCutError               the answer stopped before its end
@@ -27,6 +39,8 @@
     ├── scheduler.errors.SchedulerError
     │   ├── TransitionError              a tool call cannot go from one state to the other
     │   └── ConfirmationError            an answer that no waiting call can take
+    ├── bus.errors.BusError              a request that is open already
+    │   └── LinkError                    a front end elsewhere sent what is no answer
     ├── hooks.errors.HookBlockedError     a hook did not let something pass
     ├── hooks.errors.HookStopError       exit 0    a hook asked for the end of the run
     ├── chat.errors.InvalidResponseError an answer that is empty, blocked or malformed

@@ -198,6 +198,36 @@ class ApiErrorEvent(EventBase, frozen=True, kw_only=True, tag="api_error"):
     role: str = "main"
 
 
+class RetryEvent(EventBase, frozen=True, kw_only=True, tag="retry"):
+    """A request failed and is sent again in `delay_s` seconds, which begin with this event, as
+    attempt `attempt` of at most `max_attempts`. With `retract`, the text that has streamed in since
+    the last ApiRequestEvent is void: the answer begins anew."""
+
+    model: str
+    prompt_id: str
+    attempt: int
+    max_attempts: int
+    delay_s: float
+    reason: str
+    error_type: str
+    retract: bool = False
+    role: str = "main"
+
+
+class ModelFallbackEvent(EventBase, frozen=True, kw_only=True, tag="model_fallback"):
+    """From here on `model` answers instead of `instead_of`. With `retract`, the text that has
+    streamed in since the last ApiRequestEvent is void. `asked`: a person agreed to it."""
+
+    model: str
+    instead_of: str
+    prompt_id: str
+    reason: str
+    error_type: str
+    asked: bool = False
+    retract: bool = False
+    role: str = "main"
+
+
 class HookCallEvent(EventBase, frozen=True, kw_only=True, tag="hook_call"):
     """A hook ran. `event` is what it heard of (a `hooks.model.HookEvent`), `kind` its type.
 
@@ -263,6 +293,8 @@ Event = (
     | ApiRequestEvent
     | ApiResponseEvent
     | ApiErrorEvent
+    | RetryEvent
+    | ModelFallbackEvent
     | HookCallEvent
     | WarningEvent
     | ErrorEvent

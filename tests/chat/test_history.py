@@ -71,3 +71,29 @@ def test_what_is_appended_is_encoded_once():
     history.add_model(ANSWER)
     assert history.contents[0] is first
     assert bytes(first.raw) == b'{"parts":[{"text":"hi"}],"role":"user"}'
+
+
+def test_a_prompt_behind_unanswered_calls_gets_them_answered_first():
+    history = History([USER, CALL])
+    history.add_user((Part(text="next"),))
+    answer = contents(history)[2].parts[0].function_response
+    assert answer is not None
+    assert (answer.id, answer.name) == ("1", "f")
+    assert "unknown" in answer.response["error"]
+    assert contents(history)[3] == text_content("model", INTERRUPTED)
+    assert contents(history)[4].parts == (Part(text="next"),)
+
+
+@pytest.mark.requirement("CHAT-03")
+def test_a_given_history_that_breaks_rules_is_repaired_and_sound_contents_are_kept():
+    other = Content(role="model", parts=(Part(function_call=FunctionCall(id="2", name="g")),))
+    made = contents(History([ANSWER, USER, CALL, USER, ANSWER, RESPONSE, other]))
+    assert [content.role for content in made] == [
+        *("user", "model", "user", "model", "user", "user", "model")
+    ]
+    assert (made[1], made[2], made[3], made[5]) == (ANSWER, USER, CALL, USER)
+    answer = made[4].parts[0].function_response
+    assert answer is not None
+    assert "unknown" in answer.response["error"]
+    assert made[6].parts == (*ANSWER.parts, *other.parts)  # the stray response between them is gone
+    assert contents(History(made)) == made

@@ -147,6 +147,13 @@ def test_standard_input_comes_before_the_prompt(server: ScriptedServer):
 
 
 @pytest.mark.requirement("CLI-01")
+def attempt_once(home: Path) -> None:
+    """Settings by which nothing is sent a second time."""
+    folder = home / ".gemini"
+    folder.mkdir()
+    (folder / "settings.json").write_text('{"general": {"maxAttempts": 1}}', encoding="utf-8")
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
@@ -179,8 +186,9 @@ def test_what_cannot_be_done_is_one_line_with_a_remedy(arguments: list[str], cod
     ],
 )
 def test_a_refusal_by_the_service_ends_with_its_code_in_every_format(
-    server: ScriptedServer, status: int, body: object, code: int, kind: str | None
+    server: ScriptedServer, home: Path, status: int, body: object, code: int, kind: str | None
 ):
+    attempt_once(home)
     for _ in range(3):
         server.reply(json_reply(body, status=status))
     for form in ("text", "json", "stream-json"):
@@ -196,7 +204,8 @@ def test_a_refusal_by_the_service_ends_with_its_code_in_every_format(
             assert ran.lines[-1]["error"]["code"] == code
 
 
-def test_a_cut_stream_and_no_network_are_said_in_a_line(server: ScriptedServer):
+def test_a_cut_stream_and_no_network_are_said_in_a_line(server: ScriptedServer, home: Path):
+    attempt_once(home)
     server.reply(sse(chunk({"text": "half"}), cut=True))
     ran = alhena("-p", "x", "-o", "json", **keyed(server))
     assert ran.code == 1

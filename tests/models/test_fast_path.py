@@ -3,10 +3,12 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from tests.support.server import ScriptedServer, sse, text
+from tests.models.google import GRANT, user_info, written
+from tests.support.server import ScriptedServer, json_reply, sse, text
 
 PROGRAM = """
 import asyncio, json, sys
@@ -44,16 +46,23 @@ def test_a_direct_request_loads_no_full_http_client(server: ScriptedServer):
     server.reply(sse(text("ok")))
     before, after = loaded({"GEMINI_API_KEY": "x", "GOOGLE_GEMINI_BASE_URL": server.url})
     assert not after & {"httpx2", "httpcore2", "anyio", "email", "http.client", "truststore"}
-    assert not after & {"importlib.metadata", "urllib.request", "zlib"}
+    assert not after & {"importlib.metadata", "urllib.request", "zlib", "google.auth"}
     assert not {name for name in before if name.startswith("alhena.models.")} - {
+        "alhena.models.auth_type",
+        "alhena.models.catalogue",
         "alhena.models.errors",
         "alhena.models.generator",
+        "alhena.models.retry",
+        "alhena.models.retry.generator",
+        "alhena.models.retry.policy",
         "alhena.models.select",
     }
     assert not before & {"h11", "dataclasses"}
     assert {name for name in after if name.startswith("alhena.models.")} == {
         f"alhena.models.{name}"
         for name in (
+            "auth_type",
+            "catalogue",
             "channel",
             "connection",
             "dial",
@@ -63,8 +72,13 @@ def test_a_direct_request_loads_no_full_http_client(server: ScriptedServer):
             "gemini_api",
             "generator",
             "http",
+            "older_schemas",
             "proxy",
+            "retry",
+            "retry.generator",
+            "retry.policy",
             "select",
+            "service",
             "status",
         )
     }
@@ -81,3 +95,25 @@ def test_a_proxied_request_is_carried_by_the_full_client(server: ScriptedServer,
     _, after = loaded(environ)
     assert "httpx2" in after
     assert server.requests[0].path.startswith("http://gemini.example/v1beta/models/m:")
+
+
+@pytest.mark.parametrize("kind", ["token", "user"])
+def test_vertex_loads_no_library_for_credentials_that_need_none(
+    server: ScriptedServer, tmp_path: Path, kind: str
+):
+    environ = {
+        "GOOGLE_GENAI_USE_VERTEXAI": "true",
+        "GOOGLE_CLOUD_PROJECT": "p",
+        "GOOGLE_CLOUD_LOCATION": "global",
+        "GOOGLE_VERTEX_BASE_URL": server.url,
+    }
+    if kind == "token":
+        server.reply(sse(text("ok")))
+        environ["GOOGLE_CLOUD_ACCESS_TOKEN"] = "token"
+    else:
+        server.reply(json_reply(GRANT), sse(text("ok")))
+        path = written(tmp_path / "adc.json", user_info(server.url))
+        environ["GOOGLE_APPLICATION_CREDENTIALS"] = path
+    before, after = loaded(environ)
+    assert not after & {"google.auth", "cryptography", "httpx2", "alhena.models.auth.federated"}
+    assert not {name for name in before if name.startswith("alhena.models.auth.")}

@@ -6,7 +6,7 @@ import pytest
 from google import genai
 from google.genai import types
 
-from alhena.models.thinking import thinking_config
+from alhena.models.catalogue import thinking_config
 from alhena.wire.content import Blob, Content, FunctionCall, FunctionResponse, Part
 from alhena.wire.encode import EncodedContent
 from alhena.wire.request import (

@@ -4,8 +4,11 @@ from typing import Any
 import pytest
 
 from alhena.config.errors import ConfigError
+from alhena.config.settings import AuthSettings, settings_of
+from alhena.models.auth_type import AuthType, auth_type
 from alhena.models.errors import CredentialsError, RecordingError
 from alhena.models.gemini_api import GeminiApi
+from alhena.models.older_schemas import OlderSchemas
 from alhena.models.recorded import RecordedGenerator
 from alhena.models.recorder import Recorder
 from alhena.models.rehearsal.generator import RehearsalGenerator
@@ -59,7 +62,8 @@ async def test_the_key_reaches_the_service_without_blanks_around_it(
     server.reply(sse(text("ok")))
     environ = environ | {"GOOGLE_GEMINI_BASE_URL": server.url}
     chosen = choose_generator(choice(environ=environ))
-    assert isinstance(chosen.generator, GeminiApi)
+    assert isinstance(chosen.generator, OlderSchemas)
+    assert isinstance(chosen.generator.inner, GeminiApi)
     assert chosen.model == MODEL
     assert texts(await chunks(chosen.generator)) == ["ok"]
     await chosen.generator.aclose()
@@ -77,13 +81,82 @@ def test_a_key_that_no_header_can_carry_is_refused_unquoted(key: str):
 
 @pytest.mark.parametrize("terminal", [False, True])
 @pytest.mark.parametrize("variable", ["GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_GCA"])
-def test_a_transport_that_is_not_there_is_not_replaced_by_another(variable: str, terminal: bool):
+def test_a_transport_that_cannot_answer_is_not_replaced_by_another(variable: str, terminal: bool):
     environ = {variable: "true", "GEMINI_API_KEY": KEY}
-    with pytest.raises(CredentialsError, match=f"{variable}.*GEMINI_API_KEY") as caught:
+    with pytest.raises(CredentialsError) as caught:
         choose_generator(choice(environ=environ, is_terminal=terminal))
     assert caught.value.exit_code == 41
     chosen = choose_generator(choice(environ=environ | {variable: "false"}))
     assert isinstance(chosen.generator, GeminiApi)
+
+
+@pytest.mark.parametrize(
+    ("environ", "kind"),
+    [
+        ({"GOOGLE_GENAI_USE_GCA": "true", "GOOGLE_GENAI_USE_VERTEXAI": "true"}, AuthType.LOGIN),
+        ({"GOOGLE_GENAI_USE_VERTEXAI": "1", "GOOGLE_GEMINI_BASE_URL": "x"}, AuthType.VERTEX),
+        ({"GOOGLE_GEMINI_BASE_URL": "x", "GEMINI_API_KEY": "k"}, AuthType.GATEWAY),
+        ({"GEMINI_API_KEY": "k", "CLOUD_SHELL": "true"}, AuthType.API_KEY),
+        ({"CLOUD_SHELL": "true", "GOOGLE_API_KEY": "k"}, AuthType.COMPUTE),
+        ({"GEMINI_CLI_USE_COMPUTE_ADC": "true"}, AuthType.COMPUTE),
+        ({"GOOGLE_API_KEY": "k"}, AuthType.API_KEY),
+        ({"GEMINI_API_KEY": " ", "CLOUD_SHELL": "no"}, None),
+    ],
+)
+def test_the_first_that_the_environment_asks_for_counts(
+    environ: dict[str, str], kind: AuthType | None
+):
+    assert auth_type(AuthSettings(), environ) is kind
+    assert auth_type(AuthSettings(selected_type="vertex-ai"), environ) is AuthType.VERTEX
+    enforced = AuthSettings(enforced_type=kind or "vertex-ai")
+    assert auth_type(enforced, environ) is (kind or AuthType.VERTEX)
+
+
+def test_only_what_is_enforced_may_answer():
+    settings = AuthSettings(enforced_type="vertex-ai")
+    with pytest.raises(CredentialsError, match=r"'vertex-ai'.*'gemini-api-key'") as caught:
+        auth_type(settings, {"GEMINI_API_KEY": KEY})
+    assert caught.value.exit_code == 41
+    with pytest.raises(CredentialsError, match="enforced authentication type"):
+        auth_type(AuthSettings(enforced_type="gateway", selected_type="vertex-ai"), {})
+
+
+@pytest.mark.parametrize("key", ["selectedType", "enforcedType"])
+def test_a_word_that_is_no_auth_type_is_told_with_those_that_are(key: str):
+    settings = settings_of({"security": {"auth": {key: "use\nmagic"}}}, "test")
+    with pytest.raises(CredentialsError, match="Invalid auth method selected") as caught:
+        choose_generator(choice(environ={"GEMINI_API_KEY": KEY}, settings=settings))
+    assert f"security.auth.{key}" in str(caught.value)
+    assert "vertex-ai" in str(caught.value)
+    assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+@pytest.mark.parametrize(
+    ("selected", "told"),
+    [("gemini-api-key", "GEMINI_API_KEY"), ("gateway", "BASE_URL"), ("vertex-ai", "PROJECT")],
+)
+def test_what_is_selected_and_cannot_answer_says_what_is_missing(
+    selected: str, told: str, terminal: bool
+):
+    settings = settings_of({"security": {"auth": {"selectedType": selected}}}, "test")
+    with pytest.raises(CredentialsError, match=told) as caught:
+        choose_generator(choice(settings=settings, is_terminal=terminal))
+    assert caught.value.exit_code == 41
+
+
+def test_a_gateway_without_an_address_is_none():
+    settings = settings_of({"security": {"auth": {"selectedType": "gateway"}}}, "test")
+    with pytest.raises(CredentialsError, match="GOOGLE_GEMINI_BASE_URL"):
+        choose_generator(choice(environ={"GEMINI_API_KEY": KEY}, settings=settings))
+
+
+async def test_who_lets_us_in_from_outside_wants_no_key():
+    auth = {"selectedType": "gemini-api-key", "useExternal": True}
+    settings = settings_of({"security": {"auth": auth}}, "test")
+    chosen = choose_generator(choice(settings=settings))
+    assert isinstance(chosen.generator, GeminiApi)
+    await chosen.generator.aclose()
 
 
 def test_without_credentials_an_unattended_run_fails_with_the_remedies():
@@ -135,3 +208,49 @@ def test_a_base_url_that_cannot_be_used_is_a_configuration_error():
 
 def test_the_choice_does_not_show_the_key():
     assert KEY not in repr(choice(environ={"GEMINI_API_KEY": KEY}))
+
+
+@pytest.mark.requirement("WIRE-17")
+@pytest.mark.parametrize("kind", ["gemini-api-key", "vertex-ai"])
+@pytest.mark.parametrize("enabled", [True, False])
+async def test_requests_name_the_installation_where_usage_statistics_are_on(
+    server: ScriptedServer, kind: str, enabled: bool
+):
+    server.reply(sse(text("ok")))
+    environ = {
+        "GEMINI_API_KEY": KEY,
+        "GOOGLE_API_KEY": KEY,
+        "GOOGLE_GEMINI_BASE_URL": server.url,
+        "GOOGLE_VERTEX_BASE_URL": server.url,
+    }
+    values = {
+        "security": {"auth": {"selectedType": kind}},
+        "privacy": {"usageStatisticsEnabled": enabled},
+    }
+    settings = settings_of(values, "test")
+    chosen = choose_generator(
+        choice(environ=environ, settings=settings, installation_id=lambda: "number-1")
+    )
+    await chunks(chosen.generator)
+    await chosen.generator.aclose()
+    sent = server.requests[0].headers.get("x-gemini-api-privileged-user-id")
+    assert sent == ("number-1" if enabled else None)
+
+
+@pytest.mark.parametrize(
+    ("selected", "variable", "how"),
+    [
+        ("oauth-personal", "OTHER", "security.auth.selectedType"),
+        (None, "GOOGLE_GENAI_USE_GCA", "unset"),
+    ],
+)
+def test_who_has_a_key_and_is_not_signed_in_is_told_how_to_use_the_key(
+    selected: str | None, variable: str, how: str
+):
+    settings = settings_of({"security": {"auth": {"selectedType": selected}}}, "test")
+    environ = {variable: "true", "GEMINI_API_KEY": KEY}
+    with pytest.raises(CredentialsError, match=f"To use GEMINI_API_KEY instead, .*{how}"):
+        choose_generator(choice(environ=environ, settings=settings))
+    with pytest.raises(CredentialsError) as caught:
+        choose_generator(choice(environ=environ | {"GEMINI_API_KEY": ""}, settings=settings))
+    assert "instead" not in str(caught.value)

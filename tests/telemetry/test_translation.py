@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from alhena.chat.errors import InvalidResponseError
 from alhena.config.settings import TelemetrySettings
 from alhena.events import (
     ApiErrorEvent,
@@ -16,7 +17,9 @@ from alhena.events import (
     ContentEvent,
     Event,
     HookCallEvent,
+    ModelFallbackEvent,
     OutputTruncatedEvent,
+    RetryEvent,
     ToolCallRequestEvent,
     ToolCallResponseEvent,
     UserMessageEvent,
@@ -38,7 +41,8 @@ def records(*events: Event, detail: Detail = Detail.EVERYTHING) -> list[Record]:
 
 
 def ended(**fields: Any) -> ToolCallResponseEvent:
-    return ToolCallResponseEvent(**({"call_id": "c", "name": "t", "status": "success"} | fields))
+    given: dict[str, Any] = {"call_id": "c", "name": "t", "status": "success", **fields}
+    return ToolCallResponseEvent(**given)
 
 
 def asked(name: str = "t", **args: Any) -> ToolCallRequestEvent:
@@ -342,3 +346,33 @@ def test_a_home_in_the_path_is_the_users(home: Path):
 def test_files_are_known_by_their_names(name: str, language: str | None, kind: str | None):
     assert programming_language(PurePath("/p") / name) == language
     assert mime_type(PurePath("/p") / name) == kind
+
+
+@pytest.mark.requirement("TEL-02")
+def test_what_is_sent_again_is_told_by_why_and_counted():
+    again = {"model": "m", "prompt_id": "s#1", "max_attempts": 10, "reason": "k-123456 failed"}
+    network = RetryEvent(attempt=2, delay_s=5.25, error_type="rate_limit", **again)
+    content = RetryEvent(attempt=3, delay_s=1, error_type=InvalidResponseError.kind, **again)
+    fallback = ModelFallbackEvent(
+        model="flash", instead_of="m", prompt_id="s#1", reason="full", error_type="capacity"
+    )
+    sent, unusable, switched = made = records(network, content, fallback)
+    assert [record.name for record in made] == [
+        "network_retry_attempt",
+        "chat.content_retry",
+        "flash_fallback",
+    ]
+    assert (sent.attributes["attempt"], sent.attributes["delay_ms"]) == (2, 5250)
+    assert unusable.attributes["attempt_number"] == 1
+    assert unusable.attributes["retry_delay_ms"] == 1000
+    assert (switched.attributes["model"], switched.attributes["instead_of"]) == ("flash", "m")
+    assert "k-123456" not in sent.body + unusable.body
+    for record in made:
+        known = ATTRIBUTES[record.name]
+        assert set(known["required"]) <= set(record.attributes)
+        assert set(record.attributes) <= {*known["required"], *known["optional"]}
+    metrics = Metrics()
+    for record in made:
+        metrics.take(record, 1)
+    named = {item["descriptor"]["name"] for item in metrics.scope_metrics({}, 2)}
+    assert named == {"gemini_cli.network_retry.count", "gemini_cli.chat.content_retry.count"}

@@ -1,6 +1,7 @@
 """The rules of a conversation: what keeps them passes, what breaks one is caught by its name."""
 
 import json
+from importlib import import_module
 from typing import Any
 
 import msgspec
@@ -14,7 +15,6 @@ from alhena.wire.content import (
     Content,
     FunctionCall,
     FunctionResponse,
-    FunctionResponsePart,
     Part,
     text_content,
 )
@@ -22,8 +22,8 @@ from alhena.wire.encode import encode_request
 from alhena.wire.errors import ConformanceError
 from alhena.wire.request import GenerateContentConfig
 from alhena.wire.violation import Level
+from tests.wire.conformance_cases import CASES, HI
 from tests.wire.histories import (
-    PNG,
     call,
     histories,
     model,
@@ -31,9 +31,8 @@ from tests.wire.histories import (
     response,
     user,
 )
+from tests.wire.test_conformance_schemas import SCHEMA_CASES
 from tests.wire.test_conformance_settings import CONFIG_CASES
-
-HI = user(Part(text="hi"))
 
 
 def broken(contents: list[Content], **options: Any) -> dict[str, str]:
@@ -162,99 +161,6 @@ def test_a_missing_signature_in_the_current_turn_is_caught_where_it_is_wanted(
     assert "S1" not in broken(contents)
 
 
-CALLED = [HI, model(call(id="1"), call("replace", id="2"))]
-CASES: list[tuple[str, str, list[Content]]] = [
-    ("C1", "contents", []),
-    ("C3", "contents[0].parts[0]", [user(Part())]),
-    ("C3", "contents[0].parts[0]", [user(Part(text=""))]),
-    ("C3", "contents[0].parts[1]", [user(Part(text="a"), Part(text="a", inline_data=PNG))]),
-    ("C3", "contents[0].parts[0]", [user(Part(part_metadata={"a": 1}))]),
-    ("C3", "contents[1].parts[0]", [HI, model(Part(thought_signature="QUJD")), HI]),
-    (
-        "C3",
-        "contents[2].parts[0].functionResponse.parts[0]",
-        [
-            HI,
-            model(call()),
-            user(
-                Part(
-                    function_response=FunctionResponse(
-                        name="read_file", parts=(FunctionResponsePart(),)
-                    )
-                )
-            ),
-        ],
-    ),
-    ("C5", "contents[0]", [text_content("model", "a"), HI]),
-    ("C5", "contents[1]", [HI, text_content("model", "a")]),
-    ("C6", "contents[1]", [HI, HI]),
-    ("C6", "contents[2]", [HI, text_content("model", "a"), text_content("model", "b"), HI]),
-    ("F1", "contents[1]", [*CALLED, HI]),
-    ("F1", "contents[1]", CALLED),
-    ("F1", "contents[0]", [user(call()), user(response())]),
-    ("F2", "contents[0]", [user(response())]),
-    ("F2", "contents[1]", [HI, user(response())]),
-    ("F2", "contents[2]", [HI, model(call()), model(response()), HI]),
-    ("F2", "contents[3]", [HI, model(call()), user(response()), user(response())]),
-    (
-        "F3",
-        "contents[3]",
-        [*CALLED, user(response(id="1")), user(response("replace", id="2"))],
-    ),
-    ("F4", "contents[2].parts[0].functionResponse.name", [HI, model(call()), user(response("x"))]),
-    ("F4", "contents[1].parts[0].functionCall.name", [HI, model(call("x")), user(response("x"))]),
-    ("F4", "contents[1].parts[0].functionCall.name", [HI, model(call("")), user(response(""))]),
-    (
-        "F5",
-        "contents[1].parts[1].functionCall.id",
-        [HI, model(call(id="1"), call(id="1")), user(response(id="1"), response(id="1"))],
-    ),
-    ("F6", "contents[2].parts[0].functionResponse.id", [HI, model(call(id="1")), user(response())]),
-    ("F6", "contents[2].parts[0].functionResponse.id", [HI, model(call()), user(response(id="1"))]),
-    (
-        "F6",
-        "contents[2].parts[0].functionResponse.id",
-        [HI, model(call(id="1")), user(response(id="2"))],
-    ),
-    ("F7", "contents[2]", [*CALLED, user(response("replace", id="2"), response(id="1"))]),
-    ("F7", "contents[2]", [HI, model(call()), user(Part(inline_data=PNG), response())]),
-    (
-        "F9",
-        "contents[2].parts[0].functionResponse.response",
-        [
-            HI,
-            model(call()),
-            user(Part(function_response=FunctionResponse(name="read_file", response={"a": 1}))),
-        ],
-    ),
-    (
-        "F10",
-        "contents[1].parts[1].functionCall",
-        [*CALLED, user(response(id="1"))],
-    ),
-    (
-        "S2",
-        "contents[0].parts[0].thoughtSignature",
-        [user(Part(text="a", thought_signature="QQ=="))],
-    ),
-    (
-        "S3",
-        "contents[1].parts[0].thoughtSignature",
-        [HI, model(call(thought_signature="a_-b")), user(response())],
-    ),
-    (
-        "S3",
-        "contents[1].parts[0].thoughtSignature",
-        [HI, model(call(thought_signature="QQ")), user(response())],
-    ),
-    (
-        "S3",
-        "contents[1].parts[0].thoughtSignature",
-        [HI, model(call(thought_signature="é")), user(response())],
-    ),
-]
-
-
 @pytest.mark.parametrize(("rule", "path", "contents"), CASES)
 def test_a_broken_rule_is_named_with_its_path(
     rule: str, path: str, contents: list[Content]
@@ -295,6 +201,20 @@ def test_a_call_that_was_renamed_is_told_from_one_that_was_not_answered() -> Non
     assert found[0].message == 'the response is named "c", its call "b".'
 
 
+def test_a_model_that_takes_no_signatures_is_sent_none() -> None:
+    signed = [HI, model(Part(text="a", thought_signature="QUJD")), HI]
+    assert broken(signed, takes_signatures=False) == {"S6": "contents[1].parts[0].thoughtSignature"}
+    assert broken(signed) == {}
+    body = json.loads(encode_request(request_of(signed)))
+    assert [item.rule for item in check_json(body, takes_signatures=False)] == ["S6"]
+
+
+def test_the_modules_that_keep_the_rest_of_the_rules_are_there() -> None:
+    for entry in RULES.values():
+        if entry.kept_by:
+            import_module(f"alhena.{entry.kept_by}")
+
+
 def test_documented_stand_ins_for_signatures_pass() -> None:
     for stand_in in ("skip_thought_signature_validator", "context_engineering_is_the_way_to_go"):
         contents = [HI, model(call(thought_signature=stand_in)), user(response())]
@@ -329,7 +249,10 @@ def test_an_error_stops_a_request_and_a_warning_does_not() -> None:
 
 def test_every_rule_of_the_table_has_a_case_that_breaks_it() -> None:
     shown = {rule for rule, _, _ in [*CASES, *CONFIG_CASES]}
-    assert shown | {"C2", "C4", "F8", "S1"} == set(RULES)
+    shown |= {rule for rule, _, _ in SCHEMA_CASES} | {"C2", "C4", "F8", "S1", "S6", "T10", "T12"}
+    elsewhere = {rule for rule, entry in RULES.items() if entry.kept_by}
+    assert shown == RULES.keys() - elsewhere
+    assert elsewhere == {"F11", "T11", "T14"}
 
 
 def test_a_rule_is_reported_at_the_level_of_the_table() -> None:

@@ -67,7 +67,7 @@ CONFIG_CASES: list[tuple[str, str, dict[str, Any]]] = [
     (
         "T3",
         "tools[0].functionDeclarations[0].parameters",
-        {"tools": (declared("a", parameters={"type": ["object", "null"]}),)},
+        {"tools": (declared("a", parameters={"type": "ARRAY", "items": {"type": "STRING"}}),)},
     ),
     (
         "T13",
@@ -104,7 +104,7 @@ def test_well_formed_settings_pass() -> None:
     upper = {"type": "OBJECT"}
     assert (
         with_config(
-            tools=(declared("a", parameters=upper), Tool(google_search={})),
+            tools=(declared("a", parameters=upper),),
             tool_config=calling(FunctionCallingMode.ANY, "a"),
         )
         == ()

@@ -25,6 +25,8 @@ from alhena.events import (
     ContentEvent,
     ErrorEvent,
     Event,
+    ModelFallbackEvent,
+    RetryEvent,
     RunFinishedEvent,
     RunStartedEvent,
     ToolCallRequestEvent,
@@ -85,6 +87,7 @@ class Agent:
         _require_name(model)
         self._channel = EventChannel()
         self._session: Session | None = None
+        self._closing: Session | None = None
         self._driver: asyncio.Task[None] | None = None
         self._reader: Callable[[], Run | None] = lambda: None
         self._prompts = 0
@@ -101,6 +104,7 @@ class Agent:
     async def __aexit__(self, *_exc: object) -> None:
         """Stops what still runs and closes connections and files."""
         session, self._session = self._session, None
+        self._closing = session
         driver, self._driver = self._driver, None
         try:
             if driver is not None:
@@ -126,8 +130,8 @@ class Agent:
 
     @property
     def model(self) -> str:
-        """The model that answers."""
-        return self._opened().chosen.model
+        """The model that answers; another one may take over when it cannot."""
+        return self._opened().model
 
     @property
     def workbench(self) -> Workbench:
@@ -185,8 +189,9 @@ class Agent:
 
     def kill(self) -> None:
         """Ends every process the session has started, at once."""
-        if self._session is not None:
-            self._session.kill()
+        for session in (self._session, self._closing):
+            if session is not None:
+                session.kill()
 
     async def clear(self) -> None:
         """Ends the conversation and begins another: a new session, with the same approval mode."""
@@ -239,7 +244,7 @@ class Agent:
         emit(
             RunStartedEvent(
                 session_id=session.session_id,
-                model=session.chosen.model,
+                model=session.model,
                 cwd=scrub(str(session.bench.workspace.cwd)),
                 tools=session.bench.registry.names,
                 notices=session.take_notices(),
@@ -301,7 +306,8 @@ class Agent:
             nonlocal around
             (before, attached), around = around, ((), ())  # they go with the prompt, not with
             parts = (*before, *parts, *attached)  # what hooks send after it
-            return await run_prompt(chat, session.scheduler, limits, parts, prompt_id)
+            ids = (prompt_id, session.session_id)
+            return await run_prompt(chat, session.scheduler, limits, parts, ids)
 
         if session.prompt_hooks is None:
             await send((Part(text=prompt),))
@@ -357,7 +363,7 @@ def _checked(item: object) -> Tool:
 
 
 class LastText:
-    """The text of the last model turn, from the events."""
+    """The text of the last model turn, from the events. What was taken back is none of it."""
 
     def __init__(self) -> None:
         self.value = ""
@@ -367,4 +373,7 @@ class LastText:
         if isinstance(event, ContentEvent):
             self.value += event.text
         elif isinstance(event, ApiRequestEvent):
+            if event.role == "main":  # what tools and subagents ask is no turn of the session's
+                self.value = ""
+        elif isinstance(event, RetryEvent | ModelFallbackEvent) and event.retract:
             self.value = ""

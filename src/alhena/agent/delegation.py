@@ -10,15 +10,17 @@ from typing import Any, assert_never
 import msgspec
 
 from alhena.agent.definitions import AgentDefinition, prompt_text
+from alhena.agent.fallback import SessionFallback
 from alhena.agent.isolation import isolated
 from alhena.agent.loop import answers
 from alhena.agent.relay import EventRelay
+from alhena.agent.session_model import generation_for, traits_of
 from alhena.agent.workbench import Workbench
 from alhena.chat.chat import Chat, ModelTraits, Outlets
 from alhena.chat.history import History
 from alhena.errors import AlhenaError
+from alhena.models.catalogue import resolved_name
 from alhena.models.generator import ContentGenerator
-from alhena.models.thinking import thinking_config, wants_signatures
 from alhena.scheduler.confirm import Approver, ConfirmationRequest, Verdict, asked
 from alhena.scheduler.states import CompletedToolCall
 from alhena.tools.builtin.complete_task import CompleteTask
@@ -62,6 +64,7 @@ class Delegation:
     ) -> None:
         self.agent_id = f"{definition.name}-{os.urandom(4).hex()}"
         self._definition = definition
+        self._bench = bench
         self._approver = approver
         self._parent = context.call_id or self.agent_id
         self._relay = EventRelay(self._parent, outlets.emit, context.update_output)
@@ -73,9 +76,7 @@ class Delegation:
         self._scheduler = bench.scheduler(self._relay.emit, self._approve, registry)
         generator, traits = model
         if definition.model:
-            traits = ModelTraits(
-                name=definition.model, sign_calls=wants_signatures(definition.model)
-            )
+            traits = traits_of(resolved_name(definition.model))
         self._chat = Chat(
             generator,
             traits,
@@ -95,6 +96,13 @@ class Delegation:
         self._timer: asyncio.Timeout | None = None
         self._asking = 0
         self._left = 0.0
+
+    def fall_back_by(self, fallback: SessionFallback | None) -> None:
+        """Has `fallback` decide whether another model answers when the agent's own cannot."""
+        if fallback is not None:
+            self._chat.fallback = fallback.giving(
+                lambda model: _generation(self._definition, model, self._bench)
+            )
 
     async def run(self, opening: Sequence[Content], objective: str) -> ToolResult:
         """The result of the agent's work. Raises AlhenaError when its model fails."""
@@ -242,11 +250,16 @@ def _config(
     return GenerateContentConfig(
         system_instruction=Content(role=USER, parts=(Part(text=text),)),
         tools=(Tool(function_declarations=registry.function_declarations()),),
-        generation_config=GenerationConfig(
-            temperature=definition.temperature,
-            top_p=_TOP_P,
-            thinking_config=thinking_config(model),
-        ),
+        generation_config=_generation(definition, model, bench),
+    )
+
+
+def _generation(definition: AgentDefinition, model: str, bench: Workbench) -> GenerationConfig:
+    return generation_for(
+        model,
+        bench.model_configs,
+        scope=definition.name,
+        own={"temperature": definition.temperature, "topP": _TOP_P, "topK": None},
     )
 
 

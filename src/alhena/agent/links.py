@@ -10,6 +10,7 @@ from alhena.events import Event
 from alhena.wire.content import Content
 
 if TYPE_CHECKING:
+    from alhena.agent.fallback import SessionFallback
     from alhena.scheduler.confirm import Approver
     from alhena.tools.builtin.ask_user import Ask
 
@@ -21,6 +22,7 @@ async def at_once() -> None:
 class SessionLinks(msgspec.Struct, frozen=True, kw_only=True):
     """`answering` gives the model when a tool first needs one; `emit` takes the events of such
     requests and `pace` holds them back; `approver` and `ask` reach the person, if there is one;
+    `fallback` decides whether another model answers when one cannot;
     `opening` are the contents that a subagent's conversation begins with. With `texts` the events
     of requests say what was sent and answered."""
 
@@ -30,5 +32,6 @@ class SessionLinks(msgspec.Struct, frozen=True, kw_only=True):
     pace: Callable[[], Awaitable[None]] = at_once
     approver: "Approver | None" = None
     ask: "Ask | None" = None
+    fallback: "SessionFallback | None" = None
     opening: tuple[Content, ...] = ()
     texts: bool = False

@@ -19,16 +19,21 @@ CANCELLED = "the run was interrupted"
 
 
 async def run_prompt(
-    chat: Chat, scheduler: Scheduler, limits: TurnLimits, parts: tuple[Part, ...], prompt_id: str
+    chat: Chat,
+    scheduler: Scheduler,
+    limits: TurnLimits,
+    parts: tuple[Part, ...],
+    ids: tuple[str, str],
 ) -> Turn:
-    """Carries a prompt to its last turn; `limits` goes on counting.
+    """Carries a prompt to its last turn; `limits` goes on counting. `ids` are the prompt's and the
+    session's.
 
     Every call gets exactly one response, also when the run is cancelled, a limit is reached or a
     tool stops it: then the responses are recorded without asking the model again.
     """
     while True:
         limits.take()
-        turn = await chat.send(parts, prompt_id)
+        turn = await chat.send(parts, *ids)
         if not turn.calls:
             return turn
         done = await _run_calls(chat, scheduler, turn.calls)

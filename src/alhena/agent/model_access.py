@@ -2,9 +2,11 @@
 
 from collections.abc import Callable
 
+import msgspec
+
 from alhena.chat.accounting import Account
 from alhena.errors import AlhenaError
-from alhena.events import Event
+from alhena.events import Event, RetryEvent
 from alhena.models.generator import ContentGenerator
 from alhena.wire.content import USER, Content, text_content
 from alhena.wire.encode import EncodedContent
@@ -15,6 +17,8 @@ from alhena.wire.request import (
     Tool,
 )
 from alhena.wire.response import GenerateContentResponse
+
+ROLE = "utility_tool"
 
 Source = Callable[[], tuple[ContentGenerator, str]]
 """Who answers, under which model name; asked at the first question. May raise AlhenaError."""
@@ -39,7 +43,11 @@ class SessionModel:
         model: str | None = None,
     ) -> GenerateContentResponse:
         """The answer to `contents`. Raises ModelError or WireError."""
+        from alhena.models.retry.generator import RetryingGenerator
+
         generator, own = self._source()
+        if isinstance(generator, RetryingGenerator):
+            generator = generator.telling(self._tell)
         request = GenerateContentRequest(
             model=model or own,
             contents=tuple(EncodedContent(content) for content in contents),
@@ -49,7 +57,7 @@ class SessionModel:
                 generation_config=GenerationConfig(temperature=0, top_p=1),
             ),
         )
-        account = Account(request, role="utility_tool", texts=self._texts)
+        account = Account(request, role=ROLE, texts=self._texts)
         self._emit(account.sent())
         try:
             response = await generator.generate(request)
@@ -59,6 +67,9 @@ class SessionModel:
         account.feed(response)
         self._emit(account.answered())
         return response
+
+    def _tell(self, event: RetryEvent) -> None:
+        self._emit(msgspec.structs.replace(event, role=ROLE))
 
     async def ask(self, prompt: str) -> str:
         """The text that answers a prompt. Raises ModelError or WireError."""

@@ -11,7 +11,9 @@ from alhena.events import (
     ConfirmationRequestEvent,
     Event,
     HookCallEvent,
+    ModelFallbackEvent,
     OutputTruncatedEvent,
+    RetryEvent,
     ThoughtEvent,
     ToolCallRequestEvent,
     ToolCallResponseEvent,
@@ -77,6 +79,8 @@ class EventRelay:
                 | WarningEvent()
             ):
                 self._emit(event)
+            case RetryEvent() | ModelFallbackEvent():  # what the subagent said was never shown
+                self._emit(msgspec.structs.replace(event, retract=False))
             case ThoughtEvent():
                 if event.subject:
                     self._output(f"{event.subject}\n")

@@ -12,20 +12,22 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from alhena.agent.channel import EventChannel
+from alhena.agent.fallback import Consent, SessionFallback, fallback_mode
 from alhena.agent.limits import TurnLimits
 from alhena.agent.links import SessionLinks, at_once
 from alhena.agent.options import AgentOptions
 from alhena.agent.session_id import new_session_id
+from alhena.agent.session_model import SessionModels, traits_of
 from alhena.agent.workbench import Workbench, WorkbenchOptions, open_workbench
-from alhena.chat.chat import Chat, ModelTraits, Outlets
+from alhena.chat.chat import Chat, Outlets
 from alhena.chat.history import History
 from alhena.chat.prompt import EnvironmentFacts, environment_context, system_instruction
-from alhena.config.home import user_settings_path
+from alhena.config.home import config_home, installation_id_path, user_settings_path
 from alhena.config.settings import Settings, load_settings
 from alhena.errors import InputError
-from alhena.events import Event, ToolCallResponseEvent, ToolCallUpdateEvent
+from alhena.events import Event, ToolCallResponseEvent, ToolCallUpdateEvent, WarningEvent
+from alhena.models.retry.policy import retry_policy
 from alhena.models.select import ChosenGenerator, ModelChoice, choose_generator
-from alhena.models.thinking import default_model, thinking_config, wants_signatures
 from alhena.policy.model import ApprovalMode
 from alhena.scheduler.scheduler import Scheduler
 from alhena.system.folder import folder_structure
@@ -40,16 +42,13 @@ if TYPE_CHECKING:
     from alhena.agent.hooking import PromptHooks
     from alhena.bus.bus import MessageBus
     from alhena.scheduler.confirm import Approver
+    from alhena.system.private_files import PrivateFiles
     from alhena.telemetry.options import TelemetryOptions
     from alhena.telemetry.telemetry import Telemetry
     from alhena.tools.builtin.ask_user import Ask
 
 KILL_S = 0.5
 """Seconds that an exit without waiting leaves to telemetry."""
-
-TEMPERATURE = 1.0
-TOP_P = 0.95
-TOP_K = 64
 
 
 class Session(msgspec.Struct, kw_only=True):
@@ -66,6 +65,11 @@ class Session(msgspec.Struct, kw_only=True):
     prompt_hooks: "PromptHooks | None" = None
     telemetry: "Telemetry | None" = None
     told: bool = False
+
+    @property
+    def model(self) -> str:
+        """The model that answers now."""
+        return self.chat.model.name
 
     def take_notices(self) -> tuple[str, ...]:
         """What a person should be told; given out once."""
@@ -149,19 +153,22 @@ def open_session(
     environ: Mapping[str, str] = os.environ if given.environ is None else given.environ
     settings = given.settings or load_settings(user_settings_path(environ))
     cwd = _directory(options.cwd)
-    model = options.model or environ.get("GEMINI_MODEL") or settings.model.name or default_model()
-    chosen = _generator(options, model, environ)
+    models = SessionModels(options.model, environ, settings)
+    chosen = _generator(options, models.name, environ, settings, channel)
     watch = _watch(settings, environ, cwd)
     processes = SessionProcesses()
     bus, close_bus = _bus(options, channel)
-    opening = given.history or environment_context(_facts(cwd, given.include_directories))
+    opening = given.history or environment_context(_facts(cwd, given.include_directories, environ))
+    ask = given.ask or (None if given.bus is None else _questions(given.bus))
+    mode = fallback_mode(settings.model.fallback, models.requested)
     links = SessionLinks(
         session_id=new_session_id(),
-        answering=lambda: (chosen.generator, chosen.model),
+        answering=lambda: (chosen.generator, chat.model.name),
         emit=channel.emit,
         pace=channel.pace,
         approver=None if bus is None else _asks(bus),
-        ask=given.ask or (None if given.bus is None else _questions(given.bus)),
+        ask=ask,
+        fallback=SessionFallback(mode, Consent(ask), models.generation),
         opening=opening[:2],
         texts=watch is not None and watch.texts,
     )
@@ -185,7 +192,8 @@ def open_session(
     )
     bench.hide_denied()
     channel.subscribe(processes.feed)
-    chat = _chat(bench, links, chosen, opening)
+    chat = _chat(bench, links, chosen, models, opening)
+    chat.fallback = links.fallback
     _tell_checkers(bench, chat, 0 if given.history else len(opening))
     bench.edit = given.edit
     scheduler = bench.scheduler(channel.emit, bus=bus)
@@ -269,14 +277,18 @@ def _hook(
 
 
 def _chat(
-    bench: Workbench, links: SessionLinks, chosen: ChosenGenerator, opening: tuple[Content, ...]
+    bench: Workbench,
+    links: SessionLinks,
+    chosen: ChosenGenerator,
+    models: SessionModels,
+    opening: tuple[Content, ...],
 ) -> Chat:
     """The conversation; its declarations and instruction follow the approval mode."""
-    model, headless = chosen.model, links.approver is None
+    headless = links.approver is None
     chat = Chat(
         chosen.generator,
-        ModelTraits(name=model, sign_calls=wants_signatures(model)),
-        _config(bench, model, headless=headless),
+        traits_of(chosen.model),
+        _config(bench, models.generation(chosen.model), headless=headless),
         History(opening),
         Outlets(links.emit, links.pace, texts=links.texts),
         CallIds(os.urandom(4).hex()),
@@ -284,7 +296,7 @@ def _chat(
 
     def follow() -> None:
         bench.hide_denied()
-        chat.config = _config(bench, model, headless=headless)
+        chat.config = _config(bench, models.generation(chat.model.name), headless=headless)
 
     bench.modes.subscribe(follow)
     return chat
@@ -301,23 +313,47 @@ def _tell_checkers(bench: Workbench, chat: Chat, opening: int) -> None:
     )
 
 
-def _generator(options: AgentOptions, model: str, environ: Mapping[str, str]) -> ChosenGenerator:
+def _generator(
+    options: AgentOptions,
+    model: str,
+    environ: Mapping[str, str],
+    settings: Settings,
+    channel: EventChannel,
+) -> ChosenGenerator:
     given = options.settings
     if given.generator is not None:
         return ChosenGenerator(generator=given.generator, model=model)
+
+    def private_files() -> "PrivateFiles":
+        from alhena.system.private_files import PrivateFiles
+
+        return PrivateFiles(config_home(environ))
+
+    def number() -> str:
+        from alhena.telemetry.installation import installation_id
+
+        return installation_id(installation_id_path(environ))[0]
+
     return choose_generator(
         ModelChoice(
             model=model,
             environ=environ,
+            settings=settings,
             fake_responses=given.fake_responses,
             fake_strict=given.fake_strict,
             record_responses=given.record_responses,
             is_terminal=given.is_terminal,
+            retry=retry_policy(settings.general),
+            private_files=private_files,
+            tell=lambda text: channel.emit(WarningEvent(message=text)),
+            installation_id=number,
         )
     )
 
 
-def _config(bench: Workbench, model: str, *, headless: bool) -> GenerateContentConfig:
+def _config(
+    bench: Workbench, generation: GenerationConfig, *, headless: bool
+) -> GenerateContentConfig:
     """Everything of a request that stays the same while the approval mode does."""
     declarations = bench.registry.function_declarations()
     return GenerateContentConfig(
@@ -325,12 +361,7 @@ def _config(bench: Workbench, model: str, *, headless: bool) -> GenerateContentC
             declarations, headless=headless, plan=bench.context.mode is ApprovalMode.PLAN
         ),
         tools=(Tool(function_declarations=declarations),) if declarations else None,
-        generation_config=GenerationConfig(
-            temperature=TEMPERATURE,
-            top_p=TOP_P,
-            top_k=TOP_K,
-            thinking_config=thinking_config(model),
-        ),
+        generation_config=generation,
     )
 
 
@@ -343,9 +374,9 @@ def _directory(given: Path | None) -> Path:
     return given
 
 
-def _facts(cwd: Path, include: tuple[str, ...]) -> EnvironmentFacts:
+def _facts(cwd: Path, include: tuple[str, ...], environ: Mapping[str, str]) -> EnvironmentFacts:
     roots = Workspace(cwd, include).roots
-    trees = (folder_structure(root, IgnoreRules(root)) for root in roots)
+    trees = (folder_structure(root, IgnoreRules(root, environ=environ)) for root in roots)
     return EnvironmentFacts(
         date=time.strftime("%A, %B %d, %Y"),
         platform=sys.platform,

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from alhena.agent.definitions import builtin_agents
 from alhena.agent.links import SessionLinks
-from alhena.models.thinking import wants_signatures
 from alhena.policy.model import PolicyOutcome, PolicyRule, Tier
 from alhena.tools.builtin.delegate_to_agent import DelegateToAgent
 from alhena.tools.builtin.enter_plan_mode import EnterPlanMode
@@ -40,12 +39,13 @@ def register_session_tools(bench: "Workbench", links: SessionLinks, plans: Path)
             bench.engine.add_rule(_ANSWERED)
 
     async def run(name: str, objective: str, context: ExecutionContext) -> ToolResult:
+        from alhena.agent.session_model import traits_of
         from alhena.agent.subagents import SubagentModel, Subagents
-        from alhena.chat.chat import ModelTraits, Outlets
+        from alhena.chat.chat import Outlets
 
         def model() -> SubagentModel:
             generator, own = links.answering()
-            return SubagentModel(generator, ModelTraits(name=own, sign_calls=wants_signatures(own)))
+            return SubagentModel(generator, traits_of(own), links.fallback)
 
         outlets = Outlets(links.emit, links.pace, texts=links.texts)
         agents = Subagents(bench, model, outlets, links.approver, links.opening)

@@ -6,6 +6,7 @@ import msgspec
 
 from alhena.agent.definitions import AgentDefinition, builtin_agents
 from alhena.agent.delegation import Delegation
+from alhena.agent.fallback import SessionFallback
 from alhena.agent.workbench import Workbench
 from alhena.chat.chat import ModelTraits, Outlets
 from alhena.errors import AlhenaError
@@ -17,10 +18,12 @@ from alhena.wire.content import Content
 
 
 class SubagentModel(msgspec.Struct, frozen=True):
-    """Who answers subagents that name no model of their own."""
+    """Who answers subagents that name no model of their own; and what decides whether another model
+    does when that one cannot."""
 
     generator: ContentGenerator
     traits: ModelTraits
+    fallback: SessionFallback | None = None
 
 
 class Subagents:
@@ -71,6 +74,7 @@ class Subagents:
                 self.approver,
                 context,
             )
+            delegation.fall_back_by(model.fallback)
             return await delegation.run(self.opening, objective)
         except AlhenaError as error:
             return ToolResult.failed(f"Subagent '{name}' failed: {error}")

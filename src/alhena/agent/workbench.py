@@ -15,7 +15,7 @@ from alhena.agent.session_hooks import HookOptions, open_session_hooks
 from alhena.agent.session_tools import open_fetcher, register_session_tools
 from alhena.config.errors import ConfigError
 from alhena.config.home import claim_project_temp, project_temp, saved_policies_path
-from alhena.config.settings import Settings
+from alhena.config.settings import ModelConfigSettings, Settings
 from alhena.errors import InputError
 from alhena.events import Event
 from alhena.policy.engine import PolicyEngine
@@ -104,6 +104,7 @@ class Workbench:
         self.offers_always = True
         self.sandboxed = False
         self.saved: Path | None = None
+        self.model_configs = ModelConfigSettings()
         self.edit: Edit | None = None
         self.when_closed: list[Callable[[], object]] = []
         self.hooks: Hooks | None = None
@@ -247,6 +248,7 @@ def open_workbench(
     registry = ToolRegistry(builtin_tools(host))
     bench = Workbench(workspace, registry, PolicyEngine(rules), context, outputs)
     bench.filters = gathered.filters
+    bench.model_configs = options.settings.model_configs
     bench.saved = saved_policies_path(options.environ)
     bench.sandboxed = sandbox is not None
     if gathered.checkers:

@@ -12,21 +12,25 @@ from alhena.chat.turn import Turn
 from alhena.errors import AlhenaError
 from alhena.events import Event, FinishedEvent, WarningEvent
 from alhena.models.generator import ContentGenerator
+from alhena.models.retry.generator import RetryingGenerator
 from alhena.wire.calls import CallIds
-from alhena.wire.conformance import require_conformance
+from alhena.wire.conformance.gate import RequestGate
 from alhena.wire.content import Part
 from alhena.wire.request import GenerateContentConfig, GenerateContentRequest
 from alhena.wire.response import FinishReason, GenerateContentResponse
 
 if TYPE_CHECKING:
     from alhena.chat.interposer import Interposer
+    from alhena.chat.recovery import Fallback, Recovery, Substitute
 
 
 class ModelTraits(msgspec.Struct, frozen=True, kw_only=True):
-    """What the chat must know of its model. `sign_calls`: a step's first call needs a signature."""
+    """What the chat must know of its model. `sign_calls`: a step's first call needs a signature.
+    Not `takes_signatures`: it refuses thoughts and signatures, others' too."""
 
     name: str
     sign_calls: bool = False
+    takes_signatures: bool = True
 
 
 class Outlets(msgspec.Struct, frozen=True):
@@ -44,6 +48,8 @@ class Chat:
 
     `config` may be replaced between requests: the next one has the new declarations and system
     instruction, the history stays as it was encoded. An `interposer` sees every request and answer.
+    What a RetryingGenerator would send again, this sends again, answers that break off or say
+    nothing too, and events tell of it; a `fallback` may then have another `model` answer.
     """
 
     def __init__(
@@ -57,11 +63,14 @@ class Chat:
     ) -> None:
         self.history = history
         self.config = config
+        self.model = model
         self.interposer: Interposer | None = None
-        self._generator = generator
-        self._model = model
+        self.fallback: Fallback | None = None
+        self._retrying = generator if isinstance(generator, RetryingGenerator) else None
+        self._generator = generator if self._retrying is None else self._retrying.inner
         self._outlets = outlets
         self._ids = ids
+        self._gate = RequestGate(history.checker)
 
     async def send(self, parts: tuple[Part, ...], prompt_id: str, session_id: str = "") -> Turn:
         """One model turn: appends `parts`, streams the answer, appends it.
@@ -73,24 +82,15 @@ class Chat:
         length = len(self.history)
         answers_tools = any(part.function_response for part in parts)
         self.history.add_user(parts)
-        request = GenerateContentRequest(
-            model=self._model.name,
-            contents=self.history.contents,
-            config=self.config,
-            prompt_id=prompt_id,
-            session_id=session_id,
-        )
-        turn = Turn(prompt_id, self._ids, self._outlets.emit)
         complete = False
         try:
-            await self._exchange(request, turn)
-            turn.check(answers_tools=answers_tools)
+            turn = await self._answer((prompt_id, session_id), answers_tools=answers_tools)
             turn.announce_calls()
             complete = True
         finally:
             if not complete and not answers_tools:
                 self.history.rollback(length)
-        content = model_content(turn.parts, sign_calls=self._model.sign_calls)
+        content = model_content(turn.parts, sign_calls=self.model.sign_calls)
         if turn.automatic_history:
             self.history.add_automatic_calls(turn.automatic_history, content)
         if content is not None:
@@ -107,28 +107,97 @@ class Chat:
         answered (conformance F10)."""
         self.history.add_user(parts)
 
-    async def _exchange(self, request: GenerateContentRequest, turn: Turn) -> None:
-        """One request and its answer, past the interposer if there is one."""
+    def take_over(self, substitute: "Substitute") -> None:
+        """From now on another model answers, of the same history, what is pending in it included.
+        Signatures that it cannot verify are taken out."""
+        from alhena.chat.restating import for_another_model
+
+        self.model = traits = substitute.traits
+        self.history.restate(
+            lambda content: for_another_model(content, sign_calls=traits.sign_calls)
+        )
+        self.config = msgspec.structs.replace(self.config, generation_config=substitute.generation)
+
+    async def _answer(self, ids: tuple[str, str], *, answers_tools: bool) -> Turn:
+        """A usable turn. No call of a turn that failed was announced, so asking again repeats
+        nothing that was done."""
+        prompt_id, session_id = ids
+        recovery: Recovery | None = None
+        while True:
+            contents = self.history.contents
+            if recovery is not None:
+                contents = recovery.told(contents)
+            request = GenerateContentRequest(
+                model=self.model.name,
+                contents=contents,
+                config=self.config,
+                prompt_id=prompt_id,
+                session_id=session_id,
+            )
+            turn = Turn(prompt_id, self._ids, self._outlets.emit)
+            asked = True
+            try:
+                asked = await self._exchange(request, turn)
+                turn.check(answers_tools=answers_tools)
+            except AlhenaError as error:
+                if self._retrying is None or not asked:
+                    raise
+                recovery = recovery or self._recovery(self._retrying, prompt_id)
+                substitute = await recovery.after(error, turn, self.model.name)
+            else:
+                return turn
+            if substitute is not None:
+                self.take_over(substitute)
+
+    def _recovery(self, retrying: RetryingGenerator, prompt_id: str) -> "Recovery":
+        from alhena.chat.recovery import Recovery
+
+        outlets = self._outlets
+        return Recovery(
+            retrying, self.fallback, outlets.emit, role=outlets.role, prompt_id=prompt_id
+        )
+
+    async def _exchange(self, request: GenerateContentRequest, turn: Turn) -> bool:
+        """One request and its answer, past the interposer if there is one; whether the answer is
+        the model's."""
         between = self.interposer
         if between is None:
             await self._ask(request, turn.feed)
-            return
+            return True
         admission = await between.admit(request)
         if admission.answer is not None:
             turn.feed(admission.answer)
-        elif not between.reviews_answers:
+            return False
+        if not between.reviews_answers:
             await self._ask(admission.request, turn.feed)
         else:
             chunks: list[GenerateContentResponse] = []
             await self._ask(admission.request, chunks.append)
             for response in await between.review(admission.request, chunks):
                 turn.feed(response)
+        return True
+
+    def _conforming(self, request: GenerateContentRequest) -> GenerateContentRequest:
+        """The request as it may be sent; what had to be repaired in it is said. What a model's
+        own way with signatures asks for is not worth a word."""
+        request, repairs = self._gate.admit(
+            request,
+            needs_signatures=self.model.sign_calls,
+            takes_signatures=self.model.takes_signatures,
+        )
+        told = [item for item in repairs if item.rule not in ("S4", "S6")]
+        if told:
+            first = f"{told[0].path}: {told[0].message}"
+            more = f" (and {len(told) - 1} more)" if len(told) > 1 else ""
+            message = f"the request was repaired before it was sent, at {first}{more}"
+            self._outlets.emit(WarningEvent(message=message))
+        return request
 
     async def _ask(
         self, request: GenerateContentRequest, take: Callable[[GenerateContentResponse], None]
     ) -> None:
         """Checks, sends and streams one request, with its events."""
-        require_conformance(request, needs_signatures=self._model.sign_calls)
+        request = self._conforming(request)
         emit = self._outlets.emit
         account = Account(request, role=self._outlets.role, texts=self._outlets.texts)
         emit(account.sent())

@@ -4,7 +4,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from alhena.wire.content import DATA_FIELDS, MODEL, SIGNATURE_SENTINEL, Content, Part
+from alhena.wire.content import DATA_FIELDS, MODEL, Content, Part
+from alhena.wire.signatures import sign_first_call, without_thoughts
 
 
 def model_content(parts: Iterable[Part], *, sign_calls: bool) -> Content | None:
@@ -15,7 +16,7 @@ def model_content(parts: Iterable[Part], *, sign_calls: bool) -> Content | None:
     came without a signature.
     """
     kept: list[Part] = []
-    for part in _without_thoughts(parts):
+    for part in without_thoughts(parts):
         part = _one_field(part)
         if not _has_data(part):
             continue
@@ -25,37 +26,8 @@ def model_content(parts: Iterable[Part], *, sign_calls: bool) -> Content | None:
             kept.append(part)
     kept = [part for part in kept if part.text != "" or part.thought_signature]
     if sign_calls:
-        _sign_first_call(kept)
+        sign_first_call(kept)
     return Content(role=MODEL, parts=tuple(kept)) if kept else None
-
-
-def _without_thoughts(parts: Iterable[Part]) -> Iterable[Part]:
-    """The parts that are no thoughts. A thought's signature goes to the call right behind it when
-    that has none, else it stays where it was, on an empty text part."""
-    orphan: str | None = None
-    for part in parts:
-        if part.thought:
-            if orphan:
-                yield Part(text="", thought_signature=orphan)
-            orphan = part.thought_signature
-            continue
-        if orphan:
-            if part.function_call and not part.thought_signature:
-                part = msgspec.structs.replace(part, thought_signature=orphan)
-            else:
-                yield Part(text="", thought_signature=orphan)
-            orphan = None
-        yield part
-    if orphan:
-        yield Part(text="", thought_signature=orphan)
-
-
-def _sign_first_call(parts: list[Part]) -> None:
-    for index, part in enumerate(parts):
-        if part.function_call is not None:
-            if not part.thought_signature:
-                parts[index] = msgspec.structs.replace(part, thought_signature=SIGNATURE_SENTINEL)
-            return
 
 
 def _one_field(part: Part) -> Part:

@@ -1,7 +1,10 @@
 """The conversation so far: append-only, encoded once, curated (CHAT-03)."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
+from alhena.wire.conformance.check import RequestChecker
+from alhena.wire.conformance.gate import calls_for_repair
+from alhena.wire.conformance.slices import has_calls
 from alhena.wire.content import DATA_FIELDS, MODEL, USER, Content, Part, text_content
 from alhena.wire.encode import EncodedContent
 
@@ -12,8 +15,11 @@ class History:
     """Contents in order. What is appended here is what will be sent, byte for byte."""
 
     def __init__(self, contents: Iterable[Content] = ()) -> None:
-        """`contents` from elsewhere (a resumed or given conversation) are curated first."""
-        self._entries = [EncodedContent(content) for content in curate(tuple(contents))]
+        """`contents` from elsewhere (a resumed or given conversation) are curated first, and
+        repaired where they break rules; calls that end them may still be answered. `checker` is
+        what was learned of them by that."""
+        self.checker = RequestChecker()
+        self._entries = _sound(curate(tuple(contents)), self.checker)
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -25,8 +31,14 @@ class History:
 
     def add_user(self, parts: tuple[Part, ...]) -> None:
         """Appends a user content. A prompt behind unanswered tool results gets a model turn in
-        between that says the answer is missing, so that the two are never merged (C6)."""
+        between that says the answer is missing, so that the two are never merged (C6); behind
+        unanswered calls it gets answers that say their outcome is unknown (F10)."""
         answers = any(part.function_response for part in parts)
+        if not answers and self._entries and has_calls(self._entries[-1]):
+            from alhena.wire.conformance.pairing import unanswered
+
+            missing = unanswered(self._entries[-1].content)
+            self._entries.append(EncodedContent(Content(role=USER, parts=missing)))
         if not answers and self._entries and self._entries[-1].content.role == USER:
             self._entries.append(EncodedContent(text_content(MODEL, INTERRUPTED)))
         self._entries.append(EncodedContent(Content(role=USER, parts=parts)))
@@ -38,6 +50,15 @@ class History:
     def rollback(self, length: int) -> None:
         """Forgets what was appended after the history had `length` contents."""
         del self._entries[length:]
+
+    def restate(self, change: Callable[[Content], Content]) -> None:
+        """Says every content in another way, one for one; those that stay the same keep their
+        bytes. For a conversation that another model takes over."""
+        entries = self._entries
+        for index, entry in enumerate(entries):
+            content = change(entry.content)
+            if content != entry.content:
+                entries[index] = EncodedContent(content)
 
     def add_automatic_calls(self, history: Sequence[Content], turn: Content | None) -> None:
         """Takes in what the server called by itself (automaticFunctionCallingHistory).
@@ -81,6 +102,18 @@ def curate(contents: Sequence[Content]) -> tuple[Content, ...]:
             end += 1
         index = end
     return tuple(kept)
+
+
+def _sound(contents: Sequence[Content], checker: RequestChecker) -> list[EncodedContent]:
+    """`contents` as they are when they keep the rules so far, else repaired. What is last may be
+    calls that are still to be answered."""
+    entries = tuple(map(EncodedContent, contents))
+    if not any(map(calls_for_repair, checker.learn(entries))):
+        return list(entries)
+    from alhena.wire.conformance.repair import repair
+
+    repaired = repair([entry.content for entry in entries], open_end=True)
+    return list(map(EncodedContent, repaired.contents))
 
 
 def _is_valid(content: Content) -> bool:

@@ -32,10 +32,12 @@ class Turn:
         self._prompt_id = prompt_id
         self._ids = ids
         self._emit = emit
-        self._seen_ids: set[str] = set()
+        self._seen: dict[str, tuple[FunctionCall, int]] = {}
+        self._chunk = 0
 
     def feed(self, response: GenerateContentResponse) -> None:
         """Takes one chunk and emits its text and thoughts."""
+        self._chunk += 1
         if response.usage_metadata is not None:
             self.usage = response.usage_metadata
         if response.automatic_function_calling_history:
@@ -65,12 +67,20 @@ class Turn:
     def _take_call(self, part: Part, call: FunctionCall) -> None:
         name = call.name or NO_NAME
         call_id = call.id
-        if not call_id or call_id in self._seen_ids:  # twice in one turn is refused (F5)
+        same, chunk = self._seen.get(call_id or "", (None, 0))
+        if same == call and chunk != self._chunk:  # a chunk that was sent twice
+            return
+        if not call_id or call_id in self._seen:  # twice in one turn is refused (F5)
             call_id = self._ids.next(name)
-        self._seen_ids.add(call_id)
+        self._seen[call_id] = call, self._chunk
         call = msgspec.structs.replace(call, id=call_id, name=name, args=call.args or {})
         self.parts.append(msgspec.structs.replace(part, function_call=call))
         self.calls.append(request_info(call, call_id, self._prompt_id))
+
+    @property
+    def thought(self) -> bool:
+        """Whether any thoughts came."""
+        return any(part.thought for part in self.parts)
 
     def announce_calls(self) -> None:
         """Emits the calls; for a turn that was checked, since each of them will be answered."""
@@ -86,7 +96,8 @@ class Turn:
 
         A turn with calls is usable unless the service says that it is malformed or withheld; the
         reason may be missing, as some services leave it out behind calls. An empty answer is
-        accepted only behind tool results, where the model may have nothing to add.
+        accepted only behind tool results, where the model may have nothing to add; one that thought
+        and then said nothing has lost its thread.
         """
         if self.block_reason:
             raise InvalidResponseError(
@@ -111,7 +122,7 @@ class Turn:
         if self.text.strip() and not self.calls:
             return
         if self.finish_reason in (FinishReason.STOP, FinishReason.MAX_TOKENS):
-            if answers_tools and self.finish_reason == FinishReason.STOP:
+            if answers_tools and not self.thought and self.finish_reason == FinishReason.STOP:
                 return
             raise InvalidResponseError(
                 "empty_response",

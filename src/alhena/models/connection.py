@@ -3,6 +3,7 @@
 import h11
 
 from alhena.models.channel import Channel
+from alhena.models.endpoint import Endpoint
 from alhena.models.errors import NetworkError, StreamCutError
 from alhena.models.http import Headers
 
@@ -10,26 +11,30 @@ MAX_HEAD_BYTES = 128 * 1024
 
 
 class Connection:
-    """One keep-alive connection to the service that messages call `place`."""
+    """One keep-alive connection to the service at `endpoint`."""
 
-    def __init__(self, channel: Channel, place: str, idle: float) -> None:
+    def __init__(self, channel: Channel, endpoint: Endpoint, idle: float) -> None:
         self._channel = channel
-        self._place = place
+        self._place = endpoint.place
+        self._source = endpoint.source
         self._idle = idle
         self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD_BYTES)
         self._heard = False
 
-    async def exchange(self, path: str, headers: Headers, body: bytes) -> h11.Response | None:
-        """Sends a POST and waits for the head of its response.
+    async def exchange(
+        self, method: str, path: str, headers: Headers, body: bytes
+    ) -> h11.Response | None:
+        """Sends a request and waits for the head of its response.
 
         None when the peer closed without a byte of answer, as it may do with a connection that was
         idle. Raises NetworkError.
         """
         self._heard = False
-        request = h11.Request(
-            method="POST", target=path, headers=[*headers, ("content-length", str(len(body)))]
-        )
-        data = self._http.send(request) + self._http.send(h11.Data(data=body))
+        length = [("content-length", str(len(body)))] if body or method != "GET" else []
+        request = h11.Request(method=method, target=path, headers=[*headers, *length])
+        data = self._http.send(request)
+        if body:
+            data += self._http.send(h11.Data(data=body))
         data += self._http.send(h11.EndOfMessage())
         try:
             await self._channel.write(data, self._idle)
@@ -43,7 +48,7 @@ class Connection:
         except h11.RemoteProtocolError as error:
             raise NetworkError(
                 f"{self._place} does not answer in HTTP: {error}.",
-                remedy="Check the host and port of GOOGLE_GEMINI_BASE_URL.",
+                remedy=f"Check the host and port of {self._source}.",
             ) from error
 
     async def _head(self) -> h11.Response | None:

@@ -28,18 +28,21 @@ class DirectTransport:
         self._closed = False
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    async def post(self, path: str, headers: Headers, body: bytes) -> "DirectResponse":
+    async def send(
+        self, method: str, path: str, headers: Headers, body: bytes = b""
+    ) -> "DirectResponse":
         """Sends over an idle connection, or a new one. Raises NetworkError."""
+        request = (method, path, headers, body)
         while (connection := self._take_idle()) is not None:
-            response = await self._exchange(connection, path, headers, body)
+            response = await self._exchange(connection, request)
             if response is not None:
                 return response
         connection = await self._connect()
-        response = await self._exchange(connection, path, headers, body)
+        response = await self._exchange(connection, request)
         if response is None:
             raise NetworkError(
                 f"{self._endpoint.place} closed the connection without an answer.",
-                remedy="Run again; if it stays so, check GOOGLE_GEMINI_BASE_URL.",
+                remedy=f"Run again; if it stays so, check {self._endpoint.source}.",
             )
         return response
 
@@ -58,11 +61,11 @@ class DirectTransport:
             connection.abort()
 
     async def _exchange(
-        self, connection: Connection, path: str, headers: Headers, body: bytes
+        self, connection: Connection, request: tuple[str, str, Headers, bytes]
     ) -> "DirectResponse | None":
         answered = False
         try:
-            head = await connection.exchange(path, headers, body)
+            head = await connection.exchange(*request)
             answered = head is not None
         finally:
             if not answered:
@@ -94,7 +97,7 @@ class DirectTransport:
             from alhena.models.unreachable import unreachable
 
             raise unreachable(error, endpoint, limit) from error
-        return Connection(channel, endpoint.place, self._timeouts.idle)
+        return Connection(channel, endpoint, self._timeouts.idle)
 
 
 class DirectResponse:

@@ -16,12 +16,14 @@ _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
 class Endpoint(msgspec.Struct, frozen=True):
-    """A service address; `prefix` is "" or a quoted path that starts with "/" and ends without."""
+    """A service address; `prefix` is "" or a quoted path that starts with "/" and ends without.
+    `source` is the variable or setting that says it, for messages."""
 
     scheme: str
     host: str
     port: int
     prefix: str = ""
+    source: str = "GOOGLE_GEMINI_BASE_URL"
 
     @property
     def secure(self) -> bool:
@@ -61,7 +63,8 @@ def parse_endpoint(text: str, source: str) -> Endpoint:
         raise ConfigError(f"{source} must not hold a user name or password.", remedy=remedy)
     if parts.scheme not in {"http", "https"} or not host or parts.query or parts.fragment:
         raise ConfigError(f"{source} is no usable URL: {url[:200]!r}.", remedy=remedy)
-    return Endpoint(parts.scheme, host, port or (443 if parts.scheme == "https" else 80), prefix)
+    port = port or (443 if parts.scheme == "https" else 80)
+    return Endpoint(parts.scheme, host, port, prefix, source)
 
 
 def parse_version(text: str, source: str) -> str:

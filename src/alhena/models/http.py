@@ -1,4 +1,4 @@
-"""One POST at a time to one service: which transport carries it, and what comes back.
+"""One request at a time to one service: which transport carries it, and what comes back.
 
 Without a proxy the requests go over `models.direct`, which loads in a fraction of the time a full
 HTTP client takes; through a proxy they go over httpx2 (`models.proxied`).
@@ -50,7 +50,9 @@ class HttpResponse(Protocol):
 class HttpTransport(Protocol):
     """Carries requests to one service."""
 
-    async def post(self, path: str, headers: Headers, body: bytes) -> HttpResponse:
+    async def send(
+        self, method: str, path: str, headers: Headers, body: bytes = b""
+    ) -> HttpResponse:
         """Sends and waits for the response's head; raises NetworkError.
 
         `headers` say everything but the length, Host included; `path` is quoted already.

@@ -22,8 +22,8 @@ def sendable(
     """A request of any dialect as `model` takes it, checked and repaired.
 
     Thoughts are left out, and their signatures kept unless they are another service's; media in
-    tool results stand where the model looks for them. Raises ConformanceError for what cannot be repaired, EncodeError for what JSON
-    cannot carry.
+    tool results stand where the model looks for them. Raises ConformanceError for what cannot be
+    repaired, EncodeError for what JSON cannot carry.
     """
     info = model_info(model)
     contents = request.contents if info.media_in_responses else beside_results(request.contents)

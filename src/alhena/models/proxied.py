@@ -44,10 +44,12 @@ class ProxiedTransport:
                 remedy="Install socksio, or name an HTTP proxy.",
             ) from error
 
-    async def post(self, path: str, headers: Headers, body: bytes) -> "ProxiedResponse":
+    async def send(
+        self, method: str, path: str, headers: Headers, body: bytes = b""
+    ) -> "ProxiedResponse":
         """Sends through the proxy. Raises NetworkError."""
         request = httpx2.Request(
-            "POST",
+            method,
             f"{self._endpoint.place}{path}",
             headers=list(headers),
             content=body,
@@ -85,6 +87,7 @@ class ProxiedTransport:
         return NetworkError(
             f"the proxy {self._proxy} refused to connect to {self._endpoint.place}: {reason}.",
             remedy=_REMEDY,
+            status=407 if reason.startswith("407") else None,
         )
 
 

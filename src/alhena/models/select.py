@@ -1,33 +1,49 @@
 """Which generator answers a session."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, assert_never
 
 import msgspec
 
+from alhena.config.settings import Settings
+from alhena.models.auth_type import AuthType, auth_type
+from alhena.models.catalogue import ANTHROPIC, OPENAI
 from alhena.models.errors import CredentialsError
 from alhena.models.generator import ContentGenerator
+from alhena.models.retry.generator import RetryingGenerator
+from alhena.models.retry.policy import REPLAY, RetryPolicy
+
+if TYPE_CHECKING:
+    from alhena.models.auth.store import PrivateFiles
+    from alhena.models.endpoint import Endpoint
 
 REHEARSAL = "rehearsal"
 KEY_PAGE = "https://aistudio.google.com/apikey"
 
-_OTHER_TRANSPORTS = {
-    "GOOGLE_GENAI_USE_GCA": "signing in with a Google account (Code Assist)",
-    "GOOGLE_GENAI_USE_VERTEXAI": "Vertex AI",
-}
+_KEY_VARIABLES = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
 
 
 class ModelChoice(msgspec.Struct, frozen=True, kw_only=True):
     """What a session's generator depends on. `is_terminal`: a person sees what is printed.
+    `retry`: within which limits failed requests are sent again; None: they are not.
+    `private_files` gives the files that hold the login of a Google account; without it there is
+    none. `tell` gets what a person should read while requests are made. `installation_id` gives
+    the random number of this installation, which is sent where the settings allow it.
 
     The environment, which holds the key, does not show in the repr.
     """
 
     model: str
     environ: Mapping[str, str]
+    settings: Settings = Settings()
     fake_responses: str | None = None
     fake_strict: bool = True
     record_responses: str | None = None
     is_terminal: bool = False
+    retry: RetryPolicy | None = None
+    private_files: Callable[[], "PrivateFiles"] | None = None
+    tell: Callable[[str], None] | None = None
+    installation_id: Callable[[], str] | None = None
 
     def __repr__(self) -> str:
         return f"ModelChoice(model={self.model!r}, is_terminal={self.is_terminal})"
@@ -35,10 +51,12 @@ class ModelChoice(msgspec.Struct, frozen=True, kw_only=True):
 
 class ChosenGenerator(msgspec.Struct, frozen=True, kw_only=True):
     """Who answers, under which model name, and the lines a person should see about it. `auth_type`
-    is how it signs in, in the words of `security.auth.selectedType`; None where it need not."""
+    is how it signs in, in the words of `security.auth.selectedType`; None where it need not.
+    `speaks_gemini`: any Gemini model may be asked for, not only this one."""
 
     generator: ContentGenerator
     model: str
+    speaks_gemini: bool = True
     notices: tuple[str, ...] = ()
     auth_type: str | None = None
 
@@ -46,17 +64,22 @@ class ChosenGenerator(msgspec.Struct, frozen=True, kw_only=True):
 def choose_generator(choice: ModelChoice) -> ChosenGenerator:
     """The generator of a session.
 
-    In this order: recorded responses; the rehearsal by its name; the Gemini API when a key or a
-    base URL is set; the rehearsal for a person at a terminal. Raises CredentialsError when there
-    is no way to an answer, ConfigError or RecordingError when what is named cannot be used.
+    In this order: recorded responses; the rehearsal by its name; a service of another dialect by
+    the beginning of the model's name (`openai:`, `anthropic:`); the transport that the settings
+    or the environment ask for (`auth_type`); the rehearsal for a person at a terminal. Raises
+    CredentialsError when there is no way to an answer, ConfigError or RecordingError when what is
+    named cannot be used.
     """
     chosen = _choose(choice)
-    if choice.record_responses is None:
-        return chosen
-    from alhena.models.recorder import Recorder
+    generator = chosen.generator
+    if choice.record_responses is not None:
+        from alhena.models.recorder import Recorder
 
-    recorder = Recorder(chosen.generator, choice.record_responses)
-    return msgspec.structs.replace(chosen, generator=recorder)
+        generator = Recorder(generator, choice.record_responses)
+    if choice.retry is not None and chosen.model != REHEARSAL:
+        policy = choice.retry if choice.fake_responses is None else REPLAY
+        generator = RetryingGenerator(generator, policy)
+    return msgspec.structs.replace(chosen, generator=generator)
 
 
 def _choose(choice: ModelChoice) -> ChosenGenerator:
@@ -67,15 +90,54 @@ def _choose(choice: ModelChoice) -> ChosenGenerator:
         return ChosenGenerator(generator=recorded, model=choice.model)
     if choice.model == REHEARSAL:
         return _rehearsal()
-    for variable, transport in _OTHER_TRANSPORTS.items():
-        if choice.environ.get(variable, "").strip().lower() in {"true", "1"}:
-            raise CredentialsError(
-                f"{variable} asks for {transport}, which this version cannot do yet.",
-                remedy=f"Unset it and set GEMINI_API_KEY ({KEY_PAGE}).",
-            )
-    key = api_key(choice.environ)
-    if key or choice.environ.get("GOOGLE_GEMINI_BASE_URL", "").strip():
-        return _gemini_api(choice, key)
+    if choice.model.startswith((OPENAI, ANTHROPIC)):
+        return _foreign(choice)
+    auth = choice.settings.security.auth
+    kind = auth_type(auth, choice.environ)
+    match kind:
+        case AuthType.API_KEY | AuthType.GATEWAY:
+            return _gemini_api(choice, kind)
+        case AuthType.VERTEX:
+            return _vertex(choice)
+        case AuthType.LOGIN | AuthType.COMPUTE | AuthType.CLOUD_SHELL:
+            return _code_assist(choice, kind)
+        case None:
+            return _without_credentials(choice)
+        case _:
+            assert_never(kind)
+
+
+def _foreign(choice: ModelChoice) -> ChosenGenerator:
+    """Another service's model."""
+    enforced = choice.settings.security.auth.enforced_type
+    if enforced:
+        raise CredentialsError(
+            f"The enforced authentication type is '{enforced}'; a model of another service is "
+            "not signed in to in that way.",
+            remedy="Choose a Gemini model; security.auth.enforcedType allows no other.",
+        )
+    service, _, name = choice.model.partition(":")
+    if not name.strip():
+        raise CredentialsError(
+            f"{choice.model!r} names no model.", remedy=f"Name one, such as {service}:NAME."
+        )
+    if choice.model.startswith(OPENAI):
+        from alhena.models.openai_compatible import openai_from
+
+        generator = openai_from(choice.environ)
+    else:
+        from alhena.models.anthropic_api import anthropic_from
+
+        generator = anthropic_from(choice.environ)
+    return ChosenGenerator(
+        generator=generator,
+        model=choice.model,
+        speaks_gemini=False,
+        notices=_unencrypted(generator.endpoint, "the API key"),
+    )
+
+
+def _without_credentials(choice: ModelChoice) -> ChosenGenerator:
     if choice.is_terminal:
         notice = (
             "No credentials are set, so a rehearsal answers: fixed rules, no language model. "
@@ -85,20 +147,21 @@ def _choose(choice: ModelChoice) -> ChosenGenerator:
     raise CredentialsError(
         "no credentials: GEMINI_API_KEY is not set.",
         remedy=(
-            f"Set it ({KEY_PAGE}), or answer without a model by --model {REHEARSAL} "
-            "or --fake-responses FILE."
+            f"Set it ({KEY_PAGE}), or GOOGLE_GENAI_USE_VERTEXAI=true or "
+            "GOOGLE_GENAI_USE_GCA=true for Vertex AI or a Google account, or answer without a "
+            f"model by --model {REHEARSAL} or --fake-responses FILE."
         ),
     )
 
 
-def api_key(environ: Mapping[str, str]) -> str:
-    """The key of GEMINI_API_KEY or else GOOGLE_API_KEY, without blanks around it; "" when unset.
+def api_key(environ: Mapping[str, str], variables: tuple[str, ...] = _KEY_VARIABLES) -> str:
+    """The key of the first of `variables` that is set, without blanks around it; "" for none.
 
     Raises CredentialsError, which does not quote it, when the key cannot be sent in a header.
     """
     from alhena.models.endpoint import is_header_value
 
-    for variable in ("GEMINI_API_KEY", "GOOGLE_API_KEY"):
+    for variable in variables:
         key = environ.get(variable, "").strip()
         if not key:
             continue
@@ -111,22 +174,107 @@ def api_key(environ: Mapping[str, str]) -> str:
     return ""
 
 
-def _gemini_api(choice: ModelChoice, key: str) -> ChosenGenerator:
-    from alhena.models.endpoint import is_loopback
+def _gemini_api(choice: ModelChoice, kind: AuthType) -> ChosenGenerator:
     from alhena.models.gemini_api import GeminiApi, service_from
 
+    key = api_key(choice.environ)
+    based = bool(choice.environ.get("GOOGLE_GEMINI_BASE_URL", "").strip())
+    if kind is AuthType.GATEWAY and not based:
+        raise CredentialsError(
+            "A gateway is selected, and GOOGLE_GEMINI_BASE_URL does not say where it is.",
+            remedy="Set it to the gateway's address, or change security.auth.selectedType.",
+        )
+    if not (key or based or choice.settings.security.auth.use_external):
+        raise CredentialsError(
+            "When using Gemini API, you must specify the GEMINI_API_KEY environment variable.",
+            remedy=f"Set it ({KEY_PAGE}), or change security.auth.selectedType.",
+        )
     service = service_from(choice.environ, key)
-    notices: tuple[str, ...] = ()
-    if not service.endpoint.secure and not is_loopback(service.endpoint.host):
-        place = service.endpoint.place
-        notices = (f"Requests to {place} go unencrypted, with the API key and your files.",)
-    generator = GeminiApi(service, environ=choice.environ)
+    if named := _installation(choice):
+        service = msgspec.structs.replace(service, headers={**named, **service.headers})
+    generator: ContentGenerator = GeminiApi(service, environ=choice.environ)
+    if based:
+        from alhena.models.older_schemas import OlderSchemas
+
+        generator = OlderSchemas(generator, choice.tell)
     return ChosenGenerator(
-        generator=generator, model=choice.model, notices=notices, auth_type="gemini-api-key"
+        generator=generator,
+        model=choice.model,
+        notices=_unencrypted(service.endpoint, "the API key"),
+        auth_type=AuthType.API_KEY if key else AuthType.GATEWAY,
     )
+
+
+def _vertex(choice: ModelChoice) -> ChosenGenerator:
+    from alhena.models.vertex import vertex_from
+
+    settings = choice.settings
+    key = api_key(choice.environ, ("GOOGLE_API_KEY",))
+    generator = vertex_from(
+        choice.environ,
+        key,
+        external=settings.security.auth.use_external,
+        headers={**settings.billing.vertex_ai.headers, **_installation(choice)},
+    )
+    return ChosenGenerator(
+        generator=generator,
+        model=choice.model,
+        notices=_unencrypted(generator.endpoint, "the credentials"),
+        auth_type=AuthType.VERTEX,
+    )
+
+
+def _code_assist(choice: ModelChoice, kind: AuthType) -> ChosenGenerator:
+    from alhena.models.code_assist.choose import for_login, for_machine
+
+    environ, oauth = choice.environ, choice.settings.security.auth.oauth
+    try:
+        if kind is AuthType.LOGIN:
+            files = choice.private_files() if choice.private_files is not None else None
+            generator = for_login(environ, files, oauth, tell=choice.tell)
+        else:
+            generator = for_machine(environ, tell=choice.tell)
+    except CredentialsError as error:
+        error.remedy = " ".join(filter(None, (error.remedy, _key_instead(choice))))
+        raise
+    return ChosenGenerator(
+        generator=generator,
+        model=choice.model,
+        notices=_unencrypted(generator.endpoint, "the access token"),
+        auth_type=kind,
+    )
+
+
+def _key_instead(choice: ModelChoice) -> str:
+    """How to use a key that is set and is not asked for; "" when none is."""
+    if not choice.environ.get("GEMINI_API_KEY", "").strip():
+        return ""
+    if choice.settings.security.auth.selected_type:
+        how = 'set security.auth.selectedType of settings.json to "gemini-api-key"'
+    else:
+        how = "unset GOOGLE_GENAI_USE_GCA"
+    return f"To use GEMINI_API_KEY instead, {how}."
+
+
+def _installation(choice: ModelChoice) -> dict[str, str]:
+    """The header that names this installation, where usage statistics are on."""
+    if choice.installation_id is None or not choice.settings.privacy.usage_statistics_enabled:
+        return {}
+    return {"x-gemini-api-privileged-user-id": choice.installation_id()}
+
+
+def _unencrypted(endpoint: "Endpoint", what: str) -> tuple[str, ...]:
+    """What to tell of an address that is neither encrypted nor this machine's."""
+    from alhena.models.endpoint import is_loopback
+
+    if endpoint.secure or is_loopback(endpoint.host):
+        return ()
+    return (f"Requests to {endpoint.place} go unencrypted, with {what} and your files.",)
 
 
 def _rehearsal(*notices: str) -> ChosenGenerator:
     from alhena.models.rehearsal.generator import RehearsalGenerator
 
-    return ChosenGenerator(generator=RehearsalGenerator(), model=REHEARSAL, notices=notices)
+    return ChosenGenerator(
+        generator=RehearsalGenerator(), model=REHEARSAL, speaks_gemini=False, notices=notices
+    )

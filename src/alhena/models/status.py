@@ -2,18 +2,24 @@
 
 import re
 from collections.abc import Iterable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from alhena.models.errors import (
+    CapacityError,
     CredentialsError,
+    DailyQuotaError,
     ModelError,
     ModelNotFoundError,
     QuotaError,
+    RateLimitError,
     RequestRejectedError,
     ServerFaultError,
+    SpentQuotaError,
+    ZeroQuotaError,
 )
 from alhena.wire.decode import decode_error
 from alhena.wire.errors import DecodeError, SseError
+from alhena.wire.plain import as_array, as_object
 from alhena.wire.status import ApiStatus
 from alhena.wire.text import excerpt
 
@@ -21,6 +27,8 @@ E = TypeVar("E", SseError, DecodeError)
 
 KEY_REMEDY = "Set GEMINI_API_KEY to a valid key (https://aistudio.google.com/apikey)."
 MESSAGE_LIMIT = 500
+DETAIL_LIMIT = 2000
+DETAIL_DEPTH = 16
 
 _KEY_REASONS = frozenset({"API_KEY_INVALID", "API_KEY_EXPIRED", "API_KEY_SERVICE_BLOCKED"})
 _CANONICAL = {
@@ -36,15 +44,48 @@ _CANONICAL = {
     "DEADLINE_EXCEEDED": 504,
 }
 
+_WAIT = "Wait a while, or choose another model with -m."
+_QUOTA_WORDS: dict[type[QuotaError], tuple[str, str]] = {
+    QuotaError: ("answers no more for now", _WAIT),
+    RateLimitError: ("answers no more for now: too many requests in a minute", _WAIT),
+    CapacityError: ("has no room for the model {model!r} now", _WAIT),
+    SpentQuotaError: (
+        "answers no more: the quota for {model!r} is used up",
+        "Choose another model with -m, or raise the quota.",
+    ),
+    DailyQuotaError: (
+        "answers no more: the daily quota for {model!r} is used up",
+        "Go on tomorrow, or choose another model with -m.",
+    ),
+    ZeroQuotaError: (
+        "does not answer: the account has no quota for {model!r}",
+        "Choose another model with -m, or set up billing.",
+    ),
+}
+"""What a service does to whom, and what to do about it."""
+
 
 class Asked:
-    """Whom was asked for what, as messages name it; `secrets` are kept out of them."""
+    """Whom was asked for what, as messages name it; `secrets` are kept out of them.
 
-    __slots__ = ("_secrets", "model", "place")
+    `source` is the variable that sets the address, `remedy` what to do about refused credentials.
+    """
 
-    def __init__(self, model: str, place: str, secrets: Iterable[str] = ()) -> None:
+    __slots__ = ("_secrets", "model", "place", "remedy", "source")
+
+    def __init__(
+        self,
+        model: str,
+        place: str,
+        secrets: Iterable[str] = (),
+        *,
+        source: str = "GOOGLE_GEMINI_BASE_URL",
+        remedy: str = KEY_REMEDY,
+    ) -> None:
         self.model = model
         self.place = place
+        self.source = source
+        self.remedy = remedy
         self._secrets = tuple(sorted((s for s in secrets if s), key=len, reverse=True))
 
     def clean(self, text: str, limit: int = MESSAGE_LIMIT) -> str:
@@ -57,13 +98,16 @@ class Asked:
         return excerpt(text, limit)
 
 
-def refusal(http_status: int, body: bytes, asked: Asked) -> ModelError:
-    """The error for a response that is none of the 2xx."""
+def refusal(
+    http_status: int, body: bytes, asked: Asked, *, retry_after_s: float | None = None
+) -> ModelError:
+    """The error for a response that is none of the 2xx. `retry_after_s` is what its Retry-After
+    header asks for."""
     api = decode_error(body)
     if api is None:
         text = excerpt(asked.clean(body.decode("utf-8", "replace"), 4000), 160)
         api = ApiStatus(code=http_status, message=text)
-    return _error(http_status, api, asked)
+    return _error(http_status, api, asked, retry_after_s)
 
 
 def api_error(body: bytes, asked: Asked) -> ModelError | None:
@@ -81,23 +125,50 @@ def told(error: E, body: bytes, asked: Asked) -> ModelError | E:
     return api_error(body, asked) or type(error)(asked.clean(error.message), remedy=error.remedy)
 
 
-def _error(code: int, api: ApiStatus, asked: Asked) -> ModelError:
+def _error(
+    code: int, api: ApiStatus, asked: Asked, retry_after_s: float | None = None
+) -> ModelError:
+    from alhena.models.retry.hints import longest, retry_hint
+    from alhena.models.retry.quota import minute_hint, quota_class
+
     said = asked.clean(api.message) or asked.clean(api.status) or "no reason given"
     said = f"HTTP {code}: {said}"
+    hint = longest((retry_after_s, retry_hint(api)))
+    kind = quota_class(code, api, hint)
+    if kind is not None:
+        what, remedy = _QUOTA_WORDS[kind]
+        model = asked.clean(asked.model)
+        error = kind(f"{asked.place} {what.format(model=model)} ({said})", remedy=remedy)
+        error.status = code
+        hint = minute_hint(kind, hint)
+    else:
+        error = _by_code(code, api, asked, said)
+    error.details = tuple(_cleaned(detail, asked) for detail in api.details)
+    error.retry_after_s = hint
+    return error
+
+
+def _cleaned(value: object, asked: Asked, depth: int = 0) -> Any:
+    """A detail without the secrets that a service may quote, to a sane depth."""
+    if isinstance(value, str):
+        return asked.clean(value, DETAIL_LIMIT)
+    fields, array = as_object(value), as_array(value)
+    if fields is None and array is None:
+        return value
+    if depth >= DETAIL_DEPTH:
+        return None
+    if fields is not None:
+        return {asked.clean(k): _cleaned(v, asked, depth + 1) for k, v in fields.items()}
+    return [_cleaned(item, asked, depth + 1) for item in array or ()]
+
+
+def _by_code(code: int, api: ApiStatus, asked: Asked, said: str) -> ModelError:
     if code in {401, 403} or (code == 400 and _names_key(api)):
-        return CredentialsError(
-            f"{asked.place} refused the credentials ({said})", remedy=KEY_REMEDY, status=code
-        )
+        return _not_let_in(code, api, asked, said)
     if code == 404:
         return ModelNotFoundError(
             f"{asked.place} has no model {asked.clean(asked.model)!r} ({said})",
-            remedy="Choose another with -m, and check GOOGLE_GEMINI_BASE_URL if it is set.",
-            status=code,
-        )
-    if code == 429:
-        return QuotaError(
-            f"{asked.place} answers no more for now ({said})",
-            remedy="Wait a while, or choose another model with -m.",
+            remedy=f"Choose another with -m, and check {asked.source} if it is set.",
             status=code,
         )
     if code >= 500:
@@ -107,10 +178,22 @@ def _error(code: int, api: ApiStatus, asked: Asked) -> ModelError:
     if code < 400:
         return RequestRejectedError(
             f"{asked.place} sends requests elsewhere ({said})",
-            remedy="Set GOOGLE_GEMINI_BASE_URL to the address it redirects to.",
+            remedy=f"Set {asked.source} to the address it redirects to.",
             status=code,
         )
     return RequestRejectedError(f"{asked.place} rejected the request ({said})", status=code)
+
+
+def _not_let_in(code: int, api: ApiStatus, asked: Asked, said: str) -> CredentialsError:
+    from alhena.models.retry.quota import validation
+
+    if code == 403:
+        error = validation(api, f"{asked.place} wants the account to be verified first ({said})")
+        if error is not None:
+            return error
+    return CredentialsError(
+        f"{asked.place} refused the credentials ({said})", remedy=asked.remedy, status=code
+    )
 
 
 def _names_key(api: ApiStatus) -> bool:

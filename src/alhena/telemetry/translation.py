@@ -11,7 +11,9 @@ from alhena.events import (
     ApiResponseEvent,
     Event,
     HookCallEvent,
+    ModelFallbackEvent,
     OutputTruncatedEvent,
+    RetryEvent,
     ToolCallRequestEvent,
     ToolCallResponseEvent,
     UserMessageEvent,
@@ -27,6 +29,9 @@ from alhena.telemetry.tool_records import (
     truncation_record,
 )
 
+_UNUSABLE = "invalid_response"
+"""The kind of `chat.errors.InvalidResponseError`."""
+
 TOLD: frozenset[type[Event]] = frozenset(
     (
         UserMessageEvent,
@@ -37,6 +42,8 @@ TOLD: frozenset[type[Event]] = frozenset(
         ToolCallResponseEvent,
         OutputTruncatedEvent,
         HookCallEvent,
+        RetryEvent,
+        ModelFallbackEvent,
     )
 )
 """The events that are told of, or needed to tell of others."""
@@ -84,6 +91,10 @@ class Translation:
                 yield truncation_record(event, self._calls.get(event.call_id, KnownCall()))
             case HookCallEvent():
                 yield self._hook(event)
+            case RetryEvent():
+                yield _retry(event)
+            case ModelFallbackEvent():
+                yield _fallback(event)
             case _:
                 pass
 
@@ -182,6 +193,35 @@ class Translation:
         ended = "succeeded" if event.success else "failed"
         body = f"Hook call {event.event}.{name} {ended} in {duration}ms"
         return Record("hook_call", body, attributes)
+
+
+def _retry(event: RetryEvent) -> Record:
+    """An answer that could not be used is content; anything else never came."""
+    delay = round(event.delay_s * 1000)
+    attributes: dict[str, Any] = {
+        "model": event.model,
+        "prompt_id": event.prompt_id,
+        "role": event.role,
+        "error_type": event.error_type,
+    }
+    if event.error_type == _UNUSABLE:
+        attributes |= {"attempt_number": event.attempt - 2, "retry_delay_ms": delay}
+        return Record("chat.content_retry", f"Content retry due to {event.reason}", attributes)
+    attributes |= {"attempt": event.attempt, "max_attempts": event.max_attempts}
+    attributes["delay_ms"] = delay
+    body = f"Network retry attempt {event.attempt} of {event.max_attempts}: {event.reason}"
+    return Record("network_retry_attempt", body, attributes)
+
+
+def _fallback(event: ModelFallbackEvent) -> Record:
+    attributes: dict[str, Any] = {
+        "model": event.model,
+        "instead_of": event.instead_of,
+        "prompt_id": event.prompt_id,
+        "role": event.role,
+        "error_type": event.error_type,
+    }
+    return Record("flash_fallback", f"Switching to {event.model} as fallback.", attributes)
 
 
 def _object(text: str) -> dict[str, Any] | None:

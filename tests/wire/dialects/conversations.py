@@ -60,12 +60,15 @@ def without_neighbours(blocks: list[dict[str, Any]], kind: str) -> list[dict[str
 def anthropic_thoughts(draw: st.DrawFn) -> list[dict[str, Any]]:
     """What may stand before a block of an assistant: nothing, a thought, a signature, all."""
     found: list[dict[str, Any]] = []
-    for kind in draw(st.lists(st.sampled_from(["own", "next", "bare", "redacted"]), max_size=2)):
+    for kind in draw(
+        st.lists(st.sampled_from(["foreign", "own", "next", "bare", "redacted"]), max_size=2)
+    ):
         signature = draw(opaque)
         if kind == "redacted":
             found.append(block("redacted_thinking", data=signature))
             continue
-        kept = {"own": signature, "next": f"gemini:{signature}", "bare": ""}[kind]
+        word = {"foreign": "", "own": "gemini-own:", "next": "gemini:"}.get(kind)
+        kept = "" if word is None else word + signature
         found.append(block("thinking", thinking=draw(texts), signature=kept))
     unsigned = bool(found) and found[-1].get("signature") == ""
     if draw(st.booleans()) and not unsigned:  # its signature would be the thought's

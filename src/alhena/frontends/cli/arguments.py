@@ -14,6 +14,7 @@ commands:
   alhena tools list|call      the tools, and one call through the gate
   alhena policy explain|test  what the policy says of a call, and why; the examples of rules
   alhena hooks list|test      the hooks and whether they run; enable, disable, trust
+  alhena auth login|status    signing in with a Google account, and who answers; logout
   alhena wire check FILE      whether a request keeps the rules of the API
 
 Run `alhena COMMAND --help` for the arguments of a command.

@@ -13,10 +13,13 @@ COMMANDS = {
     "policy": ("explain", "test"),
     "wire": ("check",),
     "hooks": ("list", "test", "enable", "disable", "trust"),
+    "auth": ("login", "status", "logout"),
+    "models": ("list",),
+    "serve": (),
 }
 """The commands and what they can be told; `alhena.frontends.cli.NAME.run` carries one out. A first
 word that several others follow begins a prompt: `alhena policy changes since May?`."""
-RESERVED = frozenset({"mcp", "sessions", "serve", "auth", "memory", "settings", "trust"})
+RESERVED = frozenset({"mcp", "sessions", "memory", "settings", "trust"})
 """Commands of later versions: alone, or before one word, they are no prompt."""
 
 

@@ -12,7 +12,7 @@ from alhena.agent.links import SessionLinks
 from alhena.agent.model_access import Source
 from alhena.agent.session_id import new_session_id
 from alhena.agent.workbench import Workbench, WorkbenchOptions, open_workbench
-from alhena.config.home import user_settings_path
+from alhena.config.home import config_home, user_settings_path
 from alhena.config.settings import load_settings
 from alhena.display_text import escaped, one_line, without_controls
 from alhena.errors import InputError
@@ -94,12 +94,18 @@ def _answering(options: WorkbenchOptions, given: str | None) -> Source:
 
     @cache
     def answering() -> tuple[ContentGenerator, str]:
+        from alhena.agent.session_model import SessionModels
         from alhena.models.select import ModelChoice, choose_generator
-        from alhena.models.thinking import default_model
+        from alhena.system.private_files import PrivateFiles
 
         environ, settings = options.environ, options.settings
-        model = given or environ.get("GEMINI_MODEL") or settings.model.name or default_model()
-        chosen = choose_generator(ModelChoice(model=model, environ=environ))
+        files = PrivateFiles(config_home(environ))
+        model = SessionModels(given, environ, settings).name
+        chosen = choose_generator(
+            ModelChoice(
+                model=model, environ=environ, settings=settings, private_files=lambda: files
+            )
+        )
         return chosen.generator, chosen.model
 
     return answering

@@ -1,18 +1,31 @@
-"""`alhena wire check FILE`: does a request keep the rules of the API?"""
+"""`alhena wire …`: requests as they go over the wire."""
 
-import msgspec
+from importlib import import_module
 
-from alhena.errors import InputError, UsageError
-from alhena.frontends.cli.inputs import read_input
-from alhena.frontends.streams import write_json, write_stdout
-from alhena.wire.conformance import check_json
-from alhena.wire.violation import Level
+from alhena.errors import UsageError
+from alhena.frontends.streams import write_stdout
+
+COMMANDS = ("check", "convert")
+"""What `alhena wire` can be told; the module `alhena.frontends.cli.wire_NAME` carries it out."""
 
 USAGE = """\
-usage: alhena wire check FILE
+usage: alhena wire check [--repair] [--model NAME] FILE
+       alhena wire convert --from DIALECT --to DIALECT [--model NAME] FILE
 
-Checks a request body (JSON; - for standard input) against the rules of a Gemini conversation and
-prints {"violations": [{"rule", "level", "path", "message"}]}. Exit code 1 when one is an error.
+FILE holds the body of a request as JSON; - is standard input.
+
+check: tells which rules of a Gemini conversation it breaks: {"violations": [{"rule", "level",
+"path", "message"}]}. Exit code 1 when one is an error.
+
+  --repair      print the body with its contents repaired, too, and what was done to them:
+                {"violations", "repairs": [{"rule", "path", "message"}], "body"}; the violations are
+                those that are left
+  --model NAME  the model it is for, when the body does not say: some rules hold for some models
+
+convert: prints a request of one dialect (gemini, anthropic or openai) as another takes it. Calls,
+results, media and signatures are kept; what cannot be is an error that names the place.
+
+  --model NAME  the model to name in it instead
 """
 
 
@@ -21,21 +34,10 @@ def run(argv: list[str]) -> int:
     if "-h" in argv or "--help" in argv:
         write_stdout(USAGE)
         return 0
-    if len(argv) != 2 or argv[0] != "check":
-        raise UsageError("`alhena wire` takes `check FILE`.", remedy="See alhena wire --help.")
-    violations = check_json(_read(argv[1]))
-    write_json({"violations": violations})
-    return 1 if any(item.level == Level.ERROR for item in violations) else 0
-
-
-def _read(name: str) -> object:
-    try:
-        return msgspec.json.decode(read_input(name))
-    except RecursionError as error:
-        raise InputError(
-            f"{name} is nested too deeply.", remedy="Give the body of a request as JSON."
-        ) from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InputError(
-            f"{name} is not JSON: {error}.", remedy="Give the body of a request as JSON."
-        ) from error
+    if not argv or argv[0] not in COMMANDS:
+        raise UsageError(
+            "`alhena wire` takes `check FILE` or `convert --from A --to B FILE`.",
+            remedy="See alhena wire --help.",
+        )
+    carry_out = import_module(f"alhena.frontends.cli.wire_{argv[0]}").run
+    return carry_out(argv[1:])

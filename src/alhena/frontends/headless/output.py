@@ -12,6 +12,9 @@ from alhena.errors import AlhenaError
 from alhena.events import (
     ContentEvent,
     Event,
+    FinishedEvent,
+    ModelFallbackEvent,
+    RetryEvent,
     RunFinishedEvent,
     RunStartedEvent,
     ToolCallRequestEvent,
@@ -45,11 +48,11 @@ class Output(Protocol):
         ...
 
 
-def output_for(format: OutputFormat, write: Write) -> Output:
-    """The output of this format; `write` takes text for stdout."""
+def output_for(format: OutputFormat, write: Write, *, watched: bool = False) -> Output:
+    """The output of this format; `write` takes text for stdout, where a person may watch it."""
     match format:
         case OutputFormat.TEXT:
-            return TextOutput(write)
+            return TextOutput(write, watched=watched)
         case OutputFormat.JSON:
             return JsonOutput(write)
         case OutputFormat.STREAM_JSON:
@@ -57,26 +60,50 @@ def output_for(format: OutputFormat, write: Write) -> Output:
 
 
 class TextOutput:
-    """The answer as it streams in, ending in a newline."""
+    """The answer, ending in a newline.
 
-    def __init__(self, write: Write) -> None:
+    Where a person watches it is written as it streams in, and a text that is taken back stays above
+    the one that follows it. Anywhere else each turn is written when it is complete, so that nothing
+    of a failed attempt is in the result.
+    """
+
+    def __init__(self, write: Write, *, watched: bool = False) -> None:
         self._write = write
+        self._watched = watched
+        self._held: list[str] = []
         self._at_line_start = True
 
     def feed(self, event: Event) -> None:
-        """Writes the text of content events; a tool call between two texts ends the line."""
-        if isinstance(event, ContentEvent):
-            text = without_controls(event.text)
-            if text:
-                self._write(text)
-                self._at_line_start = text.endswith("\n")
-        elif isinstance(event, ToolCallRequestEvent):
-            self._end_line()
+        """Takes the text of content events; a tool call between two texts ends the line."""
+        match event:
+            case ContentEvent():
+                self._held.append(without_controls(event.text))
+                if self._watched:
+                    self._release()
+            case FinishedEvent():
+                self._release()
+            case ToolCallRequestEvent():
+                self._release()
+                self._end_line()
+            case RetryEvent() | ModelFallbackEvent() if event.retract:
+                self._held.clear()
+                self._end_line()
+            case _:
+                pass
 
     def finish(self, error: AlhenaError | None) -> None:
-        """Ends the last line; errors go to stderr, which is not this class's."""
+        """Writes what is left, of a turn that failed too, and ends the last line; errors go to
+        stderr, which is not this class's."""
         del error
+        self._release()
         self._end_line()
+
+    def _release(self) -> None:
+        text = "".join(self._held)
+        self._held.clear()
+        if text:
+            self._write(text)
+            self._at_line_start = text.endswith("\n")
 
     def _end_line(self) -> None:
         if not self._at_line_start:
@@ -105,6 +132,8 @@ class JsonOutput:
                 self._warnings.extend(event.notices)
             case WarningEvent():
                 self._warnings.append(event.message)
+            case ModelFallbackEvent():
+                self._warnings.append(fallback_words(event))
             case ToolCallRequestEvent():
                 self._args[event.call_id] = event.args
             case ToolCallResponseEvent() if event.denied:
@@ -138,7 +167,8 @@ class JsonOutput:
 
 
 class StreamJsonOutput:
-    """One line per event: init, message, tool_use, tool_result, error, result."""
+    """One line per event: init, message, tool_use, tool_result, retry, model_fallback, error,
+    result. A retry or fallback with `retract` makes the messages of that turn void."""
 
     def __init__(self, write: Write) -> None:
         self._write = write
@@ -168,6 +198,8 @@ class StreamJsonOutput:
                 self._tool_result(event)
             case WarningEvent():
                 self._line("error", severity="warning", message=event.message)
+            case RetryEvent() | ModelFallbackEvent():
+                self._line(**msgspec.to_builtins(event))
             case _:
                 pass
 
@@ -200,6 +232,12 @@ class StreamJsonOutput:
         stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
         head = {"type": type, "timestamp": f"{stamp}.{int(seconds * 1000) % 1000:03d}Z"}
         self._write(msgspec.json.encode(head | fields).decode("utf-8") + "\n")
+
+
+def fallback_words(event: ModelFallbackEvent) -> str:
+    """Which model answers instead of which."""
+    whom = "" if event.role == "main" else f" the {event.role.replace('_', ' ')}"
+    return f"{event.model} answers{whom} from here on instead of {event.instead_of}: {event.reason}"
 
 
 def denial_reason(event: ToolCallResponseEvent) -> str:

@@ -5,15 +5,18 @@ from collections.abc import Callable
 from alhena.display_text import one_line
 from alhena.events import (
     Event,
+    ModelFallbackEvent,
+    RetryEvent,
     RunStartedEvent,
     ThoughtEvent,
     ToolCallResponseEvent,
     ToolCallUpdateEvent,
     WarningEvent,
 )
-from alhena.frontends.headless.output import denial_reason
+from alhena.frontends.headless.output import denial_reason, fallback_words
 
 MAX_LINE = 300
+MAX_REASON = 200
 
 
 class Progress:
@@ -33,6 +36,13 @@ class Progress:
                     self._line(f"alhena: {notice}")
             case WarningEvent():
                 self._line(f"alhena: warning: {event.message}")
+            case RetryEvent():
+                again = f"trying again in {event.delay_s:.0f} s"
+                attempt = f"attempt {event.attempt} of at most {event.max_attempts}"
+                reason = one_line(event.reason, MAX_REASON).rstrip(".")
+                self._line(f"alhena: {reason}; {again} ({attempt}).")
+            case ModelFallbackEvent():
+                self._line(f"alhena: {fallback_words(event)}")
             case ThoughtEvent() if self._verbose and event.subject:
                 self._line(f"· {event.subject}")
             case ToolCallUpdateEvent() if event.status == "executing" and event.pid is None:

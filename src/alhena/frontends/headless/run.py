@@ -23,12 +23,13 @@ from alhena.policy.model import ApprovalMode
 def run_headless(arguments: RunArguments) -> int:
     """Carries out a prompt. stdout gets one complete result in the chosen form, of a failure too;
     the error is raised for the top level to print."""
-    output = output_for(arguments.output_format or OutputFormat.TEXT, write_stdout)
+    watched = is_terminal(sys.stdout)
+    output = output_for(arguments.output_format or OutputFormat.TEXT, write_stdout, watched=watched)
     progress = Progress(write_stderr, verbose=is_terminal(sys.stderr))
     try:
         settings = load_settings(user_settings_path(os.environ))
         if arguments.output_format is None:
-            output = output_for(OutputFormat(settings.output.format), write_stdout)
+            output = output_for(OutputFormat(settings.output.format), write_stdout, watched=watched)
         piped, warning = piped_text(
             sys.stdin and sys.stdin.buffer, required=arguments.prompt is None
         )

@@ -1,10 +1,29 @@
 """The rules a conversation must keep, checked before each send (`rules.RULES` is the table).
 
 `check_request` looks at typed requests and is cheap: one pass, nothing is encoded or decoded.
+`RequestChecker` does the same for the requests of one conversation and looks at what is new only.
+`RequestGate` is what requests pass: the check, and a repair where one helps.
 `check_json` reads a plain JSON body first and adds what only plain JSON can break.
 """
 
-from alhena.wire.conformance.check import check_json, check_request, require_conformance
+from alhena.wire.conformance.check import (
+    RequestChecker,
+    check_json,
+    check_request,
+    require_conformance,
+)
+from alhena.wire.conformance.gate import RequestGate
 from alhena.wire.conformance.rules import RULES, Rule
+from alhena.wire.conformance.slices import slice_history, split_point
 
-__all__ = ["RULES", "Rule", "check_json", "check_request", "require_conformance"]
+__all__ = [
+    "RULES",
+    "RequestChecker",
+    "RequestGate",
+    "Rule",
+    "check_json",
+    "check_request",
+    "require_conformance",
+    "slice_history",
+    "split_point",
+]

@@ -17,7 +17,7 @@ from alhena.wire.conformance.shape import (
 )
 from alhena.wire.content import Content
 from alhena.wire.plain import as_array, as_object
-from alhena.wire.request import Tool
+from alhena.wire.request import GenerateContentConfig, GenerationConfig, Tool
 
 _ENVELOPE_KEYS = frozenset(
     {"model", "project", "userPromptId", "request", "enabledCreditTypes", "requestId", "userAgent"}
@@ -42,12 +42,14 @@ _CLIENT_CONFIG = Shape(
 
 
 class Body(msgspec.Struct, kw_only=True):
-    """A body as far as it could be read. `contents_at` and `settings_at` are what paths in it
-    start with."""
+    """A body as far as it could be read. `mode` and `allowed` are as given, for they may be none
+    that exist; of the generation settings `config` has the schema of the answer only.
+
+    `contents_at` and `settings_at` are what paths in it start with.
+    """
 
     contents: tuple[Content, ...] = ()
-    system_instruction: Content | None = None
-    tools: tuple[Tool, ...] = ()
+    config: GenerateContentConfig = GenerateContentConfig()
     mode: str | None = None
     allowed: tuple[str, ...] | None = None
     contents_at: str = ""
@@ -125,10 +127,16 @@ def _body(
     settings = settings or {}
     calling: dict[str, Any] = settings.get("toolConfig", {}).get("functionCallingConfig", {})
     allowed = calling.get("allowedFunctionNames")
+    answer = settings.get(
+        "responseSchema", settings.get("generationConfig", {}).get("responseSchema")
+    )
     return Body(
         contents=msgspec.convert(outer.get("contents", ()), tuple[Content, ...]),
-        system_instruction=msgspec.convert(settings.get("systemInstruction"), Content | None),
-        tools=msgspec.convert(settings.get("tools", ()), tuple[Tool, ...]),
+        config=GenerateContentConfig(
+            system_instruction=msgspec.convert(settings.get("systemInstruction"), Content | None),
+            tools=msgspec.convert(settings.get("tools", ()), tuple[Tool, ...]),
+            generation_config=GenerationConfig(response_schema=answer),
+        ),
         mode=calling.get("mode"),
         allowed=None if allowed is None else tuple(map(str, allowed)),
         contents_at=contents_at,

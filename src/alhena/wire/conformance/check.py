@@ -1,65 +1,121 @@
 """The checks, put together."""
 
 from collections.abc import Sequence
+from operator import is_
 
 import msgspec
 
-from alhena.wire.conformance.contents import read_contents
-from alhena.wire.conformance.declarations import check_calling, check_system, check_tools
-from alhena.wire.conformance.history import check_history, check_names, check_signatures
+from alhena.wire.conformance.contents import read_content
+from alhena.wire.conformance.declarations import (
+    check_calling,
+    check_response_schema,
+    check_system,
+    check_tools,
+)
+from alhena.wire.conformance.history import HistoryWalk
 from alhena.wire.conformance.rules import Findings
-from alhena.wire.content import Content
+from alhena.wire.encoded import EncodedContent
 from alhena.wire.errors import ConformanceError
-from alhena.wire.request import GenerateContentRequest, Tool
+from alhena.wire.request import GenerateContentConfig, GenerateContentRequest
 from alhena.wire.violation import Level, Violation
 
 _VERBATIM = frozenset({"S3"})
 
 
-class Conversation(msgspec.Struct, kw_only=True):
-    """What the rules look at, whatever form a request has."""
+class RequestChecker:
+    """Checks the requests of one conversation, each from where the one before it ended.
 
-    contents: Sequence[Content] = ()
-    system: Content | None = None
-    tools: Sequence[Tool] = ()
-    mode: str | None = None
-    allowed: Sequence[str] | None = None
-
-
-def check_request(
-    request: GenerateContentRequest, *, needs_signatures: bool = False
-) -> tuple[Violation, ...]:
-    """Every broken rule of a request. `needs_signatures`: its model wants signed calls (S1).
+    What the contents of a history have in common with those of the last request is not looked at
+    again, nor is a config that is the same object; anything else is checked in full.
 
     The form of a signature (S3) is a warning here: it came from the service, goes back verbatim,
     and the service knows best what it takes.
     """
-    config = request.config
-    calling = config.tool_config.function_calling_config if config.tool_config else None
-    conversation = Conversation(
-        contents=[entry.content for entry in request.contents],
-        system=config.system_instruction,
-        tools=config.tools or (),
-        mode=calling.mode if calling else None,
-        allowed=calling.allowed_function_names if calling else None,
+
+    def __init__(self) -> None:
+        self._walk = HistoryWalk()
+        self._seen: tuple[EncodedContent, ...] = ()
+        self._found = Findings(_VERBATIM)
+        self._config: GenerateContentConfig | None = None
+        self._config_found: tuple[Violation, ...] = ()
+        self._declared: frozenset[str] = frozenset()
+
+    def check(
+        self,
+        request: GenerateContentRequest,
+        *,
+        needs_signatures: bool = False,
+        takes_signatures: bool = True,
+    ) -> tuple[Violation, ...]:
+        """Every broken rule of a request. Its model `needs_signatures` on calls (S1), or takes no
+        thoughts and signatures at all (S6)."""
+        found = self.learn(request.contents)
+        if request.config is not self._config:
+            self._read_config(request.config)
+        ends = Findings(_VERBATIM)
+        self._walk.finish(
+            ends, needs_signatures=needs_signatures, takes_signatures=takes_signatures
+        )
+        if self._declared:
+            self._walk.check_names(self._declared, ends)
+        return (*found, *ends.violations, *self._config_found)
+
+    def learn(self, contents: tuple[EncodedContent, ...]) -> Sequence[Violation]:
+        """What is wrong with these contents whatever may follow; requests that begin with them
+        cost nothing more for them."""
+        known = len(self._seen)
+        if len(contents) < known or not all(map(is_, contents, self._seen)):
+            self._walk, self._found, known = HistoryWalk(), Findings(_VERBATIM), 0
+        for index in range(known, len(contents)):
+            turn = read_content(index, contents[index].content, self._found)
+            self._walk.feed(turn, self._found)
+        self._seen = contents
+        return self._found.violations
+
+    def _read_config(self, config: GenerateContentConfig) -> None:
+        findings = Findings(_VERBATIM)
+        check_config(config, findings)
+        self._config = config
+        self._config_found = tuple(findings.violations)
+        self._declared = frozenset(config.function_names())
+
+
+def check_request(
+    request: GenerateContentRequest,
+    *,
+    needs_signatures: bool = False,
+    takes_signatures: bool = True,
+) -> tuple[Violation, ...]:
+    """Every broken rule of a request, looked at by itself."""
+    return RequestChecker().check(
+        request, needs_signatures=needs_signatures, takes_signatures=takes_signatures
     )
-    findings = Findings(softened=_VERBATIM)
-    _check(conversation, findings, needs_signatures=needs_signatures)
-    return tuple(findings.violations)
 
 
 def require_conformance(
-    request: GenerateContentRequest, *, needs_signatures: bool = False
+    request: GenerateContentRequest,
+    *,
+    needs_signatures: bool = False,
+    takes_signatures: bool = True,
 ) -> tuple[Violation, ...]:
     """The warnings of a request. Raises ConformanceError when it breaks a rule of level error."""
-    violations = check_request(request, needs_signatures=needs_signatures)
+    found = check_request(
+        request, needs_signatures=needs_signatures, takes_signatures=takes_signatures
+    )
+    refuse_errors(found)
+    return found
+
+
+def refuse_errors(violations: Sequence[Violation]) -> None:
+    """Raises ConformanceError when one of them is of level error."""
     errors = tuple(item for item in violations if item.level == Level.ERROR)
     if errors:
         raise ConformanceError(errors)
-    return violations
 
 
-def check_json(value: object, *, needs_signatures: bool = False) -> tuple[Violation, ...]:
+def check_json(
+    value: object, *, needs_signatures: bool = False, takes_signatures: bool = True
+) -> tuple[Violation, ...]:
     """Every broken rule of a request body given as plain JSON values.
 
     Understood are the body of generateContent, the same inside Code Assist's `{"request": …}`, and
@@ -72,32 +128,29 @@ def check_json(value: object, *, needs_signatures: bool = False) -> tuple[Violat
     body = read_body(value, findings)
     if body is None:
         return tuple(findings.violations)
-    conversation = Conversation(
-        contents=body.contents,
-        system=body.system_instruction,
-        tools=body.tools,
-        mode=body.mode,
-        allowed=body.allowed,
-    )
     rest = Findings()
-    _check(conversation, rest, needs_signatures=needs_signatures)
+    walk = HistoryWalk()
+    for index, content in enumerate(body.contents):
+        walk.feed(read_content(index, content, rest), rest)
+    walk.finish(rest, needs_signatures=needs_signatures, takes_signatures=takes_signatures)
+    declared = frozenset(body.config.function_names())
+    if declared:
+        walk.check_names(declared, rest)
+    check_config(body.config, rest)
+    check_calling(body.mode, body.allowed, declared, rest)
     placed = (msgspec.structs.replace(item, path=body.place(item.path)) for item in rest.violations)
     return (*findings.violations, *placed)
 
 
-def _check(conversation: Conversation, findings: Findings, *, needs_signatures: bool) -> None:
-    turns = read_contents(conversation.contents, findings)
-    check_history(turns, findings)
-    if needs_signatures:
-        check_signatures(turns, findings)
-    if conversation.system is not None:
-        check_system(conversation.system, findings)
-    declared = [
-        declaration.name
-        for tool in conversation.tools
-        for declaration in tool.function_declarations or ()
-    ]
-    check_tools(conversation.tools, findings)
-    check_calling(conversation.mode, conversation.allowed, declared, findings)
-    if declared:
-        check_names(turns, frozenset(declared), findings)
+def check_config(config: GenerateContentConfig, findings: Findings) -> None:
+    """System instruction, tools, calling mode, and the schema of the answer."""
+    if config.system_instruction is not None:
+        check_system(config.system_instruction, findings)
+    check_tools(config.tools or (), findings)
+    calling = config.tool_config.function_calling_config if config.tool_config else None
+    if calling is not None:
+        allowed: Sequence[str] | None = calling.allowed_function_names
+        check_calling(calling.mode, allowed, config.function_names(), findings)
+    settings = config.generation_config
+    if settings is not None and settings.response_schema is not None:
+        check_response_schema(settings.response_schema, findings)

@@ -1,4 +1,4 @@
-"""What each content must keep by itself (C1-C3, F5, F7-F9, S2, S3)."""
+"""What each content must keep by itself (C1-C3, F5, F7-F9, F12, F13, S2-S6)."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -11,17 +11,20 @@ from alhena.wire.content import (
     MODEL,
     SIGNATURE_SENTINEL,
     USER,
+    Blob,
     Content,
     FunctionCall,
     FunctionResponse,
     Part,
 )
+from alhena.wire.media import takes_media
 
 SIGNATURE_STAND_INS = (SIGNATURE_SENTINEL, "context_engineering_is_the_way_to_go")
 """Values the API documents for calls that never had a signature (S4)."""
 
 _ROLES = frozenset({USER, MODEL})
-_DATA = len(DATA_FIELDS)  # the first fields of a part (a test holds them to that)
+_FIELDS = len(Part.__struct_fields__)  # DATA_FIELDS are the first of them
+_ARGS = (dict, type(None))
 
 
 class Turn:
@@ -30,7 +33,7 @@ class Turn:
     `calls` and `responses` stand with the position of their part.
     """
 
-    __slots__ = ("calls", "index", "responses", "role", "signed")
+    __slots__ = ("calls", "foreign", "index", "responses", "role", "signed")
 
     def __init__(self, index: int, role: str | None) -> None:
         self.index = index
@@ -38,6 +41,7 @@ class Turn:
         self.calls: list[tuple[int, FunctionCall]] = []
         self.responses: list[tuple[int, FunctionResponse]] = []
         self.signed = False  # the first call carries a signature
+        self.foreign: str | None = None  # the first part with a thought or a signature of the model
 
     @property
     def path(self) -> str:
@@ -45,42 +49,73 @@ class Turn:
         return f"contents[{self.index}]"
 
 
-def read_contents(contents: Sequence[Content], findings: Findings) -> list[Turn]:
-    """Checks each content and gives what the rules between them look at."""
-    turns: list[Turn] = []
-    for index, content in enumerate(contents):
-        turn = Turn(index, content.role)
-        turns.append(turn)
-        if content.role not in _ROLES:
-            role = "missing" if content.role is None else f'"{content.role}"'
-            findings.add("C1", turn.path, f"the role is {role}; it must be user or model.")
-        if not content.parts:
-            findings.add("C2", turn.path, "the content has no parts.")
-        for position, part in enumerate(content.parts):
+def read_content(index: int, content: Content, findings: Findings) -> Turn:
+    """Checks the content at `index` and gives what the rules between contents look at."""
+    turn = Turn(index, content.role)
+    if content.role not in _ROLES or not content.parts:
+        _report_frame(turn, content, findings)
+    for position, part in enumerate(content.parts):
+        # This runs for every part of a history before its first send. Most hold one thing alone.
+        if astuple(part).count(None) < _FIELDS - 1:
             _read_part(turn, position, part, findings)
-        if len(turn.calls) > 1 or len(turn.responses) > 1:
-            _check_ids(turn, findings)
-        if turn.responses and turn.responses[-1][0] >= len(turn.responses):
-            findings.add(
-                "F7", turn.path, "a function response stands behind a part of another kind."
-            )
-    return turns
+        elif part.text:
+            continue
+        elif (call := part.function_call) is not None:
+            turn.calls.append((position, call))
+            if not call.name or type(call.args) not in _ARGS or _is_piece(call):
+                _report_call(turn, position, call, findings)
+        elif (response := part.function_response) is not None:
+            turn.responses.append((position, response))
+            _check_response(turn, position, response, findings)
+        else:
+            _check_fields(turn, position, part, findings)
+    if len(turn.calls) > 1:
+        _check_ids(turn, "functionCall", turn.calls, findings)
+    if turn.responses:
+        _check_answers(turn, content, findings)
+    return turn
+
+
+def _report_frame(turn: Turn, content: Content, findings: Findings) -> None:
+    if content.role not in _ROLES:
+        role = "missing" if content.role is None else f'"{content.role}"'
+        findings.add("C1", turn.path, f"the role is {role}; it must be user or model.")
+    if not content.parts:
+        findings.add("C2", turn.path, "the content has no parts.")
+
+
+def _is_piece(call: FunctionCall) -> bool:
+    """Whether a call was still being streamed."""
+    return call.will_continue is True or bool(call.partial_args)
+
+
+def _check_answers(turn: Turn, content: Content, findings: Findings) -> None:
+    """F5, F7, and F13 for what stands beside the responses."""
+    if len(turn.responses) > 1:
+        _check_ids(turn, "functionResponse", turn.responses, findings)
+    if len(content.parts) == len(turn.responses):
+        return
+    if turn.responses[-1][0] >= len(turn.responses):
+        findings.add("F7", turn.path, "a function response stands behind a part of another kind.")
+    for position, part in enumerate(content.parts):
+        if part.function_response is None and part.inline_data is not None:
+            _check_medium(part.inline_data, f"{turn.path}.parts[{position}]", findings)
 
 
 def _read_part(turn: Turn, position: int, part: Part, findings: Findings) -> None:
-    # This runs for every part of a history before every send; most parts need no closer look.
-    lone = astuple(part)[:_DATA].count(None) == _DATA - 1
-    if not lone or part.text == "" or part.thought_signature is not None:
-        _check_fields(turn, position, part, findings)
-    if lone and part.text is not None:
-        return
+    """A part with a signature, with metadata, or with more than one thing."""
+    _check_fields(turn, position, part, findings)
+    if part.thought:
+        _check_thought(turn, position, part, findings)
     call = part.function_call
     if call is not None:
         if not turn.calls:
             turn.signed = bool(part.thought_signature)
+        elif part.thought_signature in SIGNATURE_STAND_INS:
+            path = f"{turn.path}.parts[{position}].thoughtSignature"
+            findings.add("S4", path, "a stand-in signs a call that is not the first of its step.")
         turn.calls.append((position, call))
-        if not call.name or (call.args is not None and type(call.args) is not dict):
-            _report_call(turn, position, call, findings)
+        _report_call(turn, position, call, findings)
     response = part.function_response
     if response is not None:
         turn.responses.append((position, response))
@@ -90,7 +125,9 @@ def _read_part(turn: Turn, position: int, part: Part, findings: Findings) -> Non
 def _check_fields(turn: Turn, position: int, part: Part, findings: Findings) -> None:
     """C3, and the signature."""
     path = f"{turn.path}.parts[{position}]"
-    names = [name for name in DATA_FIELDS if getattr(part, name) is not None]
+    names = [
+        name for name, value in zip(DATA_FIELDS, astuple(part), strict=False) if value is not None
+    ]
     if not names:
         findings.add("C3", path, "the part holds no data.")
     elif len(names) > 1:
@@ -100,12 +137,25 @@ def _check_fields(turn: Turn, position: int, part: Part, findings: Findings) -> 
     signature = part.thought_signature
     if signature is None:
         return
+    if turn.foreign is None:
+        turn.foreign = f"{path}.thoughtSignature"
     if turn.role == USER:
         message = "a thought signature stands on a part of the user's."
         findings.add("S2", f"{path}.thoughtSignature", message)
     if signature not in SIGNATURE_STAND_INS and not _is_base64(signature):
         message = "the thought signature is no standard base64."
         findings.add("S3", f"{path}.thoughtSignature", message)
+
+
+def _check_thought(turn: Turn, position: int, part: Part, findings: Findings) -> None:
+    """S5: a thought in a conversation that goes back."""
+    path = f"{turn.path}.parts[{position}]"
+    if turn.foreign is None:
+        turn.foreign = path
+    said = "thoughts are not sent back"
+    if part.thought_signature is not None:
+        said += "; its signature belongs to the call behind it, or to an empty text"
+    findings.add("S5", path, f"the part is a thought: {said}.")
 
 
 @lru_cache(maxsize=1024)
@@ -122,8 +172,10 @@ def _report_call(turn: Turn, position: int, call: FunctionCall, findings: Findin
     path = f"{turn.path}.parts[{position}].functionCall"
     if not call.name:
         findings.add("F4", f"{path}.name", "the call names no function.")
-    if call.args is not None and type(call.args) is not dict:
+    if type(call.args) not in _ARGS:
         findings.add("F8", f"{path}.args", "args is no JSON object.")
+    if _is_piece(call):
+        findings.add("F12", path, "the call is a piece of one that was still being streamed.")
 
 
 def _check_response(
@@ -148,13 +200,27 @@ def _check_response(
                 f"{path}.parts[{index}]",
                 "a part of a response holds either inlineData or fileData.",
             )
+        elif media.inline_data is not None:
+            _check_medium(media.inline_data, f"{path}.parts[{index}]", findings)
 
 
-def _check_ids(turn: Turn, findings: Findings) -> None:
-    for kind, items in (("functionCall", turn.calls), ("functionResponse", turn.responses)):
-        seen: set[str] = set()
-        for position, item in items:
-            if item.id and item.id in seen:
-                path = f"{turn.path}.parts[{position}].{kind}.id"
-                findings.add("F5", path, f'the id "{item.id}" stands twice in this content.')
-            seen.add(item.id or "")
+def _check_medium(blob: Blob, path: str, findings: Findings) -> None:
+    if not takes_media(blob.mime_type):
+        message = f'the API takes no media of type "{blob.mime_type}" in the results of a call.'
+        findings.add("F13", f"{path}.inlineData.mimeType", message)
+
+
+def _check_ids(
+    turn: Turn,
+    kind: str,
+    items: Sequence[tuple[int, FunctionCall | FunctionResponse]],
+    findings: Findings,
+) -> None:
+    if len({item.id for _, item in items}) == len(items):
+        return
+    seen: set[str] = set()
+    for position, item in items:
+        if item.id and item.id in seen:
+            path = f"{turn.path}.parts[{position}].{kind}.id"
+            findings.add("F5", path, f'the id "{item.id}" stands twice in this content.')
+        seen.add(item.id or "")

@@ -1,15 +1,21 @@
-"""What declarations and settings must keep (C8, T1-T3, T13)."""
+"""What declarations and settings must keep (C8, T1-T13)."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
+from typing import Any, cast
 
 from alhena.wire.conformance.rules import Findings
 from alhena.wire.content import DATA_FIELDS, Content
 from alhena.wire.request import FunctionCallingMode, FunctionDeclaration, Tool
 from alhena.wire.violation import Level
 
-_MARKS = frozenset("_.:-")
+_MARKS = str.maketrans("_.:-", "aaaa")
 _MODES = frozenset(FunctionCallingMode)
+_SERVER_TOOLS = {
+    "google_search": "googleSearch",
+    "url_context": "urlContext",
+    "code_execution": "codeExecution",
+}
+_DEEPEST = 64  # levels of objects and arrays in JSON; a level of a schema takes two
 
 
 def check_system(system: Content, findings: Findings) -> None:
@@ -42,10 +48,19 @@ def check_tools(tools: Sequence[Tool], findings: Findings) -> None:
                 findings.add("T2", f"{path}[{position}].name", f'"{name}" is declared twice.')
             seen.add(name)
             _check_declaration(declaration, f"{path}[{position}]", findings)
+    if declaring:
+        _check_server_tools(tools, findings)
+
+
+def check_response_schema(schema: dict[str, Any], findings: Findings) -> None:
+    """The schema of an answer, in the API's own form."""
+    from alhena.wire.conformance.schemas import check_schema
+
+    check_schema(schema, "generationConfig.responseSchema", findings)
 
 
 def check_calling(
-    mode: str | None, allowed: Sequence[str] | None, declared: Sequence[str], findings: Findings
+    mode: str | None, allowed: Sequence[str] | None, declared: Collection[str], findings: Findings
 ) -> None:
     """The function calling mode and the names it allows."""
     path = "toolConfig.functionCallingConfig"
@@ -60,6 +75,14 @@ def check_calling(
     for index, name in enumerate(allowed):
         if name not in declared:
             findings.add("T13", f"{path}[{index}]", f'"{name}" is not declared.')
+
+
+def _check_server_tools(tools: Sequence[Tool], findings: Findings) -> None:
+    for index, tool in enumerate(tools):
+        for name, key in _SERVER_TOOLS.items():
+            if getattr(tool, name) is not None:
+                message = "models before the 3 series refuse a tool of the server beside functions."
+                findings.add("T12", f"tools[{index}].{key}", message)
 
 
 def _check_declaration(declaration: FunctionDeclaration, path: str, findings: Findings) -> None:
@@ -80,6 +103,38 @@ def _check_declaration(declaration: FunctionDeclaration, path: str, findings: Fi
     for key, schema in given:
         if not _is_object_schema(schema):
             findings.add("T3", f"{path}.{key}", "the type of the schema is not object.")
+    if declaration.parameters is not None:
+        from alhena.wire.conformance.schemas import check_schema
+
+        check_schema(declaration.parameters, f"{path}.parameters", findings)
+    if declaration.parameters_json_schema is not None:
+        _check_json_schema(
+            declaration.parameters_json_schema, f"{path}.parametersJsonSchema", findings
+        )
+
+
+def _check_json_schema(schema: dict[str, Any], path: str, findings: Findings) -> None:
+    """T10: how deep plain JSON Schema is, and whether it refers to itself."""
+    waiting: list[tuple[Any, int]] = [(schema, 0)]
+    deepest = 0
+    refers = False
+    while waiting:
+        value, depth = waiting.pop()
+        deepest = max(deepest, depth)
+        if depth > _DEEPEST:
+            break
+        if isinstance(value, dict):
+            refers = refers or "$ref" in value
+            waiting.extend((item, depth + 1) for item in cast("dict[str, Any]", value).values())
+        elif isinstance(value, list):
+            waiting.extend((item, depth + 1) for item in cast("list[Any]", value))
+    if deepest > _DEEPEST:
+        findings.add("T10", path, "the schema is nested too deeply.")
+    elif refers:
+        from alhena.wire.schema.references import refers_to_itself
+
+        if refers_to_itself(schema):
+            findings.add("T10", path, "the schema refers to itself; some services refuse that.")
 
 
 def _is_object_schema(schema: dict[str, Any]) -> bool:
@@ -88,9 +143,6 @@ def _is_object_schema(schema: dict[str, Any]) -> bool:
 
 
 def _is_name(name: str) -> bool:
-    return (
-        name.isascii()
-        and 0 < len(name) <= 64
-        and (name[0].isalpha() or name[0] == "_")
-        and all(character.isalnum() or character in _MARKS for character in name)
-    )
+    if not (name.isascii() and 0 < len(name) <= 64 and (name[0].isalpha() or name[0] == "_")):
+        return False
+    return name.translate(_MARKS).isalnum()

@@ -1,4 +1,4 @@
-"""What contents must keep towards each other (C5, C6, F1-F4, F6, F7, F10, S1)."""
+"""What contents must keep towards each other (C5-C7, F1-F4, F6, F7, F10, S1, S6)."""
 
 from collections.abc import Collection, Sequence
 
@@ -10,57 +10,102 @@ from alhena.wire.violation import Level
 _Responses = Sequence[tuple[Turn, int, FunctionResponse]]
 
 
-def check_history(turns: Sequence[Turn], findings: Findings) -> None:
-    """The order of roles, and that every call is answered where it must be."""
-    if not turns:
-        findings.add("C1", "contents", "there are no contents.")
-        return
-    _check_ends(turns, findings)
-    before: Turn | None = None
-    answered_up_to = 0
-    for turn in turns:
-        if before is not None and before.role == turn.role:
-            _check_neighbours(before, turn, findings)
-        if turn.responses and turn.index >= answered_up_to:
-            _report_stray(turn, before, findings)
-        if turn.calls:
-            answered_up_to = _check_step(turn, turns, findings)
-        before = turn
+class HistoryWalk:
+    """Goes along a conversation once, content by content, and keeps what the next ones need.
 
-
-def check_names(turns: Sequence[Turn], declared: Collection[str], findings: Findings) -> None:
-    """Warns of calls to functions that are not declared, once for each name.
-
-    A model may call what does not exist and is answered with an error (F11), and tools may have
-    gone since: so this alone keeps no request from being sent.
+    `feed` reports what no later content can change; `finish` reports what is wrong if this is the
+    end, and changes nothing, so that the walk can go on when contents are appended.
     """
-    reported: set[str] = set()
-    for turn in turns:
-        for position, call in turn.calls:
-            if call.name and call.name not in declared and call.name not in reported:
-                reported.add(call.name)
-                path = f"{turn.path}.parts[{position}].functionCall.name"
-                message = f'no function "{call.name}" is declared.'
+
+    def __init__(self) -> None:
+        self._before: Turn | None = None
+        self._open: Turn | None = None
+        self._answers: list[Turn] = []
+        self._unsigned: list[Turn] = []
+        self._called: dict[str, str] = {}
+        self._foreign: str | None = None
+
+    def feed(self, turn: Turn, findings: Findings) -> None:
+        """Takes the next content."""
+        if self._open is not None:
+            if turn.responses and not turn.calls:
+                self._answers.append(turn)
+                if len(self._answers) == 1 and len(turn.responses) == len(self._open.calls):
+                    self._settle(findings)
+                self._note(turn)
+                return
+            self._settle(findings)
+        self._take(turn, findings)
+        self._note(turn)
+
+    def finish(self, findings: Findings, *, needs_signatures: bool, takes_signatures: bool) -> None:
+        """What is wrong with a conversation that ends here."""
+        last = self._before
+        if last is None:
+            findings.add("C1", "contents", "there are no contents.")
+            return
+        if self._open is not None:
+            _check_step(self._open, self._answers, findings)
+        if last.role == MODEL:
+            findings.add("C5", last.path, "the last content is the model's.")
+        if needs_signatures:
+            for turn in self._unsigned:
+                position, call = turn.calls[0]
+                path = f"{turn.path}.parts[{position}]"
+                findings.add("S1", path, f'the call of "{call.name}" has no thoughtSignature.')
+        if not takes_signatures and self._foreign is not None:
+            message = "this model takes no thoughts and no signatures."
+            findings.add("S6", self._foreign, message)
+
+    def check_names(self, declared: Collection[str], findings: Findings) -> None:
+        """Warns of calls to functions that are not declared, once for each name.
+
+        A model may call what does not exist and is answered with an error (F11), and tools may have
+        gone since: so this alone keeps no request from being sent.
+        """
+        for name, path in self._called.items():
+            if name not in declared:
+                message = f'no function "{name}" is declared.'
                 findings.add("F4", path, message, Level.WARNING)
 
-
-def check_signatures(turns: Sequence[Turn], findings: Findings) -> None:
-    """For models that want them: the first call of each step of the current turn is signed. The
-    current turn starts at the last user content without responses."""
-    for turn in reversed(turns):
-        if turn.role == USER and not turn.responses:
+    def _note(self, turn: Turn) -> None:
+        self._before = turn
+        if turn.foreign is not None and self._foreign is None:
+            self._foreign = turn.foreign
+        if not turn.calls:
+            if turn.role == USER and not turn.responses:
+                self._unsigned.clear()  # here the current turn begins
             return
-        if turn.role == MODEL and turn.calls and not turn.signed:
-            path = f"{turn.path}.parts[{turn.calls[0][0]}]"
-            name = turn.calls[0][1].name
-            findings.add("S1", path, f'the call of "{name}" has no thoughtSignature.')
+        if turn.role == MODEL and not turn.signed:
+            self._unsigned.append(turn)
+        elif turn.role == USER and not turn.responses:
+            self._unsigned.clear()
+        for position, call in turn.calls:
+            if call.name and call.name not in self._called:
+                self._called[call.name] = f"{turn.path}.parts[{position}].functionCall.name"
 
+    def _take(self, turn: Turn, findings: Findings) -> None:
+        """A content that answers no open call."""
+        before = self._before
+        if before is None:
+            if turn.role == MODEL:
+                findings.add("C5", turn.path, "the first content is the model's.")
+            if turn.calls or turn.responses:
+                message = "the conversation starts in the middle of calls and their responses."
+                findings.add("C7", turn.path, message)
+        elif before.role == turn.role:
+            _check_neighbours(before, turn, findings)
+        if turn.responses:
+            _report_stray(turn, before, findings)
+        if turn.calls:
+            self._open, self._answers = turn, []
 
-def _check_ends(turns: Sequence[Turn], findings: Findings) -> None:
-    if turns[0].role == MODEL:
-        findings.add("C5", turns[0].path, "the first content is the model's.")
-    if turns[-1].role == MODEL:
-        findings.add("C5", turns[-1].path, "the last content is the model's.")
+    def _settle(self, findings: Findings) -> None:
+        """No further content can answer the open calls."""
+        step, answers = self._open, self._answers
+        self._open, self._answers = None, []
+        if step is not None:
+            _check_step(step, answers, findings)
 
 
 def _check_neighbours(before: Turn, turn: Turn, findings: Findings) -> None:
@@ -81,50 +126,53 @@ def _report_stray(turn: Turn, before: Turn | None, findings: Findings) -> None:
     findings.add("F2", turn.path, message)
 
 
-def _check_step(turn: Turn, turns: Sequence[Turn], findings: Findings) -> int:
-    """Checks the answers to a content with calls. Returns the index behind those answers."""
+def _check_step(turn: Turn, answers: Sequence[Turn], findings: Findings) -> None:
+    """Checks a content with calls and the contents of responses behind it."""
+    if turn.role == MODEL and len(answers) == 1 and _is_answered(turn, answers[0]):
+        return
     if turn.role == USER:
         findings.add("F1", turn.path, "a function call stands in a content of the user.")
-    first = turn.index + 1
-    end = first
-    while end < len(turns) and turns[end].responses and not turns[end].calls:
-        end += 1
     wanted = len(turn.calls)
-    given = len(turns[first].responses) if end > first else 0
-    total = sum(len(answer.responses) for answer in turns[first:end])
-    if given == wanted:
-        end = first + 1
-    elif total == wanted:
+    given = len(answers[0].responses) if answers else 0
+    total = sum(len(answer.responses) for answer in answers)
+    count = 1
+    if given != wanted and total == wanted:
+        count = len(answers)
         message = "the responses of one step are spread over several contents."
-        findings.add("F3", turns[first + 1].path, message)
-    else:
-        end = min(end, first + 1)
+        findings.add("F3", answers[1].path, message)
+    elif given != wanted:
         message = f"{wanted} function calls are followed by {given} function responses."
         findings.add("F1", turn.path, message)
-    for answer in turns[first:end]:
+    for answer in answers[:count]:
         if answer.role == MODEL:
             findings.add("F2", answer.path, "a function response stands in the model's content.")
     responses = [
         (answer, position, response)
-        for answer in turns[first:end]
+        for answer in answers[:count]
         for position, response in answer.responses
     ]
     _pair(turn, responses, findings)
-    return end
+    for before, stray in zip(answers[count - 1 :], answers[count:], strict=False):
+        _report_stray(stray, before, findings)
+
+
+def _is_answered(turn: Turn, answer: Turn) -> bool:
+    """Whether the plain case is given: as many responses, in order, of the same names and ids."""
+    if answer.role != USER or len(answer.responses) != len(turn.calls):
+        return False
+    for (_, call), (_, response) in zip(turn.calls, answer.responses, strict=True):
+        if call.name != response.name or (call.id or None) != (response.id or None):
+            return False
+    return True
 
 
 def _pair(turn: Turn, responses: _Responses, findings: Findings) -> None:
-    if len(turn.calls) == len(responses) and all(
-        call.name == response.name and (call.id or None) == (response.id or None)
-        for (_, call), (_, _, response) in zip(turn.calls, responses, strict=True)
-    ):
-        return
     open_calls = dict(turn.calls)
     last = -1
     disordered = False
     for answer, position, response in responses:
         path = f"{answer.path}.parts[{position}].functionResponse"
-        found = _call_of(response, open_calls)
+        found = call_of(response, open_calls)
         if found is None:
             findings.add("F6", path, f'no open call fits this response of "{response.name}".')
             continue
@@ -139,7 +187,7 @@ def _pair(turn: Turn, responses: _Responses, findings: Findings) -> None:
         findings.add("F10", path, f'the call of "{call.name}" is not answered.')
 
 
-def _call_of(response: FunctionResponse, calls: dict[int, FunctionCall]) -> int | None:
+def call_of(response: FunctionResponse, calls: dict[int, FunctionCall]) -> int | None:
     """The call that a response answers: the one with its id, else the first of its name, else,
     when only one is left, that one."""
     if response.id:

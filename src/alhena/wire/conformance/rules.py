@@ -7,10 +7,12 @@ from alhena.wire.violation import Level, Violation
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """A rule's level and what it asks, in one line."""
+    """A rule's level and what it asks, in one line. `kept_by` names the module that keeps a rule
+    of which nothing shows in a request."""
 
     level: Level
     text: str
+    kept_by: str = ""
 
 
 _E, _W = Level.ERROR, Level.WARNING
@@ -22,6 +24,7 @@ RULES: dict[str, Rule] = {
     "C4": Rule(_E, "every key and type is one the API documents"),
     "C5": Rule(_E, "the first and the last content are the user's"),
     "C6": Rule(_W, "neighbouring contents have different roles"),
+    "C7": Rule(_E, "a stretch of a conversation does not start with a call or a response"),
     "C8": Rule(_E, "systemInstruction stands beside contents and holds text only"),
     "F1": Rule(_E, "N calls are followed at once by one user content with N responses"),
     "F2": Rule(_E, "responses stand in a user content right behind the calls"),
@@ -33,13 +36,31 @@ RULES: dict[str, Rule] = {
     "F8": Rule(_E, "args and response are JSON objects of finite numbers and valid Unicode"),
     "F9": Rule(_W, "a response holds output or error"),
     "F10": Rule(_E, "every call is answered"),
+    "F11": Rule(
+        _E, "a call of what is not declared is answered with an error", kept_by="tools.registry"
+    ),
+    "F12": Rule(_W, "calls stand in a conversation when they are complete"),
+    "F13": Rule(_E, "results of calls hold media of the types that the API takes"),
     "S1": Rule(_E, "the first call of each step of the current turn carries a signature"),
     "S2": Rule(_E, "signatures stay on the model's parts"),
     "S3": Rule(_E, "signatures are standard base64"),
+    "S4": Rule(_W, "a stand-in for a signature signs the first call of a step only"),
+    "S5": Rule(_W, "thoughts are left out, and their signatures kept"),
+    "S6": Rule(_E, "a model that takes no thoughts and signatures is sent none"),
     "T1": Rule(_E, "a tool's name is made of letters, digits and _ . : -, at most 64"),
     "T2": Rule(_E, "tool names are unique, all declarations in one array"),
     "T3": Rule(_E, "parameters or parametersJsonSchema, of type object"),
+    "T4": Rule(_E, "parameters hold only what the API's Schema has"),
+    "T5": Rule(_E, "every node of a Schema has one type"),
+    "T6": Rule(_E, "enum is a list of texts, on a node of type STRING"),
+    "T7": Rule(_E, "properties and required stand on OBJECT, items on every ARRAY"),
+    "T8": Rule(_E, "the format of a STRING is enum or date-time"),
+    "T9": Rule(_E, "beside ref stand a description and a default only"),
+    "T10": Rule(_W, "schemas are not nested without measure, nor in themselves"),
+    "T11": Rule(_E, "adapting a schema ends, whatever the schema", kept_by="wire.schema.local"),
+    "T12": Rule(_W, "tools of the server and functions are not declared together"),
     "T13": Rule(_E, "the calling mode exists, and allowed names go with ANY and are declared"),
+    "T14": Rule(_W, "parametersJsonSchema where the service takes it", kept_by="wire.schema.adapt"),
 }
 
 

@@ -6,7 +6,11 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from alhena.wire.content import Part
-from alhena.wire.dialects.anthropic.signatures import for_next_part, redacted_data
+from alhena.wire.dialects.anthropic.signatures import (
+    for_next_part,
+    own_opaque,
+    redacted_data,
+)
 from alhena.wire.dialects.conversation import NewId
 from alhena.wire.dialects.names import ToolNames
 from alhena.wire.dialects.words import words_for
@@ -71,7 +75,7 @@ class BlockWriter:
         if text:
             yield self._delta({"type": "thinking_delta", "thinking": text})
         if signature:
-            yield self._delta({"type": "signature_delta", "signature": signature})
+            yield self._delta({"type": "signature_delta", "signature": own_opaque(signature)})
             yield from self.close()
 
     def _signature(self, signature: str) -> Iterator[Event]:

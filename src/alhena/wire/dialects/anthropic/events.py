@@ -6,7 +6,7 @@ import msgspec
 
 from alhena.wire.content import MODEL, Content, FunctionCall, Part
 from alhena.wire.dialects.anthropic.response import finish_reason, usage_from
-from alhena.wire.dialects.anthropic.signatures import of_next_part
+from alhena.wire.dialects.anthropic.signatures import of_next_part, own_signature
 from alhena.wire.dialects.arguments import read_arguments
 from alhena.wire.dialects.errors import DialectError
 from alhena.wire.dialects.fields import Fields
@@ -95,7 +95,7 @@ class EventReader:
             case "signature_delta":
                 opaque = delta.text("signature") or ""
                 self._signature = of_next_part(opaque)
-                self._own = opaque if self._signature is None else None
+                self._own = own_signature(opaque)
             case "input_json_delta":
                 self._arguments.append(delta.text("partial_json") or "")
             case _:

@@ -10,7 +10,7 @@ from alhena.wire.content import (
     FunctionResponsePart,
     Part,
 )
-from alhena.wire.dialects.anthropic.signatures import of_next_part, redacted
+from alhena.wire.dialects.anthropic.signatures import of_next_part, own_signature, redacted
 from alhena.wire.dialects.conversation import Conversation, DialectRequest
 from alhena.wire.dialects.errors import DialectError
 from alhena.wire.dialects.fields import Fields, strings, unknown
@@ -185,10 +185,9 @@ def _thought(block: Fields, kind: str) -> tuple[Part | None, str | None]:
             return None, signature
         return Part(text="", thought=True, thought_signature=redacted(data)), None
     text = block.text("thinking") or ""
-    opaque = block.text("signature") or None
-    signature = of_next_part(opaque) if opaque else None
-    own = None if signature is not None else opaque
-    return Part(text=text, thought=True, thought_signature=own), signature
+    opaque = block.text("signature") or ""
+    thought = Part(text=text, thought=True, thought_signature=own_signature(opaque))
+    return thought, of_next_part(opaque)
 
 
 def _said(conversation: Conversation, block: Fields, kind: str) -> Part | None:

@@ -2,11 +2,9 @@
 
 from typing import Any
 
-import msgspec
-
 from alhena.wire.content import MODEL, Content, FunctionCall, Part
 from alhena.wire.dialects.anthropic.blocks import BlockWriter, Event, blocks_of
-from alhena.wire.dialects.anthropic.signatures import of_next_part
+from alhena.wire.dialects.anthropic.signatures import of_next_part, own_signature
 from alhena.wire.dialects.conversation import NewId
 from alhena.wire.dialects.endings import Ending, ending_of
 from alhena.wire.dialects.fields import Fields
@@ -163,11 +161,9 @@ def _part(block: Fields, names: ToolNames, signature: str | None) -> tuple[Part 
             return Part(function_call=call, thought_signature=signature), None
         case "thinking":
             opaque = block.text("signature") or ""
-            thought = Part(text=block.text("thinking") or "", thought=True)
-            following = of_next_part(opaque)
-            if following is None and opaque:
-                thought = msgspec.structs.replace(thought, thought_signature=opaque)
-            return thought, following
+            own = own_signature(opaque)
+            text = block.text("thinking") or ""
+            return Part(text=text, thought=True, thought_signature=own), of_next_part(opaque)
         case "redacted_thinking":
             return None, of_next_part(block.text("data") or "")
         case _:

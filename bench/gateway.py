@@ -1,0 +1,191 @@
+"""What the gateway adds to a stream, and 200 streams at once.
+
+Upstream, gateway and load are processes of their own; chunks bear the time they were sent at, by
+the system's monotonic clock. Whatever stands between costs the system calls of one more hop: the
+delay of a single chunk is compared with that through a relay that only passes bytes on.
+"""
+
+import asyncio
+import contextlib
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from bench.measure import ALHENA, environment, row
+
+PACED, PACE_S = 400, 0.002
+FAST = 4000
+STREAMS, EACH = 200, 500
+ROUNDS = 5
+_MARK = b"@"
+
+_OPENAI = {"model": "gpt", "stream": True, "messages": [{"role": "user", "content": "go"}]}
+_ANTHROPIC = {**_OPENAI, "max_tokens": 100}
+_GEMINI = {"contents": [{"role": "user", "parts": [{"text": "go"}]}]}
+_STREAM = "/v1beta/models/gemini-2.5-flash:streamGenerateContent?alt=sse"
+
+
+class _Taken:
+    """What one stream brought: seconds to its first byte, and each chunk's own delay."""
+
+    def __init__(self) -> None:
+        self.first_s = 0.0
+        self.whole_s = 0.0
+        self.chunks = 0
+        self.delays: list[float] = []
+        self.ended = False
+
+
+async def _take(port: int, path: str, body: dict[str, object]) -> _Taken:
+    taken = _Taken()
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    data = json.dumps(body).encode()
+    head = f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
+    start = time.monotonic()
+    writer.write(f"{head}content-length: {len(data)}\r\n\r\n".encode() + data)
+    rest = b""
+    while piece := await reader.read(1 << 16):
+        now = time.monotonic_ns()
+        if b"HTTP/1.1 " not in piece[:9] or b"data: " in piece:
+            taken.first_s = taken.first_s or time.monotonic() - start
+        marks = (rest + piece).split(_MARK)
+        rest = marks.pop() if len(marks) % 2 else _MARK.join(marks[-2:])
+        for stamp in marks[1::2]:
+            taken.chunks += 1
+            taken.delays.append((now - int(stamp)) / 1e9)
+        if piece.endswith(b"0\r\n\r\n"):
+            taken.ended = True
+            break
+    taken.whole_s = time.monotonic() - start
+    writer.close()
+    return taken
+
+
+def _asking(kind: dict[str, object], prompt: str) -> dict[str, object]:
+    if "contents" in kind:
+        return {"contents": [{"role": "user", "parts": [{"text": prompt}]}]}
+    return {**kind, "messages": [{"role": "user", "content": prompt}]}
+
+
+@contextlib.contextmanager
+def _processes(home: Path, cwd: Path) -> Iterator[tuple[int, int, int, int]]:
+    """The ports of upstream, relay and gateway, and the gateway's process id."""
+    started: list[subprocess.Popen[str]] = []
+    try:
+        server = [sys.executable, "-m", "bench.gateway_upstream"]
+        here = environment(home, PYTHONPATH=str(Path(__file__).parent.parent))
+        started.append(subprocess.Popen(server, env=here, stdout=subprocess.PIPE, text=True))
+        upstream = int(_line(started[0]))
+        server.append(str(upstream))
+        started.append(subprocess.Popen(server, env=here, stdout=subprocess.PIPE, text=True))
+        relay = int(_line(started[1]))
+        env = environment(
+            home, GEMINI_API_KEY="key", GOOGLE_GEMINI_BASE_URL=f"http://127.0.0.1:{upstream}"
+        )
+        started.append(
+            subprocess.Popen(
+                [*ALHENA, "serve", "--port", "0"],
+                cwd=cwd,
+                env=env,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+            )
+        )
+        gateway = int(_line(started[2]).rpartition(":")[2])
+        yield upstream, relay, gateway, started[2].pid
+    finally:
+        for process in started:
+            process.terminate()
+            process.wait(timeout=10)
+            if process.stdout is not None:
+                process.stdout.close()
+
+
+def _line(process: subprocess.Popen[str]) -> str:
+    if process.stdout is None:
+        raise RuntimeError("the process has no standard output")
+    return process.stdout.readline()
+
+
+def _peak_mb(pid: int) -> float:
+    for line in Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) / 1024
+    return 0.0
+
+
+async def _many(port: int) -> tuple[int, int, float]:
+    """How many chunks came, how many streams ended, and the seconds of all together."""
+    body = _asking(_ANTHROPIC, f"{EACH} 0")
+    start = time.monotonic()
+    taken = await asyncio.gather(*(_take(port, "/v1/messages", body) for _ in range(STREAMS)))
+    whole = time.monotonic() - start
+    return sum(one.chunks for one in taken), sum(one.ended for one in taken), whole
+
+
+async def _measure(upstream: int, relay: int, gateway: int, pid: int) -> None:
+    for name, path, kind in (
+        ("anthropic", "/v1/messages", _ANTHROPIC),
+        ("openai", "/v1/chat/completions", _OPENAI),
+        ("gemini", _STREAM, _GEMINI),
+    ):
+        await _take(gateway, path, _asking(kind, "1 0"))
+        relayed, through, first, theirs = [], [], [], []
+        for _ in range(ROUNDS):
+            asked = _asking(_GEMINI, f"{PACED} {PACE_S}")
+            one = await _take(relay, _STREAM, asked)
+            other = await _take(gateway, path, _asking(kind, f"{PACED} {PACE_S}"))
+            relayed.append(statistics.median(one.delays))
+            through.append(statistics.median(other.delays))
+            theirs.append((await _take(upstream, _STREAM, _asking(_GEMINI, "1 0"))).first_s)
+            first.append((await _take(gateway, path, _asking(kind, "1 0"))).first_s)
+        _told(f"gateway, {name}: a chunk's delay", through, relayed, 0.15, "relay")
+        _told(f"gateway, {name}: the first byte", first, theirs, 5)
+        whole = [
+            (await _take(gateway, path, _asking(kind, f"{FAST} 0"))).whole_s for _ in range(ROUNDS)
+        ]
+        alone = [
+            (await _take(upstream, _STREAM, _asking(_GEMINI, f"{FAST} 0"))).whole_s
+            for _ in range(ROUNDS)
+        ]
+        _told(
+            f"gateway, {name}: a chunk at full speed",
+            [value / FAST for value in whole],
+            [value / FAST for value in alone],
+            0.15,
+        )
+    chunks, ended, seconds = await _many(gateway)
+    peak = _peak_mb(pid)
+    row(
+        f"gateway: {STREAMS} streams of {EACH} chunks",
+        f"{chunks} in {seconds:.1f} s",
+        f"{STREAMS * EACH}",
+        None,
+        "all of them",
+        ok=chunks == STREAMS * EACH and ended == STREAMS,
+    )
+    row("gateway: peak memory", f"{peak:.0f} MB", "", None, "<= 150 MB", ok=peak <= 150)
+
+
+def _told(
+    name: str, through: list[float], direct: list[float], limit_ms: float, way: str = "direct"
+) -> None:
+    value, base = statistics.median(through) * 1000, statistics.median(direct) * 1000
+    row(
+        name,
+        f"+{value - base:.3f} ms",
+        f"{way} {base:.3f} ms",
+        value / base,
+        f"+{limit_ms} ms",
+        ok=value - base <= limit_ms,
+    )
+
+
+def run(home: Path, cwd: Path) -> None:
+    with _processes(home, cwd) as (upstream, relay, gateway, pid):
+        asyncio.run(_measure(upstream, relay, gateway, pid))

@@ -1,0 +1,159 @@
+"""What one exchange with a model does about failures: another attempt, or another model."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from alhena.chat.errors import InvalidResponseError
+from alhena.errors import AlhenaError
+from alhena.events import Event, ModelFallbackEvent
+from alhena.models.errors import ModelError, RecordingError
+from alhena.models.retry.generator import RetryingGenerator, retry_event
+from alhena.models.retry.manner import Manner
+from alhena.wire.content import MODEL, USER, Part, text_content
+from alhena.wire.encode import EncodedContent
+from alhena.wire.request import GenerationConfig
+from alhena.wire.response import FinishReason
+
+if TYPE_CHECKING:
+    from alhena.chat.chat import ModelTraits
+    from alhena.chat.turn import Turn
+    from alhena.models.retry.patience import Patience
+
+NUDGE_EMPTY = (
+    "\n[System: You previously returned an empty response with no text or thoughts. "
+    "Please ensure you provide your final answer or call a tool now.]"
+)
+NUDGE_THOUGHTS = (
+    "\n[System: You previously generated thoughts but failed to provide a final user-facing "
+    "response. Please ensure you provide your final answer or call a tool now.]"
+)
+TOOLS_DONE = "[Tool execution completed.]"
+"""What stands for the model's turn between results of tools and a word to it."""
+
+_ASKED_AGAIN = frozenset(
+    {"empty_response", "malformed_function_call", "unexpected_tool_call", "too_many_tool_calls"}
+)
+"""Reasons of an unusable answer for which the next one may be better. What was withheld for its
+content is not asked for again."""
+
+
+class Substitute(msgspec.Struct, frozen=True, kw_only=True):
+    """A model that answers instead of another one, and its settings. `asked`: a person agreed."""
+
+    traits: "ModelTraits"
+    generation: GenerationConfig
+    asked: bool = False
+
+
+class Fallback(Protocol):
+    """Who knows, and may say, which model answers when one cannot."""
+
+    def offers(self, model: str, error: ModelError) -> bool:
+        """Whether another model could answer instead of `model`, after `error`."""
+        ...
+
+    async def instead_of(self, model: str, error: ModelError) -> Substitute | None:
+        """The model to go on with; None when there is none, or a person does not want it."""
+        ...
+
+
+class Recovery:
+    """The failures of one exchange."""
+
+    def __init__(
+        self,
+        retrying: RetryingGenerator,
+        fallback: Fallback | None,
+        emit: Callable[[Event], None],
+        *,
+        role: str,
+        prompt_id: str,
+    ) -> None:
+        self._nudge: str | None = None
+        self._retrying = retrying
+        self._fallback = fallback
+        self._emit = emit
+        self._role = role
+        self._prompt_id = prompt_id
+        self._patience: Patience = retrying.patience()
+        self._last: AlhenaError | None = None
+
+    async def after(self, error: AlhenaError, turn: "Turn", model: str) -> Substitute | None:
+        """Returns when the next attempt is due: with the model to ask instead, or None for the same
+        one. Raises `error` when there is to be no further attempt."""
+        if isinstance(error, RecordingError) and self._last is not None:
+            raise self._last from error  # the recording ends where nothing was asked again
+        self._last = error
+        manner = self._manner(error)
+        if not self._passes_on(error, manner, model):
+            wait = self._patience.after(error, manner)
+            if wait is not None:
+                self._nudge = _nudge(error, turn)
+                event = retry_event(
+                    error, self._patience, wait, model=model, prompt_id=self._prompt_id
+                )
+                self._emit(msgspec.structs.replace(event, role=self._role, retract=bool(turn.text)))
+                await self._retrying.pause(wait)
+                return None
+        return await self._substitute(error, turn, model)
+
+    def told(self, contents: tuple[EncodedContent, ...]) -> tuple[EncodedContent, ...]:
+        """The contents of the next attempt: the same, or with a word to the model in the last one,
+        which is no part of the history."""
+        if self._nudge is None:
+            return contents
+        last = contents[-1].content
+        if any(part.function_response for part in last.parts):  # nothing is merged into results
+            said = (text_content(MODEL, TOOLS_DONE), text_content(USER, self._nudge.lstrip()))
+            return (*contents, *map(EncodedContent, said))
+        parts = (*last.parts, Part(text=self._nudge))
+        return (*contents[:-1], EncodedContent(msgspec.structs.replace(last, parts=parts)))
+
+    def _manner(self, error: AlhenaError) -> Manner:
+        if isinstance(error, InvalidResponseError):
+            return Manner.BROKEN if error.reason in _ASKED_AGAIN else Manner.NEVER
+        return self._patience.manner(error)
+
+    def _passes_on(self, error: AlhenaError, manner: Manner, model: str) -> bool:
+        """Whether to look for another model although waiting might help."""
+        return (
+            manner is Manner.CAPACITY
+            and self._patience.capacity_spent
+            and self._fallback is not None
+            and isinstance(error, ModelError)
+            and self._fallback.offers(model, error)
+        )
+
+    async def _substitute(self, error: AlhenaError, turn: "Turn", model: str) -> Substitute:
+        """The model to go on with. Raises `error` when there is none."""
+        found = None
+        if self._fallback is not None and isinstance(error, ModelError):
+            found = await self._fallback.instead_of(model, error)
+        if found is None:
+            raise error
+        self._patience = self._retrying.patience()
+        self._nudge = None
+        self._emit(
+            ModelFallbackEvent(
+                model=found.traits.name,
+                instead_of=model,
+                prompt_id=self._prompt_id,
+                reason=error.message,
+                error_type=error.kind,
+                asked=found.asked,
+                retract=bool(turn.text),
+                role=self._role,
+            )
+        )
+        return found
+
+
+def _nudge(error: AlhenaError, turn: "Turn") -> str | None:
+    """What to tell a model that ended its turn without a word."""
+    if not isinstance(error, InvalidResponseError) or turn.finish_reason != FinishReason.STOP:
+        return None
+    if error.reason != "empty_response":
+        return None
+    return NUDGE_THOUGHTS if turn.thought else NUDGE_EMPTY

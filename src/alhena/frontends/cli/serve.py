@@ -1,0 +1,197 @@
+"""`alhena serve`: the gateway, until a signal ends it."""
+
+import argparse
+import asyncio
+import os
+from collections.abc import Mapping
+
+from alhena.config.errors import ConfigError
+from alhena.config.home import config_home, installation_id_path, user_settings_path
+from alhena.config.settings import Settings, load_settings
+from alhena.errors import UsageError
+from alhena.frontends.cli.arguments import Parser
+from alhena.frontends.streams import write_stderr, write_stdout
+from alhena.models.endpoint import is_header_value, is_loopback
+from alhena.models.retry.policy import RetryPolicy
+from alhena.models.select import ChosenGenerator, ModelChoice, choose_generator
+
+KEY_VARIABLE = "ALHENA_GATEWAY_KEY"
+PORT = 8080
+RETRIES = RetryPolicy(max_attempts=3, initial_s=1.0, max_s=8.0, broken_attempts=2, max_wait_s=20.0)
+"""Clients wait themselves, and know better for how long."""
+
+DESCRIPTION = """\
+Serves the model over HTTP to clients of three dialects:
+
+  POST /v1/messages, /v1/messages/count_tokens       Anthropic
+  POST /v1/chat/completions, GET /v1/models          OpenAI
+  POST /v1beta/models/NAME:generateContent,          Gemini
+       :streamGenerateContent, :countTokens
+  GET  /healthz
+
+Prints the address on standard output once it listens, and a line of JSON for each request on
+standard error.
+"""
+
+
+def run(argv: list[str]) -> int:
+    """Carries out `alhena serve ARGV`; returns the exit code when a signal has ended it."""
+    parser = serve_parser()
+    if "-h" in argv or "--help" in argv:
+        write_stdout(parser.format_help())
+        return 0
+    found = parser.parse_args(argv)
+    key = _key(found.api_key, os.environ)
+    if not key and not is_loopback(found.host):
+        raise UsageError(
+            f"on {found.host} others can reach the gateway, so that it needs a key.",
+            remedy=f"Give one by --api-key or {KEY_VARIABLE}, or serve on 127.0.0.1.",
+        )
+    named = _mapping(found.map)
+    _require_extra()
+    settings = load_settings(user_settings_path(os.environ))
+    chosen = _generator(found, settings, os.environ)
+    for notice in chosen.notices:
+        write_stderr(f"alhena: {notice}\n")
+    _serve(found, chosen, named, key)
+    return 0
+
+
+def serve_parser() -> Parser:
+    """The parser of `alhena serve`."""
+    parser = Parser(
+        prog="alhena serve",
+        description=DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("--host", default="127.0.0.1", help="the address to listen on; 127.0.0.1 if not given")
+    add("--port", type=_port, default=PORT, help=f"the port ({PORT}); 0 takes a free one")
+    add("-m", "--model", metavar="NAME", help="the model that answers, as in a run")
+    add(
+        "--map",
+        action="append",
+        default=[],
+        metavar="NAME=MODEL",
+        help="the model that answers for a name that clients use; may be repeated",
+    )
+    add("--api-key", metavar="KEY", help=f"the key that clients must show; or {KEY_VARIABLE}")
+    add("--max-concurrent", type=_count, metavar="N", help="requests answered at a time (256)")
+    add("--max-body-mb", type=_count, metavar="MB", help="the largest body of a request (32)")
+    add("--fake-responses", metavar="FILE", help="answer from recorded responses, in order")
+    add("--fake-responses-non-strict", metavar="FILE", help="the same, matched by method")
+    add("--record-responses", metavar="FILE", help="append every response to FILE")
+    return parser
+
+
+def _port(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text[:20]!r} is no port")
+    return int(text)
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 0 < int(text) < 1_000_000:
+        raise argparse.ArgumentTypeError(f"{text[:20]!r} is no number above 0")
+    return int(text)
+
+
+def _key(given: str | None, environ: Mapping[str, str]) -> str:
+    key = (given if given is not None else environ.get(KEY_VARIABLE, "")).strip()
+    if not is_header_value(key) or " " in key:
+        source = "--api-key" if given is not None else KEY_VARIABLE
+        raise UsageError(
+            f"{source} holds characters that no header can.",
+            remedy="Make a key of letters and digits.",
+        )
+    if given is not None and not key:
+        raise UsageError("--api-key is empty.", remedy="Give a key, or leave the option out.")
+    return key
+
+
+def _mapping(given: list[str]) -> dict[str, str]:
+    named: dict[str, str] = {}
+    for entry in given:
+        name, sign, model = (part.strip() for part in entry.partition("="))
+        if not sign or not name or not model:
+            raise UsageError(
+                f"--map {entry[:60]!r} is not of the form NAME=MODEL.", remedy="Write it like that."
+            )
+        named[name] = model
+    return named
+
+
+def _require_extra() -> None:
+    from importlib.util import find_spec
+
+    missing = [name for name in ("starlette", "uvicorn") if find_spec(name) is None]
+    if missing:
+        raise ConfigError(
+            f"`alhena serve` needs {' and '.join(missing)}, which the base install leaves out.",
+            remedy="Install them: pip install 'alhena[gateway]'.",
+        )
+
+
+def _generator(
+    found: argparse.Namespace, settings: Settings, environ: Mapping[str, str]
+) -> ChosenGenerator:
+    from alhena.agent.session_model import SessionModels
+    from alhena.system.private_files import PrivateFiles
+
+    def private_files() -> PrivateFiles:
+        return PrivateFiles(config_home(environ))
+
+    def number() -> str:
+        from alhena.telemetry.installation import installation_id
+
+        return installation_id(installation_id_path(environ))[0]
+
+    return choose_generator(
+        ModelChoice(
+            model=SessionModels(found.model, environ, settings).name,
+            environ=environ,
+            settings=settings,
+            fake_responses=found.fake_responses or found.fake_responses_non_strict,
+            fake_strict=not found.fake_responses_non_strict,
+            record_responses=found.record_responses,
+            retry=RETRIES,
+            private_files=private_files,
+            tell=lambda text: write_stderr(f"alhena: {text}\n"),
+            installation_id=number,
+        )
+    )
+
+
+def _serve(
+    found: argparse.Namespace, chosen: ChosenGenerator, named: Mapping[str, str], key: str
+) -> None:
+    from alhena.gateway.app import gateway_app
+    from alhena.gateway.guard import Guard
+    from alhena.gateway.limits import MB, Limits
+    from alhena.gateway.names import ModelNames
+    from alhena.gateway.server import GatewayServer, listening_socket
+    from alhena.gateway.upstream import Upstream
+
+    limits = Limits()
+    limits = Limits(
+        concurrent=found.max_concurrent or limits.concurrent,
+        body_bytes=(found.max_body_mb or limits.body_bytes // MB) * MB,
+        bodies_bytes=max(limits.bodies_bytes, (found.max_body_mb or 0) * MB),
+    )
+    names = ModelNames(chosen.model, named, gemini=chosen.speaks_gemini)
+    upstream = Upstream(chosen.generator, names)
+    app = gateway_app(upstream, Guard(key), limits, write_stderr)
+    listener = listening_socket(found.host, found.port)
+    host, port = listener.getsockname()[:2]
+    address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+    server = GatewayServer(app, limits, lambda: write_stdout(f"{address}\n"), signals=True)
+
+    async def until_stopped() -> None:
+        try:
+            await server.serve(sockets=[listener])
+        finally:
+            await upstream.aclose()
+
+    asyncio.run(until_stopped())

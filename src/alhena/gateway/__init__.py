@@ -1,0 +1,1 @@
+"""An HTTP server by which clients of several dialects use one ContentGenerator."""

@@ -1,0 +1,94 @@
+"""One line of JSON for each request: what was asked, what came of it. Never bodies, never keys."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from alhena.gateway.ids import answer_id
+from alhena.wire.response import GenerateContentResponse
+
+ENTRY = "alhena.entry"
+
+
+class Entry(msgspec.Struct, rename="camel", omit_defaults=True):
+    """What the log says of a request. `status` is 499 when the client went away before an answer
+    began; `outcome` tells how an answer ended otherwise than whole."""
+
+    id: str
+    time: str
+    method: str
+    path: str
+    dialect: str = ""
+    model: str = ""
+    served_by: str = ""
+    stream: bool = False
+    status: int = 0
+    outcome: str = ""
+    ms: float = 0.0
+    first_byte_ms: float | None = None
+    bytes_in: int = 0
+    bytes_out: int = 0
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+
+    def count(self, response: GenerateContentResponse) -> None:
+        """Notes the tokens that an answer says it took."""
+        usage = response.usage_metadata
+        if usage is not None:
+            self.input_tokens = usage.prompt_token_count
+            self.output_tokens = usage.candidates_token_count + usage.thoughts_token_count
+
+
+class AccessLog:
+    """Writes a line for each request that `app` has answered. `write` gets text with its newline.
+
+    Paths are logged without their query, which may hold a key.
+    """
+
+    def __init__(self, app: ASGIApp, write: Callable[[str], None]) -> None:
+        self._app = app
+        self._write = write
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        entry = Entry(id=answer_id(), time=_now(), method=scope["method"], path=scope["path"][:300])
+        scope[ENTRY] = entry
+        start = time.perf_counter()
+
+        async def counted(message: Message) -> None:
+            if message["type"] == "http.response.body":
+                body = message.get("body", b"")
+                if body and entry.first_byte_ms is None:
+                    entry.first_byte_ms = _since(start)
+                entry.bytes_out += len(body)
+            else:
+                entry.status = message["status"]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, counted)
+        finally:
+            entry.ms = _since(start)
+            self._write(msgspec.json.encode(entry).decode("utf-8") + "\n")
+
+
+def entry_of(scope: Any) -> Entry:
+    """The entry of a request that is under way."""
+    entry: Entry = scope[ENTRY]
+    return entry
+
+
+def _since(start: float) -> float:
+    return round((time.perf_counter() - start) * 1000, 2)
+
+
+def _now() -> str:
+    from datetime import UTC, datetime
+
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

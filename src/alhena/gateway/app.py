@@ -1,0 +1,212 @@
+"""The gateway as an ASGI application."""
+
+from collections.abc import Awaitable, Callable
+
+from starlette.applications import Starlette
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from alhena.errors import AlhenaError
+from alhena.gateway import listing
+from alhena.gateway.access_log import AccessLog, entry_of
+from alhena.gateway.anthropic import AnthropicSpeech
+from alhena.gateway.body import Bodies, ClientGoneError, read_body, read_json
+from alhena.gateway.exchange import Exchange, until_gone
+from alhena.gateway.faults import Fault, FaultKind, fault_of, refused
+from alhena.gateway.google import GoogleSpeech
+from alhena.gateway.guard import Guard
+from alhena.gateway.limits import Limits
+from alhena.gateway.openai import OpenAiSpeech
+from alhena.gateway.requests import Asked, Reading, reads_anthropic, reads_google, reads_openai
+from alhena.gateway.speech import Speech
+from alhena.gateway.upstream import Upstream
+from alhena.wire.encoded import encode_value
+
+_GOOGLE_VERSIONS = ("/v1beta", "/v1alpha")
+_GONE = 499
+
+
+class Gateway:
+    """Answers requests by `upstream`, those that `guard` lets in, within `limits`."""
+
+    def __init__(self, upstream: Upstream, guard: Guard, limits: Limits) -> None:
+        self.upstream = upstream
+        self._guard = guard
+        self._limits = limits
+        self._bodies = Bodies(limits.bodies_bytes)
+        self._under_way = 0
+
+    def posting(self, reading: Reading) -> ASGIApp:
+        """The endpoint for requests that `reading` reads."""
+
+        async def endpoint(scope: Scope, receive: Receive, send: Send) -> None:
+            request = Request(scope, receive)
+            speech = speech_for(request)
+            exchange = self._exchange(request, send, speech)
+
+            async def work() -> None:
+                await self._answer(exchange, request, reading)
+
+            await self._carry(exchange, request, work)
+
+        return _Asgi(endpoint)
+
+    def telling(self, tell: listing.Tell) -> ASGIApp:
+        """The endpoint that tells a value, without asking the model."""
+
+        async def endpoint(scope: Scope, receive: Receive, send: Send) -> None:
+            request = Request(scope, receive)
+            speech = speech_for(request)
+            exchange = self._exchange(request, send, speech)
+
+            async def work() -> None:
+                name = str(request.path_params.get("name", ""))
+                await exchange.reply(200, tell(speech.name, self.upstream.names, name))
+
+            await self._carry(exchange, request, work)
+
+        return _Asgi(endpoint)
+
+    def _exchange(self, request: Request, send: Send, speech: Speech) -> Exchange:
+        entry = entry_of(request.scope)
+        entry.dialect = speech.name
+        return Exchange(send, speech, entry, self._limits)
+
+    async def _carry(
+        self, exchange: Exchange, request: Request, work: Callable[[], Awaitable[None]]
+    ) -> None:
+        try:
+            self._guard.check(request.headers)
+            await work()
+        except ClientGoneError:
+            exchange.entry.outcome = "client gone"
+            exchange.entry.status = exchange.entry.status or _GONE
+        except AlhenaError as error:
+            await exchange.refuse(fault_of(error))
+
+    async def _answer(self, exchange: Exchange, request: Request, reading: Reading) -> None:
+        if self._under_way >= self._limits.concurrent:
+            raise refused(FaultKind.BUSY, "too many requests at a time.", retry_after_s=1)
+        self._under_way += 1
+        held = 0
+
+        def take(count: int) -> None:
+            nonlocal held
+            self._bodies.take(count)
+            held += count
+
+        try:
+            body = await read_body(request, self._limits, take)
+            exchange.entry.bytes_in = len(body)
+            asked = reading(read_json(body), request)
+            del body
+            await until_gone(request.receive, self._ask(exchange, asked))
+        finally:
+            self._under_way -= 1
+            self._bodies.give_back(held)
+
+    async def _ask(self, exchange: Exchange, asked: Asked) -> None:
+        entry = exchange.entry
+        entry.model, entry.stream = asked.request.model[:200], asked.request.stream
+        request = self.upstream.prepared(asked.request, own=asked.own)
+        entry.served_by = request.model
+        if asked.counts:
+            tokens = await self.upstream.count(request)
+            entry.input_tokens = tokens
+            await exchange.reply(200, asked.speech.count(tokens))
+        elif asked.request.stream:
+            form = asked.speech.stream(asked.request)
+            await exchange.stream(self.upstream.stream(request), form)
+        else:
+            response = await exchange.answer(self.upstream.answer(request))
+            await exchange.reply(200, asked.speech.whole(response, asked.request))
+
+
+class _Asgi:
+    """An ASGI function as an object, which a Route takes as it is."""
+
+    def __init__(self, app: Callable[[Scope, Receive, Send], Awaitable[None]]) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a request."""
+        await self._app(scope, receive, send)
+
+
+def gateway_app(
+    upstream: Upstream, guard: Guard, limits: Limits, log: Callable[[str], None]
+) -> ASGIApp:
+    """The application. `log` gets a line of JSON for each request."""
+    gateway = Gateway(upstream, guard, limits)
+    post, get = ["POST"], ["GET"]
+    google = gateway.posting(reads_google)
+    routes = [
+        Route("/healthz", _Asgi(_health), methods=get),
+        Route("/v1/messages", gateway.posting(reads_anthropic), methods=post),
+        Route("/v1/messages/count_tokens", gateway.posting(reads_anthropic), methods=post),
+        Route("/v1/chat/completions", gateway.posting(reads_openai), methods=post),
+        Route("/v1/models", gateway.telling(listing.models), methods=get),
+        Route("/v1/models/{name:path}", gateway.telling(listing.model), methods=get),
+        Route("/v1/models/{name:path}", google, methods=post),
+    ]
+    for version in _GOOGLE_VERSIONS:
+        path = f"{version}/models"
+        routes += [
+            Route(path, gateway.telling(listing.models), methods=get),
+            Route(f"{path}/{{name:path}}", gateway.telling(listing.model), methods=get),
+            Route(f"{path}/{{name:path}}", google, methods=post),
+        ]
+    handlers = {HTTPException: _no_such_thing, Exception: _defect}
+    app = Starlette(routes=routes, exception_handlers=handlers)
+    app.router.redirect_slashes = False
+    return AccessLog(app, log)
+
+
+def speech_for(request: Request) -> Speech:
+    """The dialect that a request is made in: its path says it, and where one path belongs to
+    several (the list of models) the headers of its client."""
+    path, headers = request.url.path, request.headers
+    asks_google = request.method == "POST" and path.startswith("/v1/models/")
+    shared = path.startswith("/v1/models")
+    if asks_google or path.startswith(_GOOGLE_VERSIONS) or (shared and _is_google(headers)):
+        return GoogleSpeech(sse=request.query_params.get("alt") == "sse")
+    if path.startswith("/v1/messages") or (shared and "anthropic-version" in headers):
+        return AnthropicSpeech()
+    return OpenAiSpeech()
+
+
+def _is_google(headers: Headers) -> bool:
+    return "x-goog-api-client" in headers or "x-goog-api-key" in headers
+
+
+async def _health(scope: Scope, receive: Receive, send: Send) -> None:
+    response = Response(b'{"status":"ok"}', media_type="application/json")
+    await response(scope, receive, send)
+
+
+def _told(request: Request, fault: Fault) -> Response:
+    speech = speech_for(request)
+    entry = entry_of(request.scope)
+    entry.dialect, entry.outcome = speech.name, fault.kind
+    form = speech.error(fault)
+    return Response(encode_value(form.body), form.status, media_type="application/json")
+
+
+def _no_such_thing(request: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 404
+    what = f"{request.method} {request.url.path[:200]}"
+    if status == 405:
+        fault = Fault(kind=FaultKind.METHOD, message=f"{what}: there is no such method here.")
+    else:
+        fault = Fault(kind=FaultKind.NOT_FOUND, message=f"{what}: there is nothing here.")
+    return _told(request, fault)
+
+
+def _defect(request: Request, error: Exception) -> Response:
+    """What the server logs with its traceback; the client is told that it was not its fault."""
+    message = f"an unexpected {type(error).__name__} in the gateway; its log says where."
+    return _told(request, Fault(kind=FaultKind.INTERNAL, message=message))

@@ -1,0 +1,96 @@
+"""The body of a request, within limits."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+
+from alhena.gateway.faults import FaultKind, refused
+from alhena.gateway.limits import MB, Limits
+from alhena.wire.dialects.errors import DialectError
+
+_SKIPPED = 4
+"""A body of up to so many times the limit is read to its end, so that its client reads the answer
+that it is too large; most clients read nothing before they have sent all."""
+
+
+class ClientGoneError(Exception):
+    """The client has closed the connection."""
+
+
+class Bodies:
+    """How many bytes the bodies of all requests hold now."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._held = 0
+
+    def take(self, count: int) -> None:
+        """Counts bytes that arrive. Raises RefusedError when there is no room for them."""
+        if self._held + count > self._limit:
+            raise refused(FaultKind.BUSY, "too many large requests at a time.", retry_after_s=1)
+        self._held += count
+
+    def give_back(self, count: int) -> None:
+        """Counts bytes that are no longer held."""
+        self._held -= count
+
+
+async def read_body(request: Request, limits: Limits, take: Callable[[int], None]) -> bytes:
+    """The whole body; `take` is told how many bytes each piece has. Raises RefusedError when it is
+    too large or comes too slowly, ClientGoneError when its client goes away."""
+    try:
+        async with asyncio.timeout(limits.body_s):
+            return await _read(request, limits, take)
+    except TimeoutError as error:
+        raise refused(FaultKind.SLOW_REQUEST, "the body comes too slowly.") from error
+
+
+async def _read(request: Request, limits: Limits, take: Callable[[int], None]) -> bytes:
+    declared = _declared(request)
+    if declared > _SKIPPED * limits.body_bytes:
+        raise _too_large(limits)
+    pieces: list[bytes] = []
+    size = 0
+    more = True
+    while more:
+        async with asyncio.timeout(limits.body_idle_s):
+            message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGoneError
+        piece: bytes = message.get("body", b"")
+        more = message.get("more_body", False)
+        size += len(piece)
+        if size > _SKIPPED * limits.body_bytes:
+            raise _too_large(limits)
+        if max(size, declared) > limits.body_bytes:
+            pieces.clear()
+            continue
+        take(len(piece))
+        pieces.append(piece)
+    if size > limits.body_bytes:
+        raise _too_large(limits)
+    return b"".join(pieces)
+
+
+def read_json(body: bytes) -> Any:
+    """The JSON value of a body. Raises DialectError."""
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise DialectError(f"the body is not valid JSON: {error}.") from error
+    except RecursionError as error:
+        raise DialectError("the body is nested too deeply.") from error
+
+
+def _declared(request: Request) -> int:
+    """The length that the head says; h11 has refused what is no number."""
+    return int(request.headers.get("content-length") or 0)
+
+
+def _too_large(limits: Limits) -> Exception:
+    limit = limits.body_bytes
+    shown = f"{limit // MB} MB" if limit % MB == 0 else f"{limit} bytes"
+    return refused(FaultKind.TOO_LARGE, f"the body is larger than {shown}.")

@@ -1,0 +1,175 @@
+"""One request and its answer on their way through the gateway."""
+
+import asyncio
+import math
+from collections.abc import AsyncGenerator, Awaitable
+from contextlib import aclosing
+from typing import Any
+
+from starlette.types import Receive, Send
+
+from alhena.errors import AlhenaError
+from alhena.gateway.access_log import Entry
+from alhena.gateway.body import ClientGoneError
+from alhena.gateway.faults import Fault, FaultKind, fault_of
+from alhena.gateway.limits import Limits
+from alhena.gateway.speech import Speech, StreamForm
+from alhena.wire.encoded import encode_value
+from alhena.wire.response import GenerateContentResponse
+
+Headers = list[tuple[bytes, bytes]]
+
+_JSON = b"application/json; charset=utf-8"
+
+
+class Exchange:
+    """Writes the answer to one request in the `speech` of its client."""
+
+    def __init__(self, send: Send, speech: Speech, entry: Entry, limits: Limits) -> None:
+        self._send = send
+        self._speech = speech
+        self._limits = limits
+        self._quiet_since = 0.0
+        self.entry = entry
+
+    async def reply(self, status: int, body: Any, headers: Headers | None = None) -> None:
+        """A whole answer, as JSON."""
+        data = encode_value(body)
+        length = (b"content-length", b"%d" % len(data))
+        await self._start(status, _JSON, [length, *(headers or [])])
+        await self._write(data, more=False)
+
+    async def refuse(self, fault: Fault) -> None:
+        """An error instead of an answer."""
+        form = self._speech.error(fault)
+        self.entry.outcome = fault.kind
+        headers: Headers = []
+        if fault.retry_after_s is not None:
+            headers.append((b"retry-after", b"%d" % math.ceil(fault.retry_after_s)))
+        if fault.kind is FaultKind.QUOTA:  # what the clients of both other dialects heed
+            headers.append((b"x-should-retry", b"false"))
+        await self.reply(form.status, form.body, headers)
+
+    async def answer(self, answer: Awaitable[GenerateContentResponse]) -> GenerateContentResponse:
+        """What a model says, within the limit of time. Raises AlhenaError."""
+        try:
+            async with asyncio.timeout(self._limits.total_s):
+                response = await answer
+        except TimeoutError as error:
+            raise _late(self._limits) from error
+        self.entry.count(response)
+        return response
+
+    async def stream(
+        self, chunks: AsyncGenerator[GenerateContentResponse, None], form: StreamForm
+    ) -> None:
+        """A streamed answer. A chunk is taken when the client has taken what came before it.
+
+        Raises AlhenaError for what fails before the first chunk; later failures are told in the
+        stream, which they end.
+        """
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + self._limits.total_s
+        async with aclosing(chunks):
+            try:
+                async with asyncio.timeout_at(deadline):
+                    first = await anext(chunks)
+            except TimeoutError as error:
+                raise _late(self._limits) from error
+            data = self._fed(first, form)
+            await self._start(
+                200,
+                form.media_type.encode("ascii"),
+                [(b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no")],
+            )
+            await self._write(data, more=True)
+            pulse = asyncio.create_task(self._pulse(form))
+            try:
+                last = await self._rest(chunks, form, deadline)
+            finally:
+                pulse.cancel()
+            await self._write(last, more=False)
+
+    async def _rest(
+        self,
+        chunks: AsyncGenerator[GenerateContentResponse, None],
+        form: StreamForm,
+        deadline: float,
+    ) -> bytes:
+        """Writes what comes; returns the bytes to end with."""
+        try:
+            async with asyncio.timeout_at(deadline):
+                async for chunk in chunks:
+                    data = self._fed(chunk, form)
+                    if data:
+                        await self._write(data, more=True)
+            return form.finish()
+        except AlhenaError as error:
+            fault = fault_of(error)
+        except TimeoutError:
+            fault = fault_of(_late(self._limits))
+        self.entry.outcome = fault.kind
+        return form.failure(fault)
+
+    def _fed(self, chunk: GenerateContentResponse, form: StreamForm) -> bytes:
+        if chunk.usage_metadata is not None:
+            self.entry.count(chunk)
+        return form.feed(chunk)
+
+    async def _pulse(self, form: StreamForm) -> None:
+        """Says now and then that the answer is still under way, where nothing else says it."""
+        silence = self._limits.ping_s
+        clock = asyncio.get_running_loop().time
+        while True:
+            quiet = clock() - self._quiet_since
+            if quiet >= silence:
+                await self._write(form.ping(), more=True)
+                quiet = 0.0
+            await asyncio.sleep(silence - quiet)
+
+    async def _start(self, status: int, media_type: bytes, headers: Headers) -> None:
+        token = self.entry.id.encode("ascii")
+        await self._send(
+            {
+                "type": "http.response.start",
+                "status": status,
+                "headers": [
+                    (b"content-type", media_type),
+                    (b"x-request-id", token),
+                    (b"request-id", token),
+                    *headers,
+                ],
+            }
+        )
+
+    async def _write(self, data: bytes, *, more: bool) -> None:
+        await self._send({"type": "http.response.body", "body": data, "more_body": more})
+        self._quiet_since = asyncio.get_running_loop().time()
+
+
+def _late(limits: Limits) -> AlhenaError:
+    from alhena.gateway.faults import refused
+
+    message = f"the model's answer took longer than {limits.total_s:g} s."
+    return refused(FaultKind.TIMEOUT, message)
+
+
+async def until_gone(receive: Receive, work: Awaitable[None]) -> None:
+    """Carries out `work` as long as the client is there, whose request has been read. When it goes
+    the work is cancelled, and ClientGoneError raised once it has come to its end."""
+    task = asyncio.ensure_future(work)
+    gone = asyncio.ensure_future(_disconnected(receive))
+    try:
+        await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise ClientGoneError
+        task.result()
+    finally:
+        task.cancel()
+        gone.cancel()
+        await asyncio.gather(task, gone, return_exceptions=True)
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

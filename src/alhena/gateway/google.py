@@ -1,0 +1,100 @@
+"""Gemini's own API as the gateway speaks it."""
+
+from typing import Any
+
+import msgspec
+
+from alhena.gateway.faults import Fault, FaultKind
+from alhena.gateway.speech import ErrorForm, StreamForm, event
+from alhena.wire.dialects.conversation import DialectRequest
+from alhena.wire.encoded import encode_value
+from alhena.wire.response import GenerateContentResponse
+
+_ERRORS = {
+    FaultKind.INVALID: (400, "INVALID_ARGUMENT"),
+    FaultKind.TOO_LARGE: (413, "INVALID_ARGUMENT"),
+    FaultKind.UNAUTHENTICATED: (401, "UNAUTHENTICATED"),
+    FaultKind.FORBIDDEN: (403, "PERMISSION_DENIED"),
+    FaultKind.NOT_FOUND: (404, "NOT_FOUND"),
+    FaultKind.METHOD: (405, "UNIMPLEMENTED"),
+    FaultKind.SLOW_REQUEST: (408, "DEADLINE_EXCEEDED"),
+    FaultKind.BUSY: (429, "RESOURCE_EXHAUSTED"),
+    FaultKind.NO_MODEL: (404, "NOT_FOUND"),
+    FaultKind.RATE_LIMIT: (429, "RESOURCE_EXHAUSTED"),
+    FaultKind.QUOTA: (429, "RESOURCE_EXHAUSTED"),
+    FaultKind.OVERLOADED: (503, "UNAVAILABLE"),
+    FaultKind.UPSTREAM: (502, "INTERNAL"),
+    FaultKind.TIMEOUT: (504, "DEADLINE_EXCEEDED"),
+    FaultKind.INTERNAL: (500, "INTERNAL"),
+}
+
+
+class GoogleSpeech:
+    """A `Speech`. Streams are server-sent events, or one JSON array where `alt=sse` is not said."""
+
+    name = "gemini"
+
+    def __init__(self, *, sse: bool = True) -> None:
+        self._sse = sse
+
+    def whole(self, response: GenerateContentResponse, asked: DialectRequest) -> dict[str, Any]:
+        """A GenerateContentResponse."""
+        del asked
+        return msgspec.to_builtins(response)
+
+    def stream(self, asked: DialectRequest) -> StreamForm:
+        """The chunks as they are."""
+        del asked
+        return _Events() if self._sse else _Array()
+
+    def count(self, tokens: int) -> dict[str, Any]:
+        """The answer of countTokens."""
+        return {"totalTokens": tokens}
+
+    def error(self, fault: Fault) -> ErrorForm:
+        """A google.rpc.Status."""
+        status, name = _ERRORS[fault.kind]
+        error: dict[str, Any] = {"code": status, "message": fault.message, "status": name}
+        if fault.details:
+            error["details"] = list(fault.details)
+        return ErrorForm(status, {"error": error})
+
+
+class _Events:
+    media_type = "text/event-stream"
+
+    def feed(self, chunk: GenerateContentResponse) -> bytes:
+        return event(encode_value(chunk))
+
+    def finish(self) -> bytes:
+        return b""
+
+    def failure(self, fault: Fault) -> bytes:
+        return event(encode_value(GoogleSpeech().error(fault).body))
+
+    def ping(self) -> bytes:
+        """Nothing: readers of this dialect take every line for a part of an answer."""
+        return b""
+
+
+class _Array:
+    media_type = "application/json; charset=utf-8"
+
+    def __init__(self) -> None:
+        self._before = b"["
+
+    def feed(self, chunk: GenerateContentResponse) -> bytes:
+        return self._element(encode_value(chunk))
+
+    def finish(self) -> bytes:
+        return b"]" if self._before != b"[" else b"[]"
+
+    def failure(self, fault: Fault) -> bytes:
+        return self._element(encode_value(GoogleSpeech().error(fault).body)) + b"]"
+
+    def ping(self) -> bytes:
+        return b"\n"
+
+    def _element(self, element: bytes) -> bytes:
+        before, self._before = self._before, b",\r\n"
+        return before + element

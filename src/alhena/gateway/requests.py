@@ -1,0 +1,57 @@
+"""The requests that ask the model, read from their bodies and addresses."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+
+from alhena.gateway.anthropic import AnthropicSpeech
+from alhena.gateway.faults import FaultKind, refused
+from alhena.gateway.google import GoogleSpeech
+from alhena.gateway.openai import OpenAiSpeech
+from alhena.gateway.speech import Speech
+from alhena.wire.dialects import anthropic, gemini, openai
+from alhena.wire.dialects.conversation import DialectRequest
+
+_METHODS = ("generateContent", "streamGenerateContent", "countTokens")
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """What a client wants, and how it is answered. `counts`: the number of tokens only; `own`: it
+    is Gemini's own dialect."""
+
+    request: DialectRequest
+    speech: Speech
+    counts: bool = False
+    own: bool = False
+
+
+Reading = Callable[[Any, Request], Asked]
+"""Reads a body (as JSON values) and the request it came with. Raises AlhenaError."""
+
+
+def reads_anthropic(body: Any, request: Request) -> Asked:
+    """POST /v1/messages, and its count_tokens."""
+    counts = request.url.path.endswith("/count_tokens")
+    return Asked(request=anthropic.read_request(body), speech=AnthropicSpeech(), counts=counts)
+
+
+def reads_openai(body: Any, request: Request) -> Asked:
+    """POST /v1/chat/completions."""
+    del request
+    return Asked(request=openai.read_request(body), speech=OpenAiSpeech())
+
+
+def reads_google(body: Any, request: Request) -> Asked:
+    """POST /v1beta/models/NAME:METHOD."""
+    model, _, method = str(request.path_params["name"]).rpartition(":")
+    if not model or method not in _METHODS:
+        known = ", ".join(_METHODS)
+        raise refused(FaultKind.NOT_FOUND, f"there is no method {method[:60]!r} here, but {known}.")
+    return Asked(
+        request=gemini.read_request(body, model, stream=method == "streamGenerateContent"),
+        speech=GoogleSpeech(sse=request.query_params.get("alt") == "sse"),
+        counts=method == "countTokens",
+        own=True,
+    )

@@ -1,0 +1,85 @@
+"""Tokens of a service account that another identity may act as."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from alhena.models.auth.grant import TIMEOUTS, fetch, token_endpoint
+from alhena.models.auth.tokens import AccessToken, RenewedTokens, TokenSource, checked_token
+from alhena.models.errors import CredentialsError, ModelError, ServerFaultError
+from alhena.models.http import open_transport
+from alhena.models.status import Asked
+from alhena.version import __version__
+from alhena.wire.decode import decode_error
+from alhena.wire.plain import as_array
+
+LIFETIME = "3600s"
+_REMEDY = "Check that the identity of that file may create tokens for the service account."
+
+
+class _Granted(msgspec.Struct, frozen=True, rename="camel"):
+    access_token: str
+    expire_time: str
+
+
+def impersonated_tokens(
+    info: Mapping[str, Any],
+    actor: TokenSource,
+    scope: str,
+    source: str,
+    environ: Mapping[str, str],
+) -> RenewedTokens:
+    """Tokens of the account at `service_account_impersonation_url`, asked for by `actor`. Raises
+    CredentialsError or ConfigError when the file does not say which account."""
+    url = info.get("service_account_impersonation_url")
+    if not isinstance(url, str) or not url:
+        raise CredentialsError(
+            f"the credentials of {source} have no service_account_impersonation_url.",
+            remedy="Get them again: gcloud auth application-default login.",
+        )
+    endpoint = token_endpoint(url, f"service_account_impersonation_url of {source}")
+    delegates = [one for one in as_array(info.get("delegates")) or () if isinstance(one, str)]
+    body = msgspec.json.encode({"delegates": delegates, "scope": [scope], "lifetime": LIFETIME})
+
+    async def renew() -> AccessToken:
+        token = await actor.token()
+        headers = [
+            ("host", endpoint.authority),
+            ("user-agent", f"alhena/{__version__}"),
+            ("authorization", f"Bearer {token}"),
+            ("content-type", "application/json"),
+            ("accept", "application/json"),
+        ]
+        transport = open_transport(endpoint, environ, TIMEOUTS)
+        response, answer = await fetch(transport, "POST", endpoint.prefix, headers, body)
+        if response.status != 200:
+            asked = Asked("", endpoint.place, [token], source=endpoint.source, remedy=_REMEDY)
+            raise _refusal(response.status, answer, asked)
+        return _token(answer, endpoint.place)
+
+    return RenewedTokens(renew)
+
+
+def _refusal(status: int, answer: bytes, asked: Asked) -> ModelError:
+    """The error of a token that is not given. What is missing here is no model, and no quota of
+    one, so the words for those (`status.refusal`) do not fit."""
+    api = decode_error(answer)
+    said = f"HTTP {status}" + (f": {asked.clean(api.message)}" if api is not None else "")
+    message = f"{asked.place} gives no token for the service account ({said})"
+    if status == 429 or status >= 500:
+        return ServerFaultError(message, remedy="Run again.", status=status)
+    return CredentialsError(message, remedy=asked.remedy, status=status)
+
+
+def _token(answer: bytes, place: str) -> AccessToken:
+    try:
+        granted = msgspec.json.decode(answer, type=_Granted)
+        expires_at = datetime.fromisoformat(granted.expire_time).timestamp()
+    except (msgspec.MsgspecError, UnicodeDecodeError, ValueError):
+        # Not chained: the cause may quote a token.
+        raise ServerFaultError(
+            f"{place} answered a request for a token with something else."
+        ) from None
+    return AccessToken(checked_token(granted.access_token, place), expires_at)

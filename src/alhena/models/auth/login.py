@@ -1,0 +1,162 @@
+"""Signing in with a Google account: by a browser on this machine, or by a code that is pasted."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Protocol
+
+import msgspec
+
+from alhena.config.errors import ConfigError
+from alhena.errors import AlhenaError
+from alhena.models.auth.authorization import authorization_url, new_attempt, pasted_code
+from alhena.models.auth.browser import has_browser
+from alhena.models.auth.callback import HOST, listening
+from alhena.models.auth.client import OAuthClient
+from alhena.models.auth.exchange import TokenEndpoint
+from alhena.models.auth.store import LoginStore, OAuthCredentials, alone
+from alhena.models.errors import CredentialsError
+
+TIME_LIMIT = 300.0
+"""Seconds that a person has to consent."""
+
+PASTE_ATTEMPTS = 2
+
+
+class NoAnswerError(CredentialsError):
+    """Nobody is there to paste a code."""
+
+
+class Person(Protocol):
+    """Who signs in, as the flows talk to them."""
+
+    def tell(self, text: str) -> None:
+        """Shows a line."""
+        ...
+
+    async def ask(self, question: str) -> str | None:
+        """A line that they write; None when there is none to be had."""
+        ...
+
+    async def open(self, url: str) -> bool:
+        """Shows a page in their browser; whether one could be started."""
+        ...
+
+
+class LoginWays(msgspec.Struct, frozen=True, kw_only=True):
+    """How a login goes about. `host` and `port` are where the browser comes back to (0: any free
+    port); `limit` is in seconds."""
+
+    browser: bool = True
+    host: str = HOST
+    port: int = 0
+    limit: float = TIME_LIMIT
+
+
+def ways_from(environ: Mapping[str, str], *, browser: bool = True) -> LoginWays:
+    """The ways that this machine and NO_BROWSER, OAUTH_CALLBACK_PORT and OAUTH_CALLBACK_HOST leave;
+    none with a browser when `browser` is false. Raises ConfigError for a port that is none."""
+    text = environ.get("OAUTH_CALLBACK_PORT", "").strip()
+    if text and not (text.isascii() and text.isdigit() and 0 < int(text) <= 65535):
+        raise ConfigError(
+            f"OAUTH_CALLBACK_PORT is no port: {text[:20]!r}.",
+            remedy="Set it to a number from 1 to 65535, or unset it.",
+        )
+    host = environ.get("OAUTH_CALLBACK_HOST", "").strip() or HOST
+    return LoginWays(browser=browser and has_browser(environ), host=host, port=int(text or 0))
+
+
+class Login:
+    """Signs a person in and keeps what came of it."""
+
+    def __init__(
+        self, client: OAuthClient, endpoint: TokenEndpoint, store: LoginStore, person: Person
+    ) -> None:
+        self._client = client
+        self._endpoint = endpoint
+        self._store = store
+        self._person = person
+
+    async def run(self, ways: LoginWays) -> str | None:
+        """Signs in; the address of the account, None when the service does not tell it.
+
+        Raises CredentialsError when the person refuses, does not answer within the limit or pastes
+        no good code, ConfigError when the browser cannot come back here, another AlhenaError when
+        the token endpoint or the disk fails; what was kept before then stands.
+        """
+        try:
+            async with asyncio.timeout(ways.limit):
+                credentials = await (self._by_browser(ways) if ways.browser else self._by_code())
+        except TimeoutError as error:
+            raise CredentialsError(
+                f"nobody signed in within {ways.limit / 60:g} minutes.",
+                remedy="Start again: alhena auth login.",
+            ) from error
+        if not credentials.refresh_token:
+            self._person.tell(
+                "Google gave no refresh token: this login ends with its access token, in an hour."
+            )
+        return await self._named(credentials)
+
+    async def _by_browser(self, ways: LoginWays) -> OAuthCredentials:
+        async with listening(ways.host, ways.port) as callback:
+            attempt = callback.attempt
+            url = authorization_url(self._endpoint.addresses.authorization, self._client, attempt)
+            self._person.tell("Sign in on the page that opens in your browser. If none does, open:")
+            self._person.tell(url)
+            opening = asyncio.create_task(self._show(url))
+            try:
+                code = await callback.code()
+            finally:
+                opening.cancel()
+            credentials = await self._endpoint.redeem(
+                self._client, code, redirect_uri=attempt.redirect_uri, verifier=attempt.verifier
+            )
+            await self._keep(credentials)
+            callback.conclude(done=True)
+            return credentials
+
+    async def _show(self, url: str) -> None:
+        if not await self._person.open(url):
+            self._person.tell("No browser could be started: open that page on this machine.")
+
+    async def _by_code(self) -> OAuthCredentials:
+        for _ in range(PASTE_ATTEMPTS - 1):
+            try:
+                return await self._one_code()
+            except NoAnswerError:
+                raise
+            except CredentialsError as error:
+                self._person.tell(f"That did not work: {error} Once more.")
+        return await self._one_code()
+
+    async def _one_code(self) -> OAuthCredentials:
+        attempt = new_attempt(self._client.paste_page)
+        url = authorization_url(self._endpoint.addresses.authorization, self._client, attempt)
+        self._person.tell("Open this page in any browser, and sign in:")
+        self._person.tell(url)
+        text = await self._person.ask("Paste the code it ends with, or its address: ")
+        if text is None:
+            raise NoAnswerError("no code was given.", remedy="Run alhena auth login at a terminal.")
+        credentials = await self._endpoint.redeem(
+            self._client,
+            pasted_code(text, attempt),
+            redirect_uri=attempt.redirect_uri,
+            verifier=attempt.verifier,
+        )
+        await self._keep(credentials)
+        return credentials
+
+    async def _keep(self, credentials: OAuthCredentials) -> None:
+        async with alone(self._store):
+            self._store.save(credentials)
+
+    async def _named(self, credentials: OAuthCredentials) -> str | None:
+        """The account's address, kept beside the login."""
+        address = None
+        try:
+            address = await self._endpoint.address_of(credentials)
+        except AlhenaError as error:
+            # The login holds without a name to it.
+            self._person.tell(f"Who signed in could not be found out: {error}")
+        self._store.remember(address)
+        return address

@@ -1,0 +1,203 @@
+"""The models: their names, what may be said in place of a name, and what each can do.
+
+What is not listed is understood by its name: the series decides how a model thinks, and a model of
+which nothing is known is sent nothing that it might refuse.
+"""
+
+from enum import StrEnum
+
+import msgspec
+
+from alhena.wire.request import GenerationConfig, ThinkingConfig
+
+DEFAULT_INPUT_LIMIT = 1_048_576
+"""Tokens: the input limit of models that are not listed."""
+_OUTPUT_LIMIT = 65_536
+
+PRO, FLASH, FLASH_LITE = "gemini-2.5-pro", "gemini-2.5-flash", "gemini-2.5-flash-lite"
+PRO_3 = "gemini-3.1-pro-preview"
+
+ALIASES = {
+    "auto": PRO,
+    "auto-gemini-2.5": PRO,
+    "auto-gemini-3": PRO_3,
+    "pro": PRO,
+    "flash": FLASH,
+    "flash-lite": FLASH_LITE,
+}
+"""What may be given as the name of a model, and the model it means."""
+
+SUCCESSORS = {"gemini-3-pro-preview": PRO_3}
+"""Models that are served under the name of another by now."""
+
+
+OPENAI, ANTHROPIC = "openai:", "anthropic:"
+"""What stands before the names of models that other services answer for, in their own dialects."""
+
+
+class Thinking(StrEnum):
+    """How a model is told how much to think."""
+
+    NONE = "none"
+    BUDGET = "budget"
+    LEVEL = "level"
+
+
+class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a model. Limits are in tokens; None: not known.
+
+    `budgets` are the least and the most tokens of thinking (-1 always leaves the number to the
+    model), `levels` the levels of thinking. `needs_signatures`: the first call of each step of the
+    current turn must be signed; not `takes_signatures`: thoughts and signatures are refused.
+    """
+
+    name: str
+    tier: str = "custom"
+    input_limit: int = DEFAULT_INPUT_LIMIT
+    output_limit: int | None = None
+    thinking: Thinking = Thinking.NONE
+    budgets: tuple[int, int] | None = None
+    levels: tuple[str, ...] = ()
+    needs_signatures: bool = False
+    takes_signatures: bool = True
+    preview: bool = False
+
+    @property
+    def media_in_responses(self) -> bool:
+        """Do media stand inside function responses rather than beside them? Since Gemini 3."""
+        return self.thinking is Thinking.LEVEL
+
+
+def _budgeted(name: str, tier: str, least: int, most: int) -> ModelInfo:
+    return ModelInfo(
+        name=name,
+        tier=tier,
+        output_limit=_OUTPUT_LIMIT,
+        thinking=Thinking.BUDGET,
+        budgets=(least, most),
+    )
+
+
+def _levelled(name: str, tier: str, *levels: str, preview: bool = True) -> ModelInfo:
+    return ModelInfo(
+        name=name,
+        tier=tier,
+        output_limit=_OUTPUT_LIMIT,
+        thinking=Thinking.LEVEL,
+        levels=levels,
+        needs_signatures=True,
+        preview=preview,
+    )
+
+
+_QUICK = ("MINIMAL", "LOW", "MEDIUM", "HIGH")
+
+MODELS = (
+    _budgeted(PRO, "pro", 128, 32_768),
+    _budgeted(FLASH, "flash", 0, 24_576),
+    _budgeted(FLASH_LITE, "flash-lite", 0, 24_576),
+    _levelled(PRO_3, "pro", "LOW", "MEDIUM", "HIGH"),
+    _levelled(f"{PRO_3}-customtools", "pro", "LOW", "MEDIUM", "HIGH"),
+    _levelled("gemini-3-flash-preview", "flash", *_QUICK),
+    _levelled("gemini-3.1-flash-lite-preview", "flash-lite", *_QUICK),
+    _levelled("gemini-3.1-flash-lite", "flash-lite", *_QUICK, preview=False),
+    _levelled("gemini-3.5-flash-lite", "flash-lite", *_QUICK, preview=False),
+    ModelInfo(name="gemini-2.0-flash", tier="flash", output_limit=8192),
+    ModelInfo(name="gemini-2.0-flash-lite", tier="flash-lite", output_limit=8192),
+    ModelInfo(name="gemini-embedding-001", tier="embedding", input_limit=2048),
+)
+"""The models that are known by name."""
+
+_BY_NAME = {model.name: model for model in MODELS}
+_SPEAKS_OR_PAINTS = frozenset({"tts", "image", "audio", "live", "embedding"})
+_GEMMA_LIMITS = {"3": 131_072, "4": 256_000}
+
+_THOUGHTS = {
+    Thinking.BUDGET: ThinkingConfig(thinking_budget=-1, include_thoughts=True),
+    Thinking.LEVEL: ThinkingConfig(thinking_level="HIGH", include_thoughts=True),
+}
+
+
+def default_model() -> str:
+    """The model of a session for which none was chosen."""
+    return PRO
+
+
+def resolved_name(name: str) -> str:
+    """The model that a name means: an alias, a model that another took the place of, or itself."""
+    bare = name.removeprefix("models/")
+    meant = ALIASES.get(bare, bare)
+    meant = SUCCESSORS.get(meant, meant)
+    return name if meant == bare else meant
+
+
+def model_info(name: str) -> ModelInfo:
+    """What is known of the model that a name means, from its series when it is not listed."""
+    bare = resolved_name(name).removeprefix("models/")
+    known = _BY_NAME.get(bare)
+    if known is not None:
+        return known
+    family, _, rest = bare.partition("-")
+    if family == "gemma":
+        limit = _GEMMA_LIMITS.get(rest.partition("-")[0], _GEMMA_LIMITS["3"])
+        return ModelInfo(name=bare, input_limit=limit, takes_signatures=False)
+    version = _version(rest) if family == "gemini" else None
+    if version is None:
+        return ModelInfo(name=bare)
+    return _by_series(bare, *version)
+
+
+def _version(rest: str) -> tuple[int, int] | None:
+    """The numbers in "2.5-pro" or "3"; None when it starts with none."""
+    major, _, minor = rest.partition("-")[0].partition(".")
+    if not (major.isascii() and major.isdigit() and len(major) < 4):
+        return None
+    if not minor:
+        return (int(major), 0) if "." not in rest.partition("-")[0] else None
+    return (int(major), int(minor)) if minor.isascii() and minor.isdigit() else None
+
+
+def thinking_config(name: str) -> ThinkingConfig | None:
+    """The thinking settings that a model gets unless somebody wants others; None where it takes
+    none (WIRE-09)."""
+    return _THOUGHTS.get(model_info(name).thinking)
+
+
+def wants_signatures(name: str) -> bool:
+    """Whether the model refuses function calls of the current turn without a signature."""
+    return model_info(name).needs_signatures
+
+
+def foreign_name(name: str) -> str:
+    """The name of another service's model as that service knows it."""
+    return name.removeprefix(OPENAI).removeprefix(ANTHROPIC)
+
+
+def default_generation(name: str) -> GenerationConfig:
+    """The generation settings of a conversation with a model, when none are configured. For models
+    of other services there are none: what they take is not known."""
+    if name.startswith((OPENAI, ANTHROPIC)):
+        return GenerationConfig()
+    return GenerationConfig(
+        temperature=1.0, top_p=0.95, top_k=64, thinking_config=thinking_config(name)
+    )
+
+
+def _by_series(name: str, major: int, minor: int) -> ModelInfo:
+    """A model that is not listed. Speech and image models take no settings for thinking."""
+    silent = not _SPEAKS_OR_PAINTS.isdisjoint(name.split("-"))
+    thinking = Thinking.NONE
+    if not silent and (major, minor) == (2, 5):
+        thinking = Thinking.BUDGET
+    elif not silent and major == 3:
+        thinking = Thinking.LEVEL
+    tier = next((word for word in ("flash-lite", "flash", "pro") if f"-{word}" in name), "custom")
+    return ModelInfo(
+        name=name,
+        tier=tier,
+        output_limit=None if thinking is Thinking.NONE else _OUTPUT_LIMIT,
+        thinking=thinking,
+        levels=("LOW", "HIGH") if thinking is Thinking.LEVEL else (),
+        needs_signatures=major == 3,
+        preview="-preview" in name or "-exp" in name,
+    )

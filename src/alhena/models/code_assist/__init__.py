@@ -1,0 +1,1 @@
+"""Code Assist: the models for a user who signs in with a Google account."""

@@ -1,0 +1,179 @@
+"""`modelConfigs` of the settings: named configurations, and what is changed for whom.
+
+An alias has a `modelConfig` ({model, generateContentConfig}) and may extend another; an override
+changes it where its `match` fits: {model (a name or an alias), overrideScope (an agent), isRetry}.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from alhena.config.errors import ConfigError
+from alhena.config.settings import ModelConfigSettings
+from alhena.models.catalogue import Thinking, model_info, resolved_name, thinking_config
+from alhena.wire.plain import as_object
+from alhena.wire.request import GenerationConfig
+
+CORE = "core"
+"""The scope of the session itself, as against its agents."""
+
+_BASE = {
+    "base": {"modelConfig": {"generateContentConfig": {"temperature": 0, "topP": 1}}},
+    "chat-base": {
+        "extends": "base",
+        "modelConfig": {"generateContentConfig": {"temperature": 1, "topP": 0.95, "topK": 64}},
+    },
+}
+_CHAT_BASES = {
+    Thinking.NONE: "chat-base",
+    Thinking.BUDGET: "chat-base-2.5",
+    Thinking.LEVEL: "chat-base-3",
+}
+
+
+class ResolvedModel(msgspec.Struct, frozen=True, kw_only=True):
+    """A model under the name it is asked for by, and its generation settings."""
+
+    name: str
+    generation: GenerationConfig
+
+
+def resolve(
+    requested: str,
+    settings: ModelConfigSettings,
+    *,
+    scope: str = CORE,
+    is_retry: bool = False,
+    base: str | None = None,
+    own: Mapping[str, Any] | None = None,
+) -> ResolvedModel:
+    """The model that `requested`, an alias or a name, stands for, with what is configured for it.
+
+    A model that no alias describes extends `base`; None is the conversation's base of its series
+    (`chat-base-2.5`, `chat-base-3` or `chat-base`). `own` are settings that whoever asks has;
+    overrides come behind them. Later and more specific ones win, and those of an alias over those
+    of what it extends. Raises ConfigError.
+    """
+    aliases = _aliases(settings)
+    chain = _chain(requested, aliases, base)
+    merged: dict[str, Any] = {}
+    name = ""
+    for alias in chain:
+        config = _config(aliases.get(alias), f"alias {alias!r}")
+        name = config.get("model") or name
+        merged = _merged(merged, config.get("generateContentConfig") or {})
+    merged = _merged(merged, own or {})
+    name = name or requested
+    levels = {item: level for level, item in enumerate([*chain, name, resolved_name(name)])}
+    wanted = {"overrideScope": scope, "isRetry": is_retry}
+    for override in _matching((*settings.overrides, *settings.custom_overrides), levels, wanted):
+        config = _config(override, "an override")
+        name = config.get("model") or name
+        merged = _merged(merged, config.get("generateContentConfig") or {})
+    try:
+        generation = msgspec.convert(merged, GenerationConfig)
+    except msgspec.ValidationError as error:
+        raise ConfigError(
+            f"modelConfigs: what is set for {requested} cannot be used: {error}.",
+            remedy="Correct that value in the settings.",
+        ) from error
+    return ResolvedModel(name=resolved_name(name), generation=generation)
+
+
+def _aliases(settings: ModelConfigSettings) -> dict[str, Any]:
+    thinking = {
+        _CHAT_BASES[kind]: {
+            "extends": "chat-base",
+            "modelConfig": {
+                "generateContentConfig": {
+                    "thinkingConfig": msgspec.to_builtins(thinking_config(model))
+                }
+            },
+        }
+        for kind, model in (
+            (Thinking.BUDGET, "gemini-2.5-pro"),
+            (Thinking.LEVEL, "gemini-3.1-pro-preview"),
+        )
+    }
+    return {**_BASE, **thinking, **settings.aliases, **settings.custom_aliases}
+
+
+def _chain(requested: str, aliases: Mapping[str, Any], base: str | None) -> list[str]:
+    """The aliases that make up a configuration, the most general first."""
+    chain: list[str] = []
+    name: str | None = requested
+    if requested not in aliases:
+        chain.append(requested)
+        meant = resolved_name(requested)
+        if meant in aliases:
+            name = meant
+        else:
+            name = base or _CHAT_BASES[model_info(requested).thinking]
+    while name is not None:
+        if name in chain:
+            raise ConfigError(
+                f"modelConfigs: the alias {name!r} extends itself.",
+                remedy="Correct its `extends`.",
+            )
+        if name not in aliases:
+            raise ConfigError(
+                f"modelConfigs: the alias {chain[-1]!r} extends {name!r}, which there is not.",
+                remedy="Correct its `extends`, or add that alias.",
+            )
+        chain.append(name)
+        extended = (as_object(aliases[name]) or {}).get("extends")
+        name = extended if isinstance(extended, str) else None
+    return chain[::-1]
+
+
+def _config(entry: Any, what: str) -> dict[str, Any]:
+    """The modelConfig of an alias or an override."""
+    if entry is None:
+        return {}
+    fields = as_object(entry)
+    config = as_object(fields.get("modelConfig", {})) if fields is not None else None
+    generation = config.get("generateContentConfig", {}) if config is not None else None
+    model = config.get("model") if config is not None else None
+    if config is None or as_object(generation) is None or not isinstance(model, str | None):
+        raise ConfigError(
+            f"modelConfigs: the modelConfig of {what} is not "
+            "{model: text, generateContentConfig: object}.",
+            remedy="Correct it in the settings.",
+        )
+    return config
+
+
+def _matching(
+    overrides: Sequence[Any], levels: Mapping[str, int], wanted: Mapping[str, Any]
+) -> list[Any]:
+    """The overrides that fit, in the order in which they are to be applied."""
+    found: list[tuple[int, int, int, Any]] = []
+    for index, override in enumerate(overrides):
+        match = as_object((as_object(override) or {}).get("match"))
+        if match is None:
+            raise ConfigError(
+                f"modelConfigs: override {index + 1} has no `match`.",
+                remedy="Say in it for which model it is, as in {match: {model: ...}}.",
+            )
+        conditions = {key: value for key, value in match.items() if value is not None}
+        model = conditions.pop("model", None)
+        level = levels.get(str(model), -1) if model is not None else 0
+        fits = level >= 0 and all(wanted.get(key) == value for key, value in conditions.items())
+        if fits and (model is not None or conditions):
+            found.append((level, len(conditions) + (model is not None), index, override))
+    return [override for *_, override in sorted(found, key=lambda item: item[:3])]
+
+
+def _merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Objects merge, everything else is replaced; null takes a setting away."""
+    merged = dict(one)
+    for key, value in other.items():
+        below, given = as_object(merged.get(key)), as_object(value)
+        if value is None:
+            merged.pop(key, None)
+        elif below is not None and given is not None:
+            merged[key] = _merged(below, given)
+        else:
+            merged[key] = value
+    return merged

@@ -1,0 +1,190 @@
+"""Models behind an OpenAI-compatible server: OpenAI's own, Ollama, llama.cpp, vLLM and others."""
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any
+
+import msgspec
+
+from alhena.models.catalogue import foreign_name
+from alhena.models.endpoint import Endpoint, is_header_value, parse_endpoint
+from alhena.models.errors import CredentialsError, StreamCutError
+from alhena.models.foreign import decode_object, foreign_key, ids_for_calls
+from alhena.models.http import Timeouts
+from alhena.models.service import FixedAccess, HttpService
+from alhena.wire.content import Content
+from alhena.wire.dialects import openai
+from alhena.wire.dialects.conversation import DialectRequest
+from alhena.wire.dialects.errors import DialectError
+from alhena.wire.dialects.names import ToolNames
+from alhena.wire.dialects.results import beside_results
+from alhena.wire.encode import EncodedContent
+from alhena.wire.encoded import encode_value
+from alhena.wire.errors import DecodeError
+from alhena.wire.plain import as_array, as_object
+from alhena.wire.request import GenerateContentRequest
+from alhena.wire.response import EmbedContentResponse, Embedding, GenerateContentResponse
+
+DEFAULT_BASE_URL = "https://api.openai.com/v1"
+KEY_PAGE = "https://platform.openai.com/api-keys"
+
+_BYTES_PER_TOKEN = 4
+_OWN_HOSTS = ("openai.com", "openai.azure.com")
+_ACCOUNT = {"OPENAI_ORG_ID": "openai-organization", "OPENAI_PROJECT_ID": "openai-project"}
+_DONE = b"[DONE]"
+
+
+class OpenAiCompatible:
+    """A ContentGenerator. Models are named as there, with or without `openai:` before it.
+
+    Thoughts of earlier answers are left out, media in tool results stand behind them: most servers
+    refuse either. Nothing is opened before the first request.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        key: str = "",
+        *,
+        environ: Mapping[str, str] | None = None,
+        timeouts: Timeouts | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        access = {"authorization": f"Bearer {key}"} if key else {}
+        self.endpoint = endpoint
+        self._new_id = ids_for_calls()
+        self._http = HttpService(
+            endpoint,
+            FixedAccess(access, f"Set OPENAI_API_KEY to a valid key ({KEY_PAGE})."),
+            environ=environ,
+            timeouts=timeouts,
+            headers=headers,
+        )
+
+    async def generate(self, request: GenerateContentRequest) -> GenerateContentResponse:
+        """The whole answer in one piece."""
+        model = foreign_name(request.model)
+        body = self._body(request, stream=False)
+        answer = await self._http.ask("/chat/completions", model, body, decode_object)
+        try:
+            return openai.read_response(answer, ToolNames(), self._new_id)
+        except DialectError as error:
+            raise _unreadable(error) from error
+
+    async def stream(
+        self, request: GenerateContentRequest
+    ) -> AsyncGenerator[GenerateContentResponse, None]:
+        """The answer chunk by chunk; calls come with the last one. Raises StreamCutError when the
+        stream ends before the answer does."""
+        events = self._http.events(
+            "/chat/completions",
+            foreign_name(request.model),
+            lambda: self._body(request, stream=True),
+            _decode_event,
+        )
+        reader = openai.EventReader(ToolNames(), self._new_id)
+        ended = False
+        try:
+            async with aclosing(events):
+                async for event in events:
+                    if event is None:
+                        ended = True
+                        break
+                    ended = ended or _is_end(event)
+                    for chunk in reader.feed(event):
+                        yield chunk
+            if not ended:
+                raise StreamCutError(
+                    f"the answer of {self.endpoint.place} ended before its end.",
+                    remedy="Run again.",
+                )
+            for chunk in reader.finish():
+                yield chunk
+        except DialectError as error:
+            raise _unreadable(error) from error
+
+    async def count_tokens(self, contents: Sequence[EncodedContent], *, model: str) -> int:
+        """An estimate by size: the dialect has no way to ask."""
+        del model
+        return -(-sum(map(len, contents)) // _BYTES_PER_TOKEN)
+
+    async def embed(
+        self, contents: Sequence[EncodedContent], *, model: str
+    ) -> EmbedContentResponse:
+        """One vector per content, of its text."""
+        name = foreign_name(model)
+        texts = [_text(entry.content) for entry in contents]
+        body = encode_value({"model": name, "input": texts})
+        answer = await self._http.ask("/embeddings", name, body, decode_object)
+        found = [as_object(item) or {} for item in as_array(answer.get("data")) or ()]
+        try:
+            found.sort(key=lambda item: int(item.get("index", 0)))
+            vectors = [msgspec.convert(item.get("embedding"), tuple[float, ...]) for item in found]
+        except (msgspec.ValidationError, TypeError, ValueError) as error:
+            raise DecodeError(f"the answer holds no vectors: {error}.") from error
+        if len(vectors) != len(texts):
+            raise DecodeError(f"the answer holds {len(vectors)} vectors for {len(texts)} texts.")
+        return EmbedContentResponse(embeddings=tuple(Embedding(values=one) for one in vectors))
+
+    async def aclose(self) -> None:
+        """Closes the connections."""
+        await self._http.aclose()
+
+    def _body(self, request: GenerateContentRequest, *, stream: bool) -> bytes:
+        contents = (_without_thoughts(entry.content) for entry in request.contents)
+        asked = DialectRequest(
+            model=foreign_name(request.model),
+            contents=beside_results([content for content in contents if content.parts]),
+            config=request.config,
+            stream=stream,
+            include_usage=stream,
+        )
+        body = openai.write_request(asked, new_id=self._new_id)
+        if not self.endpoint.host.endswith(_OWN_HOSTS) and "max_completion_tokens" in body:
+            # The older word is the one that servers of others know.
+            body["max_tokens"] = body.pop("max_completion_tokens")
+        return encode_value(body)
+
+
+def openai_from(environ: Mapping[str, str]) -> OpenAiCompatible:
+    """The server that the environment names.
+
+    Read are OPENAI_BASE_URL, OPENAI_API_KEY, OPENAI_ORG_ID and OPENAI_PROJECT_ID, proxies and
+    certificates. Raises ConfigError or CredentialsError.
+    """
+    base = environ.get("OPENAI_BASE_URL", "").strip() or DEFAULT_BASE_URL
+    endpoint = parse_endpoint(base, "OPENAI_BASE_URL")
+    key = foreign_key(environ, "OPENAI_API_KEY", endpoint, KEY_PAGE)
+    headers: dict[str, str] = {}
+    for variable, name in _ACCOUNT.items():
+        value = environ.get(variable, "").strip()
+        if not is_header_value(value):
+            raise CredentialsError(
+                f"{variable} holds characters that no header can.", remedy="Correct or unset it."
+            )
+        if value:
+            headers[name] = value
+    return OpenAiCompatible(endpoint, key, environ=environ, headers=headers)
+
+
+def _without_thoughts(content: Content) -> Content:
+    parts = tuple(part for part in content.parts if not part.thought)
+    return content if len(parts) == len(content.parts) else Content(role=content.role, parts=parts)
+
+
+def _decode_event(payload: bytes) -> dict[str, Any] | None:
+    """One event; None for the word that ends the stream."""
+    return None if payload.strip() == _DONE else decode_object(payload)
+
+
+def _is_end(event: dict[str, Any]) -> bool:
+    choices = as_array(event.get("choices")) or ()
+    return any((as_object(choice) or {}).get("finish_reason") for choice in choices)
+
+
+def _text(content: Content) -> str:
+    return "\n".join(part.text for part in content.parts if part.text)
+
+
+def _unreadable(error: DialectError) -> DecodeError:
+    return DecodeError(f"the answer is not as the dialect has it: {error.message}")

@@ -1,0 +1,146 @@
+"""A generator that sends again what failed in passing."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from alhena.errors import AlhenaError
+from alhena.events import RetryEvent
+from alhena.models.errors import ModelError
+from alhena.models.generator import ContentGenerator
+from alhena.models.retry.policy import RetryPolicy
+from alhena.wire.encode import EncodedContent
+from alhena.wire.errors import WireError
+from alhena.wire.request import GenerateContentRequest
+from alhena.wire.response import EmbedContentResponse, GenerateContentResponse
+
+if TYPE_CHECKING:
+    from alhena.models.retry.patience import Patience
+
+T = TypeVar("T")
+
+Sleep = Callable[[float], Awaitable[object]]
+Tell = Callable[[RetryEvent], None]
+
+
+class RetryingGenerator:
+    """Passes requests on to `inner`, again and again as `policy` has it.
+
+    A stream is begun again only before its first chunk: what has been handed out cannot be taken
+    back from here. A `Chat` can (its front ends are told), so it goes to `inner` itself and keeps
+    to the policy. `tell` hears of each wait before it begins; cancelled, a wait ends at once.
+    """
+
+    def __init__(
+        self,
+        inner: ContentGenerator,
+        policy: RetryPolicy | None = None,
+        *,
+        sleep: Sleep | None = None,
+        chance: Callable[[], float] | None = None,
+        tell: Tell | None = None,
+    ) -> None:
+        self.inner = inner
+        self.policy = policy or RetryPolicy()
+        self._sleep = sleep
+        self._chance = chance
+        self._tell = tell
+
+    def telling(self, tell: Tell) -> "RetryingGenerator":
+        """The same generator for a part of the program that wants to hear of its own waits."""
+        return RetryingGenerator(
+            self.inner, self.policy, sleep=self._sleep, chance=self._chance, tell=tell
+        )
+
+    async def pause(self, seconds: float) -> None:
+        """Waits before the next attempt."""
+        from asyncio import sleep
+
+        await (self._sleep or sleep)(seconds)
+
+    def patience(self) -> "Patience":
+        """The account of a request that has failed for the first time."""
+        from random import random
+
+        from alhena.models.retry.patience import Patience
+
+        return Patience(self.policy, self._chance or random)
+
+    async def generate(self, request: GenerateContentRequest) -> GenerateContentResponse:
+        """The whole answer in one piece."""
+        asked = request.model, request.prompt_id
+        return await self._carry(lambda: self.inner.generate(request), asked)
+
+    async def stream(
+        self, request: GenerateContentRequest
+    ) -> AsyncGenerator[GenerateContentResponse, None]:
+        """The answer chunk by chunk."""
+        patience: Patience | None = None
+        while True:
+            begun = False
+            stream = self.inner.stream(request)
+            try:
+                async for chunk in stream:
+                    begun = True
+                    yield chunk
+                return
+            except (ModelError, WireError) as error:
+                patience = patience or self.patience()
+                wait = None if begun else patience.after(error)
+                if wait is None:
+                    raise
+                self._announce(error, patience, wait, (request.model, request.prompt_id))
+            finally:
+                if isinstance(stream, AsyncGenerator):
+                    await stream.aclose()
+            await self.pause(wait)
+
+    async def count_tokens(self, contents: Sequence[EncodedContent], *, model: str) -> int:
+        """How many tokens the contents take in this model's prompt."""
+        return await self._carry(
+            lambda: self.inner.count_tokens(contents, model=model), (model, "")
+        )
+
+    async def embed(
+        self, contents: Sequence[EncodedContent], *, model: str
+    ) -> EmbedContentResponse:
+        """One vector per content."""
+        return await self._carry(lambda: self.inner.embed(contents, model=model), (model, ""))
+
+    async def aclose(self) -> None:
+        """Closes the inner generator."""
+        await self.inner.aclose()
+
+    async def _carry(self, ask: Callable[[], Awaitable[T]], asked: tuple[str, str]) -> T:
+        patience: Patience | None = None
+        while True:
+            try:
+                return await ask()
+            except (ModelError, WireError) as error:
+                patience = patience or self.patience()
+                wait = patience.after(error)
+                if wait is None:
+                    raise
+                self._announce(error, patience, wait, asked)
+            await self.pause(wait)
+
+    def _announce(
+        self, error: AlhenaError, patience: "Patience", wait: float, asked: tuple[str, str]
+    ) -> None:
+        if self._tell is not None:
+            model, prompt_id = asked
+            self._tell(retry_event(error, patience, wait, model=model, prompt_id=prompt_id))
+
+
+def retry_event(
+    error: AlhenaError, patience: "Patience", wait: float, *, model: str, prompt_id: str
+) -> RetryEvent:
+    """The event of a wait that is about to begin."""
+    return RetryEvent(
+        model=model,
+        prompt_id=prompt_id,
+        attempt=patience.attempts,
+        max_attempts=patience.policy.max_attempts,
+        delay_s=round(wait, 3),
+        reason=error.message,
+        error_type=error.kind,
+    )

@@ -1,0 +1,66 @@
+"""How often one request has been sent, and how long it may still be waited for."""
+
+from collections.abc import Callable
+from typing import assert_never
+
+from alhena.errors import AlhenaError
+from alhena.models.errors import ModelError
+from alhena.models.retry.manner import Manner, hint_of, manner_of
+from alhena.models.retry.policy import RetryPolicy
+
+
+class Patience:
+    """The account of one request. `chance` gives numbers from 0 to 1."""
+
+    def __init__(self, policy: RetryPolicy, chance: Callable[[], float]) -> None:
+        self.policy = policy
+        self.attempts = 1
+        self.waited_s = 0.0
+        self._chance = chance
+        self._backoffs = 0
+        self._broken = 0
+        self._crowded = 0
+
+    @property
+    def capacity_spent(self) -> bool:
+        """Whether a model without room has been asked again as often as pays at once."""
+        return self._crowded >= len(self.policy.capacity_s)
+
+    def manner(self, error: AlhenaError) -> Manner:
+        """In which manner to go on after `error`."""
+        return manner_of(error, fetch_errors=self.policy.retry_fetch_errors)
+
+    def after(self, error: AlhenaError, manner: Manner | None = None) -> float | None:
+        """The seconds to wait before the next attempt, which counts from now; None when there is
+        to be none. `manner` is that of the error's class unless it is given."""
+        manner = self.manner(error) if manner is None else manner
+        wait = (
+            self._wait(manner, hint_of(error)) if self.attempts < self.policy.max_attempts else None
+        )
+        if wait is None or self.waited_s + wait > self.policy.max_wait_s:
+            if isinstance(error, ModelError):
+                error.attempts = self.attempts
+            return None
+        self.attempts += 1
+        self.waited_s += wait
+        return wait
+
+    def _wait(self, manner: Manner, hint: float | None) -> float | None:
+        policy = self.policy
+        match manner:
+            case Manner.NEVER:
+                return None
+            case Manner.BROKEN:
+                if self._broken >= policy.broken_attempts - 1:
+                    return None
+                base = policy.broken_s * 2**self._broken
+                self._broken += 1
+            case Manner.CAPACITY if not self.capacity_spent:
+                base = policy.capacity_s[self._crowded]
+                self._crowded += 1
+            case Manner.CAPACITY | Manner.BACKOFF:
+                base = min(policy.initial_s * 2**self._backoffs, policy.max_s)
+                self._backoffs += 1
+            case _:
+                assert_never(manner)
+        return max(base, hint or 0.0) * (1 + policy.jitter * self._chance())

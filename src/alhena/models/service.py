@@ -1,0 +1,247 @@
+"""A model service over HTTP: requests with credentials, answers whole or event by event."""
+
+import sys
+from collections.abc import AsyncGenerator, Callable, Mapping
+from typing import Protocol, TypeVar
+
+from alhena.models.endpoint import Endpoint, model_path
+from alhena.models.errors import ModelError, RequestRejectedError, StreamCutError
+from alhena.models.http import BodyReader, HttpResponse, HttpTransport, Timeouts, open_transport
+from alhena.models.status import Asked, refusal, told
+from alhena.version import __version__
+from alhena.wire.errors import DecodeError, SseError
+from alhena.wire.sse import SseDecoder
+
+T = TypeVar("T")
+
+MAX_BODY_BYTES = 256 * 1024 * 1024
+MAX_ERROR_BYTES = 256 * 1024
+_ARCHITECTURES = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64"}
+
+
+class Access(Protocol):
+    """How requests show who sends them. `remedy` is what to do when that is refused."""
+
+    @property
+    def remedy(self) -> str:
+        """What messages advise when the service refuses the credentials."""
+        ...
+
+    async def headers(self) -> dict[str, str]:
+        """The headers of the next request, by lower-case name. Raises ModelError."""
+        ...
+
+    async def renewed(self, refused: Mapping[str, str]) -> dict[str, str] | None:
+        """Headers to try once instead of those that a 401 refused; None when there are none."""
+        ...
+
+
+class FixedAccess:
+    """Headers that are the same for every request: a key."""
+
+    def __init__(self, headers: Mapping[str, str], remedy: str) -> None:
+        self._headers = dict(headers)
+        self._remedy = remedy
+
+    @property
+    def remedy(self) -> str:
+        """What messages advise when the key is refused."""
+        return self._remedy
+
+    async def headers(self) -> dict[str, str]:
+        """The headers."""
+        return self._headers
+
+    async def renewed(self, refused: Mapping[str, str]) -> dict[str, str] | None:
+        """None: there is one key."""
+        del refused
+        return None
+
+
+class HttpService:
+    """Sends requests to one endpoint. `headers` are added to each, by lower-case name.
+
+    Nothing is opened before the first request. Requests may run at the same time; those that
+    follow one another use one connection. `environ` is read for proxies and certificates. What
+    `access` and `headers` hold does not show in any message.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        access: Access,
+        *,
+        environ: Mapping[str, str] | None = None,
+        timeouts: Timeouts | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        self._endpoint = endpoint
+        self._access = access
+        self._environ = environ or {}
+        self._timeouts = timeouts or Timeouts()
+        self._extra = dict(headers or {})
+        self._transport: HttpTransport | None = None
+
+    async def ask(
+        self, path: str, model: str, body: bytes | None, decode: Callable[[bytes], T]
+    ) -> T:
+        """The answer to a POST of `body` (None: to a GET), read by `decode`.
+
+        `path` goes below the endpoint's own and is quoted already. Raises ModelError, and what
+        `decode` raises when the answer holds no API error.
+        """
+        response, asked = await self._accepted(path, model, body)
+        try:
+            payload = await _read_all(BodyReader(response), MAX_BODY_BYTES)
+        finally:
+            await response.aclose()
+        return _decoded(payload, asked, decode)
+
+    async def events(
+        self, path: str, model: str, encode: Callable[[], bytes], decode: Callable[[bytes], T]
+    ) -> AsyncGenerator[T, None]:
+        """The events of the stream that answers a POST, each read by `decode` as it comes.
+
+        `encode` gives the body once the stream is read, so that what fails fails there. Raises
+        StreamCutError when the connection, or the JSON of the last event, ends too early, and
+        SseError when the body is no event stream.
+        """
+        response, asked = await self._accepted(path, model, encode())
+        try:
+            reader, decoder = BodyReader(response), SseDecoder()
+            try:
+                while data := await reader.read():
+                    for payload in decoder.feed(data):
+                        yield _decoded(payload, asked, decode)
+                rest = decoder.finish()
+            except SseError as error:
+                raise told(error, error.body, asked) from error.__cause__
+            for payload in rest:
+                yield _decoded_last(payload, asked, decode)
+        finally:
+            await response.aclose()
+
+    async def aclose(self) -> None:
+        """Closes the connections."""
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            await transport.aclose()
+
+    async def _accepted(
+        self, path: str, model: str, body: bytes | None
+    ) -> tuple[HttpResponse, Asked]:
+        """A 2xx response, its body unread; raises the error that any other one stands for."""
+        credentials = await self._access.headers()
+        response, failure = await self._attempt(path, model, body, credentials)
+        if failure is not None and response.status == 401:
+            other = await self._access.renewed(credentials)
+            if other is not None:
+                credentials = other
+                response, failure = await self._attempt(path, model, body, credentials)
+        if failure is not None:
+            raise failure
+        return response, self._asked(model, credentials)
+
+    async def _attempt(
+        self, path: str, model: str, body: bytes | None, credentials: Mapping[str, str]
+    ) -> tuple[HttpResponse, ModelError | None]:
+        """A response; when it is none of the 2xx it is read and closed, with its error beside."""
+        if self._transport is None:
+            self._transport = open_transport(self._endpoint, self._environ, self._timeouts)
+        response = await self._transport.send(
+            "GET" if body is None else "POST",
+            f"{self._endpoint.prefix}{path}",
+            self._headers(model, credentials),
+            body or b"",
+        )
+        if 200 <= response.status < 300:
+            return response, None
+        try:
+            start = await _read_start(BodyReader(response), MAX_ERROR_BYTES)
+        finally:
+            await response.aclose()
+        asked = self._asked(model, credentials)
+        return response, refusal(response.status, start, asked, retry_after_s=_wanted(response))
+
+    def _headers(self, model: str, credentials: Mapping[str, str]) -> list[tuple[str, str]]:
+        headers = {
+            "host": self._endpoint.authority,
+            "user-agent": user_agent(model),
+            "content-type": "application/json",
+            **credentials,
+            "accept": "*/*",
+            "accept-encoding": "gzip",
+        }
+        return list((headers | self._extra).items())
+
+    def _asked(self, model: str, credentials: Mapping[str, str]) -> Asked:
+        values = (*credentials.values(), *self._extra.values())
+        secrets = [value.removeprefix("Bearer ") for value in values]
+        return Asked(
+            model,
+            self._endpoint.place,
+            secrets,
+            source=self._endpoint.source,
+            remedy=self._access.remedy,
+        )
+
+
+def user_agent(model: str) -> str:
+    """What this client calls itself: "alhena/VERSION/MODEL (PLATFORM; ARCHITECTURE; terminal)"."""
+    import os
+
+    machine = os.uname().machine if sys.platform != "win32" else "x86_64"
+    architecture = _ARCHITECTURES.get(machine.lower(), machine)
+    name = model_path(model).partition("/")[2]
+    return f"alhena/{__version__}/{name} ({sys.platform}; {architecture}; terminal)"
+
+
+def _decoded(payload: bytes, asked: Asked, decode: Callable[[bytes], T]) -> T:
+    try:
+        return decode(payload)
+    except DecodeError as error:
+        raise told(error, payload, asked) from error.__cause__
+
+
+def _decoded_last(payload: bytes, asked: Asked, decode: Callable[[bytes], T]) -> T:
+    """The event that the end of the stream, and no blank line, ended: it may be cut itself."""
+    try:
+        return _decoded(payload, asked, decode)
+    except DecodeError as error:
+        raise StreamCutError(
+            f"the answer of {asked.place} ended in the middle of an event.", remedy="Run again."
+        ) from error
+
+
+def _wanted(response: HttpResponse) -> float | None:
+    """The seconds that the response's Retry-After asks to be waited."""
+    header = response.header("retry-after")
+    if not header:
+        return None
+    from time import time
+
+    from alhena.models.retry.hints import retry_after_s
+
+    return retry_after_s(header, response.header("date"), time())
+
+
+async def _read_all(body: BodyReader, limit: int) -> bytes:
+    pieces: list[bytes] = []
+    size = 0
+    while piece := await body.read():
+        pieces.append(piece)
+        size += len(piece)
+        if size > limit:
+            raise RequestRejectedError(f"the answer is larger than {limit} bytes.")
+    return b"".join(pieces)
+
+
+async def _read_start(body: BodyReader, limit: int) -> bytes:
+    """The first `limit` bytes; what came when the rest fails to, for the status is known."""
+    start = b""
+    try:
+        while len(start) < limit and (piece := await body.read()):
+            start += piece
+    except ModelError:
+        return start
+    return start

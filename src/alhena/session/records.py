@@ -1,0 +1,149 @@
+"""The lines of a journal: JSON objects, each with a checksum that depends on all before it.
+
+    {"type":"event","at":"2026-01-31T12:00:00.000Z","event":{…},"crc":"89abcdef"}
+
+`crc` is the CRC-32 of the line's bytes before `,"crc"`, begun with the `crc` of the line before (0
+for the first). So a line that was changed, lost, doubled or moved ends what can be trusted. A
+record of a type that is not known is one of a later version; it is left where it is.
+"""
+
+import time
+import zlib
+from typing import Any
+
+import msgspec
+
+VERSION = 1
+"""What `Header.version` says. It counts up when an older program would misread a newer file."""
+
+_MARK = b',"crc":"'
+_SEAL = len(_MARK) + 8 + len(b'"}')
+
+
+class Record(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    rename="camel",
+    tag_field="type",
+):
+    """What all records share. `at` is the UTC time in ISO form, milliseconds."""
+
+    at: str
+
+
+class Header(Record, frozen=True, kw_only=True, tag="session"):
+    """The first record. `opening` contents at the beginning are the environment's, not a
+    person's."""
+
+    version: int = VERSION
+    session_id: str
+    project: str
+    writer: str = ""
+    opening: int = 0
+
+
+class Contents(Record, frozen=True, kw_only=True, tag="contents"):
+    """The history is now its first `keep` contents and these behind them. A content is as it is
+    sent, or `{"calls":[ids]}`: the parts of these answers, responses before media."""
+
+    keep: int
+    contents: tuple[msgspec.Raw, ...] = ()
+
+
+class Happened(Record, frozen=True, kw_only=True, tag="event"):
+    """An event (`alhena.events`) as JSON."""
+
+    event: msgspec.Raw
+
+
+class Started(Record, frozen=True, kw_only=True, tag="started"):
+    """From here on a call may have taken effect."""
+
+    call_id: str
+    name: str
+
+
+class Answered(Record, frozen=True, kw_only=True, tag="answered"):
+    """A call has ended; `parts` are what the model gets."""
+
+    call_id: str
+    name: str
+    parts: tuple[msgspec.Raw, ...]
+
+
+class Prompted(Record, frozen=True, kw_only=True, tag="prompt"):
+    """A person's words. `model` is who is to answer."""
+
+    text: str
+    model: str = ""
+
+
+class Continued(Record, frozen=True, kw_only=True, tag="continued"):
+    """Another process goes on. `dropped` bytes of a damaged end were moved to `moved_to`."""
+
+    writer: str = ""
+    dropped: int = 0
+    moved_to: str = ""
+
+
+KnownRecord = Header | Contents | Happened | Started | Answered | Prompted | Continued
+
+
+class CallRefs(msgspec.Struct, frozen=True, kw_only=True):
+    """A content that answers calls, told by their ids."""
+
+    calls: tuple[str, ...]
+
+
+class _Typed(msgspec.Struct, frozen=True):
+    type: str
+
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(KnownRecord)
+_typed = msgspec.json.Decoder(_Typed)
+_KNOWN = frozenset(
+    str(kind.__struct_config__.tag)
+    for kind in (Header, Contents, Happened, Started, Answered, Prompted, Continued)
+)
+
+
+def now() -> str:
+    """This moment as `Record.at` has it."""
+    seconds, nanoseconds = divmod(time.time_ns(), 1_000_000_000)
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+    return f"{stamp}.{nanoseconds // 1_000_000:03d}Z"
+
+
+def encode_json(value: Any) -> bytes:
+    """JSON bytes. Raises UnicodeEncodeError, TypeError, RecursionError, OverflowError."""
+    return _encoder.encode(value)
+
+
+def line_of(record: KnownRecord, chain: int) -> tuple[bytes, int]:
+    """The line of a record behind a line whose checksum is `chain`, and its own."""
+    body = memoryview(_encoder.encode(record))[:-1]
+    chain = zlib.crc32(body, chain)
+    return b'%b,"crc":"%08x"}\n' % (body, chain), chain
+
+
+def checked(line: bytes, chain: int) -> int | None:
+    """The checksum of a line (without its end) behind one of `chain`; None when it is damaged."""
+    body = memoryview(line)[:-_SEAL]
+    if line[-_SEAL:-10] != _MARK or line[-2:] != b'"}':
+        return None
+    found = zlib.crc32(body, chain)
+    return found if line[-10:-2] == b"%08x" % found else None
+
+
+def record_of(line: bytes) -> KnownRecord | None:
+    """What a sound line says; None for a record of a type that is not known. Raises
+    msgspec.DecodeError for one that is not as its type has to be."""
+    try:
+        return _decoder.decode(line)
+    except msgspec.ValidationError:
+        if _typed.decode(line).type in _KNOWN:
+            raise
+        return None

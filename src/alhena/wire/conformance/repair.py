@@ -1,0 +1,140 @@
+"""Repairs: from contents that break rules to contents that keep them, and what was done.
+
+A content that needs no repair stays the same object, so that its bytes can be kept.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from alhena.wire.conformance.mending import mend_content
+from alhena.wire.conformance.pairing import Draft, answer_calls
+from alhena.wire.conformance.slices import has_calls, has_responses
+from alhena.wire.content import MODEL, USER, Content, Part, text_content
+from alhena.wire.encoded import EncodedContent
+from alhena.wire.signatures import sign_first_call
+
+LEFT_OUT = "[The beginning of this conversation was left out.]"
+GO_ON = "Please continue."
+
+REPAIRED = frozenset(
+    {
+        *("C1", "C2", "C3", "C5", "C6", "C7", "F1", "F2", "F3", "F4", "F5", "F6", "F7", "F10"),
+        *("F12", "F13", "S1", "S2", "S4", "S5", "S6"),
+    }
+)
+"""The rules for which there is a repair. It does not help in every case: check again behind it."""
+
+
+class Repair(msgspec.Struct, frozen=True):
+    """The rule that was broken, where (in the contents as they were given) and what was done."""
+
+    rule: str
+    path: str
+    message: str
+
+
+class Repaired(msgspec.Struct, frozen=True):
+    """Contents, and what had to be done to them."""
+
+    contents: tuple[Content, ...]
+    repairs: tuple[Repair, ...]
+
+
+class Repairs:
+    """What was done, in order."""
+
+    def __init__(self) -> None:
+        self.done: list[Repair] = []
+
+    def note(self, rule: str, index: int, message: str) -> None:
+        """Notes a repair of the content that was given at `index`."""
+        self.done.append(Repair(rule, f"contents[{index}]", message))
+
+
+def repair(
+    contents: Sequence[Content],
+    *,
+    needs_signatures: bool = False,
+    takes_signatures: bool = True,
+    open_end: bool = False,
+) -> Repaired:
+    """The conversation in `contents`, repaired as far as that can be done without guessing.
+
+    With `open_end` it will be gone on with: it may end with the model's content, even with calls
+    that are still to be answered.
+    """
+    repairs = Repairs()
+    drafts = [
+        Draft(index, mended)
+        for index, content in enumerate(contents)
+        if (mended := mend_content(content, index, repairs.note, signed=takes_signatures))
+        is not None
+    ]
+    drafts = list(answer_calls(drafts, repairs.note, open_end=open_end))
+    drafts = list(_coalesced(drafts, repairs))
+    if needs_signatures:
+        _sign(drafts, repairs)
+    repaired = _with_ends(drafts, repairs, open_end=open_end)
+    return Repaired(tuple(repaired), tuple(repairs.done))
+
+
+def repair_entries(
+    entries: Sequence[EncodedContent], *, needs_signatures: bool, takes_signatures: bool = True
+) -> tuple[tuple[EncodedContent, ...], tuple[Repair, ...]]:
+    """The same for the contents of a request; those that stay as they are keep their bytes."""
+    done = repair(
+        [entry.content for entry in entries],
+        needs_signatures=needs_signatures,
+        takes_signatures=takes_signatures,
+    )
+    known = {id(entry.content): entry for entry in entries}
+    kept = tuple(known.get(id(item)) or EncodedContent(item) for item in done.contents)
+    return kept, done.repairs
+
+
+def _coalesced(drafts: Sequence[Draft], repairs: Repairs) -> Iterator[Draft]:
+    """C6: neighbours of one role become one content. A prompt is never merged into responses."""
+    last: Draft | None = None
+    for draft in drafts:
+        if last is not None and _mergeable(last.content, draft.content):
+            parts = (*last.content.parts, *draft.content.parts)
+            last.content = Content(role=last.content.role, parts=parts)
+            repairs.note("C6", draft.index, "joined to the content before it.")
+            continue
+        if last is not None:
+            yield last
+        last = draft
+    if last is not None:
+        yield last
+
+
+def _mergeable(before: Content, after: Content) -> bool:
+    return before.role == after.role and not (
+        has_responses(before) or has_responses(after) or has_calls(before)
+    )
+
+
+def _sign(drafts: Sequence[Draft], repairs: Repairs) -> None:
+    """S4: the stand-in for steps of the current turn whose first call has no signature."""
+    for draft in reversed(drafts):
+        content = draft.content
+        if content.role == USER and not has_responses(content):
+            return
+        parts: list[Part] = list(content.parts)
+        if content.role == MODEL and sign_first_call(parts):
+            draft.content = Content(role=MODEL, parts=tuple(parts))
+            message = "the first call got the documented stand-in for a signature."
+            repairs.note("S4", draft.index, message)
+
+
+def _with_ends(drafts: Sequence[Draft], repairs: Repairs, *, open_end: bool) -> Iterator[Content]:
+    """C5 and C7: the first content and, unless it is gone on with, the last are the user's."""
+    if drafts and drafts[0].content.role == MODEL:
+        repairs.note("C5", drafts[0].index, "a note of the user's was put before it.")
+        yield text_content(USER, LEFT_OUT)
+    for draft in drafts:
+        yield draft.content
+    if drafts and drafts[-1].content.role == MODEL and not open_end:
+        repairs.note("C5", drafts[-1].index, "a request to continue was put behind it.")
+        yield text_content(USER, GO_ON)

@@ -1,0 +1,90 @@
+"""The bodies of Code Assist: a request inside an envelope that names project, prompt and session
+(WIRE-05). Its answers are unwrapped by `decode.decode_enveloped`."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from alhena.wire.content import Content, Part
+from alhena.wire.encode import encode_count_tokens, encode_request, resource_name
+from alhena.wire.encoded import EncodedContent, encode_value
+from alhena.wire.request import GenerateContentRequest
+from alhena.wire.text import scrub
+
+
+class _Envelope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The order of the fields is that of the keys; these are in snake_case."""
+
+    model: str
+    project: str = ""
+    user_prompt_id: str = ""
+    request: msgspec.Raw
+
+
+class _Session(msgspec.Struct, frozen=True):
+    session_id: str
+
+
+class _Counted(msgspec.Struct, frozen=True, kw_only=True):
+    model: str
+
+
+class _CountEnvelope(msgspec.Struct, frozen=True, kw_only=True):
+    request: msgspec.Raw
+
+
+def enveloped_request(request: GenerateContentRequest, project: str) -> bytes:
+    """The body of Code Assist's generateContent and streamGenerateContent.
+
+    What is empty is absent: `project`, and the request's prompt and session. Raises EncodeError, as
+    `encode_request` does.
+    """
+    plain = msgspec.structs.replace(
+        request, contents=tuple(map(_without_thoughts, request.contents))
+    )
+    inner = encode_request(plain)
+    if request.session_id:
+        session = encode_value(_Session(scrub(request.session_id)))
+        inner = b"".join((inner[:-1], b",", session[1:]))
+    return encode_value(
+        _Envelope(
+            model=scrub(request.model),
+            project=scrub(project),
+            user_prompt_id=scrub(request.prompt_id),
+            request=msgspec.Raw(inner),
+        )
+    )
+
+
+def enveloped_count_tokens(contents: Sequence[EncodedContent], model: str) -> bytes:
+    """The body of its countTokens: `{"request": {"model": "models/…", "contents": […]}}`."""
+    named = encode_value(_Counted(model=scrub(resource_name(model))))
+    inner = encode_count_tokens(tuple(map(_without_thoughts, contents)))
+    return encode_value(_CountEnvelope(request=msgspec.Raw(named[:-1] + b"," + inner[1:])))
+
+
+def _without_thoughts(content: EncodedContent) -> EncodedContent:
+    """A content as Code Assist takes it, which knows no field `thought`: a call or a file keeps its
+    part without the mark, a thought in words is left out. Where it is all that a content holds, it
+    stays as a text that says what it is."""
+    parts = content.content.parts
+    if not any(part.thought for part in parts):
+        return content
+    kept = tuple(_unmarked(part) for part in parts if not part.thought or _holds_more(part))
+    spoken = kept or tuple(_spoken(part) for part in parts)
+    return EncodedContent(Content(role=content.content.role, parts=spoken))
+
+
+def _holds_more(part: Part) -> bool:
+    """Whether a thought part is something else than words."""
+    return part.text is None
+
+
+def _unmarked(part: Part) -> Part:
+    return msgspec.structs.replace(part, thought=None)
+
+
+def _spoken(part: Part) -> Part:
+    return Part(
+        text=f"{part.text or ''}\n[Thought: true]", thought_signature=part.thought_signature
+    )

@@ -1,0 +1,30 @@
+"""What a schema can no longer say, said in its description."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from alhena.wire.text import excerpt
+
+LIMIT = 240
+"""Characters of one note."""
+
+
+def described(node: dict[str, Any], notes: Sequence[str]) -> dict[str, Any]:
+    """`node` with the notes at the end of its description."""
+    if not notes:
+        return node
+    given = node.get("description")
+    said = f"({'; '.join(dict.fromkeys(notes))})"
+    text = f"{given} {said}" if isinstance(given, str) and given else said
+    return node | {"description": text}
+
+
+def note(keyword: str, value: object) -> str:
+    """A keyword and its value as a note."""
+    try:
+        text = msgspec.json.encode(value).decode("utf-8")
+    except (UnicodeEncodeError, TypeError, ValueError, RecursionError):
+        text = ascii(value)
+    return f"{keyword}: {excerpt(text, LIMIT)}"

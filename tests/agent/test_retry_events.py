@@ -1,0 +1,119 @@
+"""Whose attempts they are: the session's own, a subagent's, a tool's."""
+
+from pathlib import Path
+from typing import Any
+
+from alhena import Agent
+from alhena.agent.agent import LastText
+from alhena.agent.model_access import SessionModel
+from alhena.agent.options import AgentSettings
+from alhena.config.settings import ModelSettings, Settings
+from alhena.events import (
+    ApiErrorEvent,
+    ApiRequestEvent,
+    ContentEvent,
+    Event,
+    ModelFallbackEvent,
+    RetryEvent,
+    RunFinishedEvent,
+    ToolCallResponseEvent,
+)
+from alhena.models.errors import DailyQuotaError, ServerFaultError
+from alhena.models.retry.generator import RetryingGenerator
+from alhena.models.retry.policy import RetryPolicy
+from alhena.policy.model import ApprovalMode
+from tests.agent.kit import events_of
+from tests.support.scripted import ScriptedGenerator
+from tests.support.server import call, chunk, text
+
+DOWN = ServerFaultError("down", status=503)
+DAILY = DailyQuotaError("used up.", status=429)
+
+
+def retrying(script: ScriptedGenerator) -> RetryingGenerator:
+    async def pause(_seconds: float) -> None:
+        return
+
+    return RetryingGenerator(script, RetryPolicy(), sleep=pause, chance=lambda: 0)
+
+
+def running(script: ScriptedGenerator) -> Agent:
+    settings = AgentSettings(
+        generator=retrying(script),
+        approval_mode=ApprovalMode.YOLO,
+        settings=Settings(model=ModelSettings(fallback="always")),
+    )
+    return Agent(model="gemini-2.5-pro", settings=settings)
+
+
+def of(events: list[Event], kind: type[Event]) -> list[Any]:
+    return [event for event in events if isinstance(event, kind)]
+
+
+def delegated() -> list[dict[str, Any]]:
+    args = {"agent_name": "codebase_investigator", "objective": "Find it."}
+    return [chunk({"text": "Asking. "}, call("delegate_to_agent", args, id="d"), finish="STOP")]
+
+
+def reported() -> list[dict[str, Any]]:
+    report = {"summary_of_findings": "x", "exploration_trace": [], "relevant_locations": []}
+    return [chunk(call("complete_task", {"result": report}, id="r"), finish="STOP")]
+
+
+async def test_attempts_of_a_subagent_are_its_own_and_take_nothing_back(project: Path):
+    half = [chunk({"text": "half"}), DOWN]
+    script = ScriptedGenerator(delegated(), half, reported(), [text("Found.")])
+    async with running(script) as agent:
+        events, error = await events_of(agent, "go")
+    assert error is None
+    (retry,) = of(events, RetryEvent)
+    assert (retry.role, retry.retract) == ("subagent", False)
+    assert retry.prompt_id.startswith("codebase_investigator-")
+    assert of(events, ToolCallResponseEvent)[-1].status == "success"
+    assert of(events, RunFinishedEvent)[0].text == "Found."
+
+
+async def test_a_subagent_falls_back_by_itself_with_settings_of_its_own():
+    script = ScriptedGenerator(delegated(), [DAILY], reported(), [text("Found.")])
+    async with running(script) as agent:
+        events, error = await events_of(agent, "go")
+        assert error is None
+        assert agent.model == "gemini-2.5-pro"
+    (fallback,) = of(events, ModelFallbackEvent)
+    assert (fallback.role, fallback.model) == ("subagent", "gemini-2.5-flash")
+    models = [request.model for request in script.requests]
+    assert models == ["gemini-2.5-pro"] * 2 + ["gemini-2.5-flash", "gemini-2.5-pro"]
+    before, after = (script.requests[index].config.generation_config for index in (1, 2))
+    assert before is not None
+    assert after is not None
+    assert before.temperature == after.temperature
+    assert script.seen(1) == script.seen(2)
+
+
+async def test_a_question_of_a_tools_is_asked_again_and_accounted_once():
+    script = ScriptedGenerator([DOWN], [text("yes")])
+    events: list[Event] = []
+    model = SessionModel(lambda: (retrying(script), "gemini-2.5-flash"), events.append)
+    assert await model.ask("well?") == "yes"
+    (retry,) = of(events, RetryEvent)
+    assert (retry.role, retry.model, retry.delay_s) == ("utility_tool", "gemini-2.5-flash", 5)
+    assert len(of(events, ApiRequestEvent)) == 1
+    assert not of(events, ApiErrorEvent)
+
+
+def test_the_text_of_a_run_is_that_of_its_own_last_turn():
+    text = LastText()
+    text.feed(ContentEvent(text="Asking."))
+    for role in ("subagent", "utility_tool"):
+        text.feed(ApiRequestEvent(model="m", prompt_id="p", contents=1, role=role))
+    assert text.value == "Asking."
+    text.feed(ApiRequestEvent(model="m", prompt_id="p", contents=1))
+    assert not text.value
+
+
+async def test_each_attempt_of_the_session_is_accounted():
+    script = ScriptedGenerator([DOWN], [text("yes")])
+    async with running(script) as agent:
+        events, _ = await events_of(agent, "go")
+    assert len(of(events, ApiRequestEvent)) == 2
+    assert [event.status for event in of(events, ApiErrorEvent)] == [503]

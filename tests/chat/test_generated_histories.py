@@ -1,0 +1,206 @@
+"""Whatever a model says and whatever happens to its calls, the next request keeps every rule."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from alhena.chat.chat import Chat, ModelTraits, Outlets
+from alhena.chat.errors import InvalidResponseError
+from alhena.chat.history import History
+from alhena.chat.turn import Turn
+from alhena.models.errors import ModelError, StreamCutError
+from alhena.tools.response import cancelled_parts, error_parts, join_responses, response_parts
+from alhena.wire.calls import CallIds
+from alhena.wire.conformance import check_json, check_request, slice_history
+from alhena.wire.content import Blob, Content, Part, text_content
+from alhena.wire.encode import encode_request
+from alhena.wire.request import (
+    FunctionDeclaration,
+    GenerateContentConfig,
+    GenerateContentRequest,
+    Tool,
+)
+from alhena.wire.violation import Level
+from tests.support.scripted import ScriptedGenerator
+from tests.support.server import chunk
+
+EXAMPLES = 150
+"""Each is a conversation of up to eight prompts. `python -m tests.chat.test_generated_histories N`
+tries N."""
+
+NAMES = ["read_file", "replace", "gone"]
+CONFIG = GenerateContentConfig(
+    system_instruction=text_content("user", "be brief"),
+    tools=(
+        Tool(
+            function_declarations=tuple(
+                FunctionDeclaration(
+                    name=name, description="d", parameters_json_schema={"type": "object"}
+                )
+                for name in NAMES[:2]
+            )
+        ),
+    ),
+)
+signatures = st.sampled_from([None, "QUJD", "AAAA", "sig-1"])
+texts = st.sampled_from(["", " ", "a", "two\nlines", "\ud800"])
+
+
+@st.composite
+def parts(draw: st.DrawFn) -> dict[str, Any]:
+    """A part as a service may send it, proxies' oddities included."""
+    kind = draw(st.sampled_from(["text", "thought", "call", "call", "call", "media", "odd"]))
+    signature = draw(signatures)
+    part: dict[str, Any] = {"thoughtSignature": signature} if signature else {}
+    if kind == "text":
+        part["text"] = draw(texts)
+    elif kind == "thought":
+        part |= {"text": draw(texts), "thought": True}
+    elif kind == "media":
+        part["inlineData"] = {"mimeType": "image/png", "data": "AAAA"}
+    elif kind == "call":
+        call: dict[str, Any] = {"name": draw(st.sampled_from(NAMES))}
+        if draw(st.booleans()):
+            call["id"] = draw(st.sampled_from(["1", "2", ""]))
+        if draw(st.booleans()):
+            call["args"] = {"a": draw(st.sampled_from([None, float("nan"), "\udfff", 1]))}
+        part["functionCall"] = call
+        if draw(st.booleans()):
+            part["text"] = ""
+    return part
+
+
+@st.composite
+def answers(draw: st.DrawFn) -> list[Any]:
+    """The chunks of an answer; it may break off."""
+    made: list[Any] = [
+        chunk(*draw(st.lists(parts(), max_size=3))) for _ in range(draw(st.integers(0, 3)))
+    ]
+    end = draw(st.sampled_from(["STOP", "STOP", "STOP", "MAX_TOKENS", "SAFETY", None, "cut"]))
+    if end == "cut":
+        return [*made, StreamCutError("the connection broke.")]
+    return [*made, chunk(*draw(st.lists(parts(), max_size=1)), finish=end)]
+
+
+class Service(ScriptedGenerator):
+    """Answers what is drawn, and refuses whatever the real one would."""
+
+    def __init__(self, data: st.DataObject, model: str) -> None:
+        super().__init__()
+        self.data = data
+        self.model = model
+
+    async def stream(self, request: GenerateContentRequest) -> AsyncIterator[Any]:
+        self.refuse(request)
+        self.turns = [self.data.draw(answers())]
+        async for response in super().stream(request):
+            yield response
+
+    def refuse(self, request: GenerateContentRequest) -> None:
+        options = {
+            "needs_signatures": self.model == "three",
+            "takes_signatures": self.model != "gemma",
+        }
+        found = check_request(request, **options)
+        assert [item for item in found if item.level == Level.ERROR] == []
+        sent = [part for entry in request.contents for part in entry.content.parts]
+        assert not any(part.thought for part in sent)
+        body = json.loads(encode_request(request))
+        found = check_json(body, **options)
+        assert [item for item in found if item.level == Level.ERROR and item.rule != "S3"] == []
+
+
+def answered(draw: st.DrawFn, turn: Turn) -> tuple[Part, ...]:
+    """What became of the calls of a turn."""
+    done: list[tuple[Part, ...]] = []
+    for call in turn.calls:
+        way = draw(st.sampled_from(["text", "failed", "cancelled", "media", "odd media"]))
+        if way == "failed":
+            done.append(error_parts(call.name, call.call_id, "no \ud800"))
+        elif way == "cancelled":
+            done.append(cancelled_parts(call.name, call.call_id, "enough", "half"))
+        elif way == "text":
+            done.append(response_parts(call.name, call.call_id, "ok"))
+        else:
+            mime = "image/png" if way == "media" else "application/zip"
+            blob = Part(inline_data=Blob(mime_type=mime, data="AAAA"))
+            done.append(response_parts(call.name, call.call_id, blob))
+    return join_responses(done)
+
+
+class Conversation:
+    """A session that goes on whatever happens: it is resumed, cut, cancelled, and its model
+    changed."""
+
+    def __init__(self, data: st.DataObject) -> None:
+        self.data = data
+        self.ids = CallIds("token")
+        self.chat = self.opened((), "two")
+
+    def opened(self, contents: tuple[Content, ...], model: str) -> Chat:
+        self.service = Service(self.data, model)
+
+        async def pace() -> None:
+            pass
+
+        traits = ModelTraits(
+            name=model, sign_calls=model == "three", takes_signatures=model != "gemma"
+        )
+        outlets = Outlets(lambda _event: None, pace)
+        return Chat(self.service, traits, CONFIG, History(contents), outlets, self.ids)
+
+    async def prompt(self) -> None:
+        pending: tuple[Part, ...] = (Part(text="go"),)
+        for _ in range(3):
+            try:
+                turn = await self.chat.send(pending, "p")
+            except (InvalidResponseError, ModelError):
+                return
+            if not turn.calls:
+                return
+            pending = answered(self.data.draw, turn)
+            if self.data.draw(st.booleans(), label="interrupted"):
+                break
+        if self.data.draw(st.booleans(), label="recorded"):
+            self.chat.record_responses(pending)
+
+    def resume(self) -> None:
+        """From what of it was kept: all, a part that ends anywhere, or a slice."""
+        contents = tuple(entry.content for entry in self.chat.history.contents)
+        kept = self.data.draw(st.integers(0, len(contents)))
+        way = self.data.draw(st.sampled_from(["all", "start", "end", "slice"]))
+        if way == "start":
+            contents = contents[:kept]
+        elif way == "end":
+            contents = contents[kept:]
+        elif way == "slice":
+            lead = self.data.draw(st.none() | st.just(text_content("user", "[left out]")))
+            contents = slice_history(contents, kept, lead=lead)
+        model = self.data.draw(st.sampled_from(["two", "three", "gemma"]))
+        self.chat = self.opened(contents, model)
+
+
+@pytest.mark.requirement("CHAT-02")
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(st.data())
+def test_every_request_of_a_generated_conversation_keeps_the_rules(data: st.DataObject) -> None:
+    async def talk() -> None:
+        conversation = Conversation(data)
+        for _ in range(data.draw(st.integers(1, 8))):
+            await conversation.prompt()
+            if data.draw(st.booleans(), label="resumed"):
+                conversation.resume()
+
+    asyncio.run(talk())
+
+
+if __name__ == "__main__":
+    import sys
+
+    inner = test_every_request_of_a_generated_conversation_keeps_the_rules.hypothesis.inner_test
+    settings(max_examples=int(sys.argv[1]), deadline=None)(given(st.data())(inner))()

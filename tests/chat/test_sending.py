@@ -1,0 +1,103 @@
+"""Nothing leaves that breaks a rule: what can be repaired is, the rest is not sent."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from alhena.chat.chat import Chat, ModelTraits, Outlets
+from alhena.chat.history import History
+from alhena.chat.interposer import Admission
+from alhena.events import Event, WarningEvent
+from alhena.wire.calls import CallIds
+from alhena.wire.content import Content, FunctionCall, Part, text_content
+from alhena.wire.encode import EncodedContent
+from alhena.wire.errors import ConformanceError
+from alhena.wire.request import GenerateContentConfig, GenerateContentRequest
+from alhena.wire.response import GenerateContentResponse
+from tests.support.scripted import ScriptedGenerator
+from tests.support.server import text
+
+OPENING = (text_content("user", "hi"), text_content("model", "hello"))
+
+
+class Sends:
+    """Puts other contents in place of those of a request."""
+
+    reviews_answers = False
+
+    def __init__(self, *contents: Content) -> None:
+        self.contents = tuple(map(EncodedContent, contents))
+
+    async def admit(self, request: GenerateContentRequest) -> Admission:
+        return Admission(
+            GenerateContentRequest(
+                model=request.model, contents=self.contents, config=request.config
+            )
+        )
+
+    async def review(
+        self, request: GenerateContentRequest, chunks: Sequence[GenerateContentResponse]
+    ) -> Sequence[GenerateContentResponse]:
+        return chunks
+
+
+def chatting(
+    traits: ModelTraits, *answers: str, contents: Sequence[Content] = OPENING
+) -> tuple[Chat, ScriptedGenerator, list[Event]]:
+    async def pace() -> None:
+        pass
+
+    events: list[Event] = []
+    generator = ScriptedGenerator(*([text(answer)] for answer in answers))
+    chat = Chat(
+        generator,
+        traits,
+        GenerateContentConfig(),
+        History(contents),
+        Outlets(events.append, pace),
+        CallIds("t"),
+    )
+    return chat, generator, events
+
+
+def warnings(events: list[Event]) -> list[str]:
+    return [event.message for event in events if isinstance(event, WarningEvent)]
+
+
+async def test_a_request_that_was_changed_for_the_worse_is_repaired_and_said_to_be() -> None:
+    chat, generator, events = chatting(ModelTraits(name="m"), "a", "b")
+    call = Content(role="model", parts=(Part(function_call=FunctionCall(id="1", name="f")),))
+    chat.interposer = Sends(OPENING[0], call, OPENING[0])
+    await chat.send((Part(text="go"),), "p")
+    assert [content["role"] for content in generator.seen(0)] == ["user", "model", "user", "user"]
+    answer = generator.seen(0)[2]["parts"][0]["functionResponse"]
+    assert (answer["id"], answer["name"], list(answer["response"])) == ("1", "f", ["error"])
+    assert warnings(events) == [
+        'the request was repaired before it was sent, at contents[1]: the call of "f" was answered.'
+    ]
+    assert [entry.content.role for entry in chat.history.contents] == ["user", "model"] * 2
+    chat.interposer = None
+    await chat.send((Part(text="go on"),), "p")
+    assert generator.seen(1)[2]["parts"] == [{"text": "go"}]
+    assert len(warnings(events)) == 1
+
+
+async def test_what_cannot_be_repaired_is_not_sent_and_the_prompt_taken_back() -> None:
+    chat, generator, _ = chatting(ModelTraits(name="m"), "a")
+    chat.interposer = Sends()
+    with pytest.raises(ConformanceError):
+        await chat.send((Part(text="go"),), "p")
+    assert generator.requests == []
+    assert len(chat.history) == 2
+
+
+async def test_a_model_that_refuses_signatures_is_sent_none_and_nobody_is_bothered() -> None:
+    signed = Content(role="model", parts=(Part(text="hello", thought_signature="QUJD"),))
+    traits = ModelTraits(name="m", takes_signatures=False)
+    chat, generator, events = chatting(traits, "a", "b", contents=(OPENING[0], signed))
+    for prompt in ("one", "two"):
+        await chat.send((Part(text=prompt),), "p")
+    for index in (0, 1):
+        assert generator.seen(index)[1]["parts"] == [{"text": "hello"}]
+    assert warnings(events) == []
+    assert chat.history.contents[1].content == signed

@@ -1,0 +1,245 @@
+"""The envelope of Code Assist: the bodies of the documents, key order aside."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from alhena.wire.content import Blob, Content, FunctionCall, FunctionResponse, Part, text_content
+from alhena.wire.encode import EncodedContent
+from alhena.wire.envelope import enveloped_count_tokens, enveloped_request
+from alhena.wire.request import (
+    FunctionCallingConfig,
+    FunctionCallingMode,
+    FunctionDeclaration,
+    GenerateContentConfig,
+    GenerateContentRequest,
+    GenerationConfig,
+    ThinkingConfig,
+    Tool,
+    ToolConfig,
+)
+
+# The documented body of a session with tools. What is absent there or null is absent here, and the
+# system instruction is a content, as the service takes it.
+SESSION_BODY: dict[str, Any] = {
+    "model": "gemini-2.0-flash",
+    "project": "my-gcp-project",
+    "user_prompt_id": "sess-123#turn-4",
+    "request": {
+        "contents": [
+            {
+                "role": "user",
+                "parts": [{"text": "This is the Gemini CLI. We are setting up the context..."}],
+            },
+            {"role": "model", "parts": [{"text": "Got it. Thanks for the context!"}]},
+            {"role": "user", "parts": [{"text": "List directory and read README.md"}]},
+        ],
+        "systemInstruction": {"role": "user", "parts": [{"text": "<system prompt text here>"}]},
+        "tools": [
+            {
+                "functionDeclarations": [
+                    {
+                        "name": "run_shell_command",
+                        "description": "Executes a shell command (platform-specific details)",
+                        "parametersJsonSchema": {
+                            "type": "object",
+                            "properties": {
+                                "command": {"type": "string", "description": "Exact command"},
+                                "description": {"type": "string"},
+                                "directory": {"type": "string"},
+                            },
+                            "required": ["command"],
+                        },
+                    },
+                    {
+                        "name": "read_file",
+                        "description": "Reads a file; handles text and binary (image/pdf/audio/video)",
+                        "parametersJsonSchema": {
+                            "type": "object",
+                            "properties": {
+                                "absolute_path": {"type": "string"},
+                                "offset": {"type": "number"},
+                                "limit": {"type": "number"},
+                            },
+                            "required": ["absolute_path"],
+                        },
+                    },
+                    {"name": "write_file"},
+                ]
+            }
+        ],
+        "generationConfig": {
+            "temperature": 0,
+            "topP": 1,
+            "thinkingConfig": {"thinkingBudget": -1, "includeThoughts": True},
+        },
+        "session_id": "sess-123",
+    },
+}
+
+# The documented body of a client that forces calls, and knows neither prompts nor sessions.
+FORCED_BODY: dict[str, Any] = {
+    "model": "gemini-2.5-pro",
+    "project": "my-gcp-project",
+    "request": {
+        "contents": [{"role": "user", "parts": [{"text": "read config.json"}]}],
+        "systemInstruction": {"role": "user", "parts": [{"text": "Use tools."}]},
+        "tools": [{"functionDeclarations": [{"name": "read_file", "description": "Reads."}]}],
+        "toolConfig": {"functionCallingConfig": {"mode": "ANY"}},
+        "generationConfig": {"temperature": 0.7, "maxOutputTokens": 8192},
+    },
+}
+
+
+def session_request() -> GenerateContentRequest:
+    inner = SESSION_BODY["request"]
+    declared = inner["tools"][0]["functionDeclarations"]
+    return GenerateContentRequest(
+        model=SESSION_BODY["model"],
+        contents=tuple(
+            EncodedContent(text_content(one["role"], one["parts"][0]["text"]))
+            for one in inner["contents"]
+        ),
+        config=GenerateContentConfig(
+            system_instruction=text_content("user", "<system prompt text here>"),
+            tools=(
+                Tool(
+                    function_declarations=tuple(
+                        FunctionDeclaration(
+                            name=one["name"],
+                            description=one.get("description", ""),
+                            parameters_json_schema=one.get("parametersJsonSchema"),
+                        )
+                        for one in declared
+                    )
+                ),
+            ),
+            generation_config=GenerationConfig(
+                temperature=0,
+                top_p=1,
+                thinking_config=ThinkingConfig(thinking_budget=-1, include_thoughts=True),
+            ),
+        ),
+        prompt_id="sess-123#turn-4",
+        session_id="sess-123",
+    )
+
+
+def forced_request() -> GenerateContentRequest:
+    read = FunctionDeclaration(name="read_file", description="Reads.")
+    return GenerateContentRequest(
+        model="gemini-2.5-pro",
+        contents=(EncodedContent(text_content("user", "read config.json")),),
+        config=GenerateContentConfig(
+            system_instruction=text_content("user", "Use tools."),
+            tools=(Tool(function_declarations=(read,)),),
+            tool_config=ToolConfig(
+                function_calling_config=FunctionCallingConfig(mode=FunctionCallingMode.ANY)
+            ),
+            generation_config=GenerationConfig(temperature=0.7, max_output_tokens=8192),
+        ),
+    )
+
+
+def canonical(value: Any) -> bytes:
+    """JSON bytes with the keys in order: equal when only the order of keys differs."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
+
+
+def canonical_bytes(body: bytes) -> bytes:
+    return canonical(json.loads(body, parse_float=_integral))
+
+
+def _integral(text: str) -> float | int:
+    """As JavaScript writes numbers: 0.0 is 0."""
+    return int(float(text)) if float(text).is_integer() else float(text)
+
+
+@pytest.mark.requirement("WIRE-05")
+@pytest.mark.parametrize(
+    ("request_of", "body"), [(session_request, SESSION_BODY), (forced_request, FORCED_BODY)]
+)
+def test_the_bodies_are_those_of_the_documents_byte_for_byte(request_of: Any, body: Any) -> None:
+    sent = enveloped_request(request_of(), "my-gcp-project")
+    assert canonical_bytes(sent) == canonical(body)
+    assert list(json.loads(sent)) == [key for key in SESSION_BODY if key in body]
+
+
+@pytest.mark.requirement("WIRE-05")
+def test_what_is_empty_is_absent() -> None:
+    request = GenerateContentRequest(
+        model="m", contents=(EncodedContent(text_content("user", "hi")),)
+    )
+    assert json.loads(enveloped_request(request, "")) == {
+        "model": "m",
+        "request": {"contents": [{"parts": [{"text": "hi"}], "role": "user"}]},
+    }
+
+
+@pytest.mark.requirement("WIRE-08")
+def test_tokens_are_counted_for_the_model_by_its_resource_name() -> None:
+    contents = (EncodedContent(text_content("user", "hi")),)
+    body = {"model": "models/m", "contents": [{"parts": [{"text": "hi"}], "role": "user"}]}
+    assert json.loads(enveloped_count_tokens(contents, "m")) == {"request": body}
+
+
+def parts_sent(*parts: Part, role: str = "model") -> Any:
+    request = GenerateContentRequest(
+        model="m", contents=(EncodedContent(Content(role=role, parts=parts)),)
+    )
+    return json.loads(enveloped_request(request, ""))["request"]["contents"][0]["parts"]
+
+
+def test_a_thought_goes_out_without_its_mark_or_not_at_all() -> None:
+    call = FunctionCall(id="c", name="f", args={})
+    answer = FunctionResponse(id="c", name="f", response={"output": "1"})
+    image = Blob(mime_type="image/png", data="aGk=")
+    assert parts_sent(
+        Part(text="hm", thought=True),
+        Part(function_call=call, thought=True, thought_signature="c2ln"),
+        Part(function_response=answer, thought=True),
+        Part(inline_data=image, thought=True),
+        Part(text="so", thought=False),
+    ) == [
+        {"functionCall": {"id": "c", "name": "f", "args": {}}, "thoughtSignature": "c2ln"},
+        {"functionResponse": {"id": "c", "name": "f", "response": {"output": "1"}}},
+        {"inlineData": {"mimeType": "image/png", "data": "aGk="}},
+        {"text": "so"},
+    ]
+
+
+def test_a_content_of_thoughts_alone_keeps_them_as_text() -> None:
+    sent = parts_sent(Part(text="hm", thought=True, thought_signature="c2ln"))
+    assert sent == [{"text": "hm\n[Thought: true]", "thoughtSignature": "c2ln"}]
+
+
+def test_a_history_without_thoughts_is_sent_as_the_bytes_it_was_encoded_to() -> None:
+    content = EncodedContent(text_content("user", "\u2028 é"))
+    body = enveloped_request(GenerateContentRequest(model="m", contents=(content,)), "p")
+    assert bytes(content.raw) in body
+
+
+@given(st.text(), st.text(), st.text(), st.text())
+def test_any_name_gives_one_json_document(model: str, project: str, prompt: str, sid: str) -> None:
+    request = GenerateContentRequest(
+        model=model,
+        contents=(EncodedContent(text_content("user", model)),),
+        prompt_id=prompt,
+        session_id=sid,
+    )
+    sent = json.loads(enveloped_request(request, project))
+    assert sent["request"].get("session_id", "") == sid
+    assert sent.get("project", "") == project
+    assert sent.get("user_prompt_id", "") == prompt
+
+
+def test_lone_surrogates_in_names_do_not_break_the_body() -> None:
+    request = GenerateContentRequest(
+        model="\udcff", contents=(), prompt_id="\udc80", session_id="\ud800"
+    )
+    sent = json.loads(enveloped_request(request, "\udcff"))
+    assert sent["model"] == sent["project"] == "\ufffd"
+    assert sent["request"] == {"contents": [], "session_id": "\ufffd"}

@@ -1,0 +1,165 @@
+"""`modelConfigs`: named configurations and what is changed for whom."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from alhena.agent.session_model import SessionModels, generation_for
+from alhena.config.errors import ConfigError
+from alhena.config.settings import ModelConfigSettings, Settings, settings_of
+from alhena.models.catalogue import MODELS, default_generation
+from alhena.models.configs import resolve
+from alhena.wire.request import ThinkingConfig
+
+
+def configs(**fields: Any) -> ModelConfigSettings:
+    return settings_of({"modelConfigs": fields}, "settings.json").model_configs
+
+
+def generating(**settings: Any) -> dict[str, Any]:
+    return {"modelConfig": {"generateContentConfig": settings}}
+
+
+def sent(made: Any) -> dict[str, Any]:
+    return msgspec.to_builtins(made)
+
+
+@pytest.mark.parametrize("name", [*(model.name for model in MODELS), "custom", "rehearsal"])
+def test_with_nothing_configured_a_model_has_the_usual_settings(name: str):
+    resolved = resolve(name, ModelConfigSettings())
+    assert sent(resolved.generation) == sent(default_generation(name))
+    assert resolved.name == name
+
+
+def test_an_alias_names_a_model_and_adds_to_what_it_extends():
+    settings = configs(
+        customAliases={
+            "precise": {
+                "extends": "chat-base-2.5",
+                "modelConfig": {
+                    "model": "flash",
+                    "generateContentConfig": {
+                        "temperature": 0.2,
+                        "topK": None,
+                        "thinkingConfig": {"thinkingBudget": 512},
+                    },
+                },
+            },
+            "sharper": {"extends": "precise", **generating(maxOutputTokens=100)},
+        }
+    )
+    resolved = resolve("sharper", settings)
+    assert resolved.name == "gemini-2.5-flash"
+    assert sent(resolved.generation) == {
+        "temperature": 0.2,
+        "topP": 0.95,
+        "maxOutputTokens": 100,
+        "thinkingConfig": {"thinkingBudget": 512, "includeThoughts": True},
+    }
+
+
+def test_what_is_changed_for_a_series_holds_for_its_models():
+    settings = configs(
+        customAliases={"chat-base-3": {"extends": "chat-base", **generating(topP=0.5)}}
+    )
+    assert resolve("gemini-3-flash-preview", settings).generation.top_p == 0.5
+    assert resolve("gemini-2.5-pro", settings).generation.top_p == 0.95
+
+
+def test_an_alias_of_a_models_own_name_configures_that_model():
+    own = {"extends": "chat-base-2.5", **generating(seed=7)}
+    settings = configs(customAliases={"gemini-2.5-pro": own})
+    assert resolve("pro", settings).generation.seed == 7
+    assert resolve("pro", settings).name == "gemini-2.5-pro"
+    assert resolve("flash", settings).generation.seed is None
+
+
+def override(match: dict[str, Any], **settings: Any) -> dict[str, Any]:
+    return {"match": match, **generating(**settings)}
+
+
+def test_overrides_apply_where_they_match_the_more_specific_last():
+    settings = configs(
+        overrides=[
+            override({"model": "gemini-2.5-pro", "overrideScope": "core"}, temperature=0.3),
+            override({"model": "gemini-2.5-pro"}, temperature=0.7, topK=10),
+            override({"model": "chat-base"}, temperature=0.9, seed=1),
+            override({"overrideScope": "agent"}, seed=2),
+            override({"model": "gemini-2.5-flash"}, seed=3),
+            override({}, seed=4),
+        ],
+        customOverrides=[override({"isRetry": True}, temperature=1.5)],
+    )
+    made = resolve("gemini-2.5-pro", settings).generation
+    assert (made.temperature, made.top_k, made.seed) == (0.3, 10, 1)
+    assert resolve("pro", settings).generation == made
+    assert resolve("custom", settings, scope="agent").generation.seed == 1
+    assert resolve("gemini-2.5-pro", settings, is_retry=True).generation.temperature == 0.3
+    assert resolve("gemini-2.5-flash", settings).generation.seed == 3
+
+
+def test_an_override_may_put_another_model_in_place():
+    settings = configs(
+        overrides=[
+            {"match": {"overrideScope": "reviewer"}, "modelConfig": {"model": "flash-lite"}},
+        ]
+    )
+    assert resolve("pro", settings, scope="reviewer").name == "gemini-2.5-flash-lite"
+    assert resolve("pro", settings).name == "gemini-2.5-pro"
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"customAliases": {"a": {"extends": "b"}}}, "which there is not"),
+        ({"customAliases": {"a": {"extends": "b"}, "b": {"extends": "a"}}}, "extends itself"),
+        ({"customAliases": {"a": 7}}, "modelConfig of alias 'a'"),
+        ({"customAliases": {"a": {"modelConfig": {"model": 7}}}}, "modelConfig of alias 'a'"),
+        ({"customAliases": {"a": generating(temperature="hot")}}, "cannot be used"),
+        ({"overrides": [7]}, "override 1 has no `match`"),
+        ({"overrides": [{"match": {"model": "a"}, "modelConfig": []}]}, "an override"),
+        ({"overrides": [override({"model": "a"}, thinkingConfig="much")]}, "cannot be used"),
+    ],
+)
+def test_what_cannot_be_used_is_named(fields: dict[str, Any], told: str):
+    with pytest.raises(ConfigError, match=told):
+        resolve("a", configs(**fields))
+
+
+def test_settings_of_the_wrong_shape_are_named_when_they_are_read():
+    with pytest.raises(ConfigError, match="customAliases"):
+        configs(customAliases=[])
+
+
+def test_the_model_of_a_session_is_the_first_that_is_named():
+    def named(given: str | None, environ: dict[str, str], **fields: Any) -> tuple[str, str]:
+        models = SessionModels(given, environ, settings_of(fields, "s"))
+        return models.requested, models.name
+
+    setting = {"model": {"name": "flash-lite"}}
+    assert named("pro", {"GEMINI_MODEL": "flash"}, **setting) == ("pro", "gemini-2.5-pro")
+    assert named(None, {"GEMINI_MODEL": "flash"}, **setting) == ("flash", "gemini-2.5-flash")
+    assert named(None, {"GEMINI_MODEL": ""}, **setting)[1] == "gemini-2.5-flash-lite"
+    assert named(None, {}) == ("gemini-2.5-pro", "gemini-2.5-pro")
+    alias = {"customAliases": {"mine": {"modelConfig": {"model": "tunedModels/m"}}}}
+    assert named("mine", {}, modelConfigs=alias) == ("mine", "tunedModels/m")
+
+
+def test_a_session_keeps_its_aliases_settings_until_another_model_takes_over():
+    alias = {"mine": {"modelConfig": {"model": "flash", "generateContentConfig": {"seed": 1}}}}
+    models = SessionModels(
+        "mine", {}, Settings(model_configs=ModelConfigSettings(custom_aliases=alias))
+    )
+    assert models.generation("gemini-2.5-flash").seed == 1
+    assert models.generation("gemini-2.5-flash-lite") == default_generation("flash-lite")
+
+
+def test_an_agent_has_settings_of_its_own_which_overrides_may_change():
+    own = {"temperature": 0.4, "topK": None}
+    made = generation_for("pro", ModelConfigSettings(), scope="a", own=own)
+    thinking = ThinkingConfig(thinking_budget=-1, include_thoughts=True)
+    assert (made.temperature, made.top_k, made.thinking_config) == (0.4, None, thinking)
+    settings = configs(overrides=[override({"overrideScope": "a"}, temperature=0.1)])
+    assert generation_for("pro", settings, scope="a", own=own).temperature == 0.1
+    assert generation_for("pro", settings, scope="b", own=own).temperature == 0.4

@@ -1,0 +1,305 @@
+"""Schemas on their way to a model: adapted ones accept all that the given ones do."""
+
+import json
+from typing import Any
+
+import jsonschema_rs
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from alhena.wire.conformance.rules import Findings
+from alhena.wire.conformance.schemas import check_schema
+from alhena.wire.request import FunctionDeclaration, GenerateContentConfig, Tool
+from alhena.wire.schema.adapt import SchemaForm, adapt, adapted, with_form
+from alhena.wire.schema.errors import SchemaError
+from alhena.wire.schema.local import MAX_DEPTH, local_schema
+from alhena.wire.schema.openapi import to_parameters
+from alhena.wire.schema.plain import is_plain
+from alhena.wire.schema.references import refers_to_itself
+from alhena.wire.schema.types import untyped_at
+from alhena.wire.violation import Level
+from tests.wire.schemas import as_json_schema, parameters, values, words
+
+OBJECT = {"type": "object"}
+
+
+def of(**properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties}
+
+
+def older(schema: dict[str, Any]) -> dict[str, Any]:
+    made = to_parameters(local_schema(schema))
+    assert made is not None
+    return made
+
+
+def one(schema: Any, **defs: Any) -> dict[str, Any]:
+    """How the older form says one property."""
+    return older(of(x=schema) | ({"$defs": defs} if defs else {}))["properties"]["x"]
+
+
+def errors(schema: object) -> list[str]:
+    findings = Findings()
+    check_schema(schema, "p", findings)
+    return [f"{i.rule} {i.path}" for i in findings.violations if i.level == Level.ERROR]
+
+
+def no_refs(value: object) -> bool:
+    return '"$ref"' not in json.dumps(value)
+
+
+@settings(max_examples=80, deadline=None)
+@given(parameters, st.lists(st.dictionaries(words, values, max_size=4), max_size=8))
+def test_adapted_schemas_are_valid_and_accept_what_the_given_one_does(
+    schema: dict[str, Any], candidates: list[dict[str, Any]]
+) -> None:
+    before = json.dumps(schema)
+    local = local_schema(schema)
+    assert json.dumps(schema) == before
+    assert no_refs(local)
+    jsonschema_rs.meta.validate(local)
+    made = to_parameters(local)
+    assert made is None or errors(made) == []
+    original = jsonschema_rs.validator_for(schema)
+    for candidate in candidates:
+        if original.is_valid(candidate):
+            assert jsonschema_rs.is_valid(local, candidate)
+            assert made is None or jsonschema_rs.is_valid(as_json_schema(made), candidate)
+
+
+@settings(max_examples=50, deadline=None)
+@given(parameters)
+def test_adapting_twice_changes_nothing_more(schema: dict[str, Any]) -> None:
+    local = local_schema(schema)
+    assert local_schema(local) == local
+
+
+JSONISH = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                [
+                    *(
+                        "type",
+                        "properties",
+                        "items",
+                        "$ref",
+                        "anyOf",
+                        "oneOf",
+                        "allOf",
+                        "not",
+                        "enum",
+                    ),
+                    *("required", "const", "prefixItems", "additionalProperties", "minimum", "if"),
+                    *(
+                        "exclusiveMinimum",
+                        "description",
+                        "minLength",
+                        "format",
+                        "examples",
+                        "$defs",
+                    ),
+                ]
+            )
+            | st.text(max_size=2),
+            inner | st.sampled_from(["#", "#/properties", "object", "string", "\ud800"]),
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=120, deadline=None)
+@given(JSONISH)
+@example({"properties": {"x": {"items": [True]}}})
+def test_whatever_is_given_as_a_schema_ends_in_a_schema_or_a_reason(value: Any) -> None:
+    try:
+        local = local_schema(value)
+        made = to_parameters(local)
+    except SchemaError:
+        return
+    assert no_refs(local) or "$ref" in json.dumps(value)
+    assert local["type"] == "object"
+    jsonschema_rs.meta.validate(local)
+    json.dumps(local).encode("utf-8")
+    assert made is None or errors(made) == []
+
+
+def test_local_references_are_resolved_and_others_said_not_to_be() -> None:
+    schema = of(
+        a={"$ref": "#/$defs/a%20b"},
+        b={"$ref": "#/$defs/x~1y", "description": "mine"},
+        c={"$ref": "https://example.com/s.json"},
+        d={"$ref": "#/$defs/none"},
+        e={"$ref": "#/$defs/list/1"},
+        f={"$ref": 7},
+    )
+    schema["$defs"] = {
+        "a b": {"type": "string"},
+        "x/y": {"type": "integer", "description": "theirs"},
+        "list": [{}, {"type": "boolean"}],
+    }
+    assert local_schema(schema) == of(
+        a={"type": "string"},
+        b={"type": "integer", "description": "mine"},
+        c={"description": "(https://example.com/s.json is not described here)"},
+        d={"description": "(#/$defs/none is not described here)"},
+        e={"type": "boolean"},
+        f={"description": "(a reference that is no text is not followed)"},
+    )
+
+
+def test_what_stands_beside_a_reference_holds_as_well() -> None:
+    schema = of(x={"$ref": "#/$defs/n", "minimum": 3, "type": "integer"})
+    schema["$defs"] = {"n": {"type": "integer", "minimum": 1, "maximum": 9}}
+    assert older(schema)["properties"]["x"] == {"type": "INTEGER", "minimum": 3, "maximum": 9}
+
+
+OLDER_GENERATIONS: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    (
+        {"type": "integer", "minimum": 1, "exclusiveMinimum": True, "exclusiveMaximum": False},
+        {"type": "integer", "exclusiveMinimum": 1},
+    ),
+    (
+        {"type": "array", "items": [{"type": "string"}], "additionalItems": False},
+        {"type": "array", "prefixItems": [{"type": "string"}], "items": False},
+    ),
+    (
+        {"type": "string", "enum": ["a"], "nullable": True},
+        {"type": ["string", "null"], "enum": ["a", None]},
+    ),
+    ({"type": "string", "required": True}, {"type": "string"}),
+    ({"type": ["string", "file"]}, {"type": ["string"], "description": "(type: file)"}),
+    ({"type": "any", "description": "d"}, {"description": "d (type: any)"}),
+    (
+        {"type": "object", "required": ["a", "a", 1], "properties": None, "minProperties": "1"},
+        {"type": "object", "required": ["a"], "properties": {}},
+    ),
+]
+
+
+@pytest.mark.parametrize(("said", "meant"), OLDER_GENERATIONS)
+def test_what_older_generations_said_is_said_as_it_is_now(
+    said: dict[str, Any], meant: dict[str, Any]
+) -> None:
+    assert local_schema(of(x=said)) == of(x=meant)
+    assert errors(older(of(x=said))) == []
+
+
+def test_recursion_is_cut_where_it_returns() -> None:
+    tree = of(value={"type": "string"}, children={"type": "array", "items": {"$ref": "#"}})
+    assert refers_to_itself(tree)
+    local = local_schema(tree)
+    assert not refers_to_itself(local)
+    assert local["properties"]["children"]["items"] == {
+        "type": "object",
+        "description": "(# again, in itself; not described anew)",
+    }
+    mutual = of(a={"$ref": "#/$defs/a"})
+    mutual["$defs"] = {"a": of(b={"$ref": "#/$defs/b"}), "b": of(a={"$ref": "#/$defs/a"})}
+    assert refers_to_itself(mutual)
+    inner = local_schema(mutual)["properties"]["a"]["properties"]["b"]["properties"]["a"]
+    assert inner == {
+        "type": "object",
+        "description": "(#/$defs/a again, in itself; not described anew)",
+    }
+    assert not refers_to_itself(
+        of(a={"$ref": "#/$defs/s"}, b={"$ref": "#/$defs/s"}) | {"$defs": {"s": {"type": "string"}}}
+    )
+
+
+def test_a_cut_never_makes_a_schema_refuse_more() -> None:
+    node: dict[str, Any] = {"not": {"$ref": "#"}, "oneOf": [{"$ref": "#"}, {"type": "string"}]}
+    local = local_schema(of(x=node) | {"type": "object"})
+    made = local["properties"]["x"]
+    assert "not" not in made
+    assert "oneOf" not in made
+    assert made["description"] == "(not: not described)"
+    assert jsonschema_rs.is_valid(local, {"x": "text"})
+
+
+def test_nesting_is_bounded_however_deep_a_schema_is() -> None:
+    deep: dict[str, Any] = {"type": "string"}
+    for _ in range(5000):
+        deep = of(x=deep)
+    local = local_schema(deep)
+    depth, node = 0, local
+    while "properties" in node:
+        depth, node = depth + 1, node["properties"]["x"]
+    assert depth == MAX_DEPTH
+    assert node == {"type": "object", "description": "(deeper levels are not described)"}
+    assert errors(to_parameters(local)) == []
+    circular: dict[str, Any] = of()
+    circular["properties"]["x"] = circular
+    assert local_schema(circular)["type"] == "object"
+
+
+def test_schemas_that_multiply_are_refused_in_bounded_time() -> None:
+    defs: dict[str, Any] = {"d0": {"type": "string"}}
+    for level in range(1, 20):
+        below = {"$ref": f"#/$defs/d{level - 1}"}
+        defs[f"d{level}"] = of(a=below, b=below)
+    with pytest.raises(SchemaError, match="more than 4000 nodes"):
+        local_schema(of(x={"$ref": "#/$defs/d19"}) | {"$defs": defs})
+    with pytest.raises(SchemaError, match="bytes"):
+        local_schema(of(x={"type": "string", "description": "é" * 200_000}))
+
+
+@pytest.mark.parametrize("schema", [None, [], "object", {"type": "string"}, {"type": ["array"]}])
+def test_parameters_that_are_no_object_are_refused(schema: Any) -> None:
+    with pytest.raises(SchemaError):
+        local_schema(schema)
+
+
+def test_a_type_is_added_where_only_the_root_lacks_one() -> None:
+    assert local_schema({"properties": {"a": {"type": "string"}}})["type"] == "object"
+    assert local_schema({"type": ["null", "object"]}) == OBJECT
+
+
+def test_a_plain_declaration_stays_the_same_object() -> None:
+    declaration = FunctionDeclaration(
+        name="f", parameters_json_schema=of(a={"type": "string", "minLength": 1})
+    )
+    assert adapted(declaration) is declaration
+    own = FunctionDeclaration(name="g", parameters={"type": "OBJECT"})
+    assert adapted(own, SchemaForm.OPENAPI) is own
+
+
+@pytest.mark.parametrize("form", list(SchemaForm))
+def test_one_that_cannot_be_adapted_is_left_out_by_name_and_the_others_go_on(
+    form: SchemaForm,
+) -> None:
+    good = FunctionDeclaration(name="good", parameters_json_schema=of(a={"type": "string"}))
+    bad = FunctionDeclaration(name="bad", parameters_json_schema={"type": "string"})
+    done = adapt([bad, good], form)
+    assert [item.name for item in done.declarations] == ["good"]
+    assert [(item.name, item.reason) for item in done.left_out] == [
+        ("bad", "the parameters are not an object but ['string'].")
+    ]
+    config = GenerateContentConfig(tools=(Tool(function_declarations=(bad,)),))
+    assert with_form(config, form)[0].tools is None
+
+
+@pytest.mark.parametrize(
+    ("schema", "place"),
+    [
+        (of(a={"type": "string"}), None),
+        ({"anyOf": [{"type": "string"}, of(a={})]}, "$.anyOf[1].properties.a"),
+        (of(a={"type": "array", "items": {"enum": [1]}}), "$.properties.a.items"),
+        ({"properties": {}}, "$"),
+        ({"type": "object", "properties": {"a": True}}, "$.properties.a"),
+    ],
+)
+def test_the_place_without_a_type_is_named(schema: Any, place: str | None) -> None:
+    assert untyped_at(schema) == place
+
+
+@settings(max_examples=120, deadline=None)
+@given(parameters | JSONISH)
+def test_a_plain_schema_is_what_adapting_makes_of_it(value: Any) -> None:
+    if is_plain(value):
+        assert local_schema(value) == value
