@@ -325,11 +325,12 @@ def test_links_lead_to_pages_that_are_there() -> None:
         assert f"(docs/{name}.md)" in readme
         for link in re.findall(r"\]\(([^)]+)\)", page(name)):
             target, _, section = link.partition("#")
+            target = target or f"{name}.md"
             assert (ROOT / "docs" / target).is_file(), (name, link)
-            assert not section or section in sections(Path(target).stem or name), (name, link)
+            assert not section or section in anchors(Path(target).stem), (name, link)
 
 
-def sections(name: str) -> set[str]:
+def anchors(name: str) -> set[str]:
     """What a link to a heading of a page is called."""
     titles = re.findall(r"^#+ (.*)$", page(name), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
