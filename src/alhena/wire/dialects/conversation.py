@@ -143,6 +143,12 @@ def _holds_results(content: Content) -> bool:
     return any(part.function_response is not None for part in content.parts)
 
 
+def system_texts(config: GenerateContentConfig) -> list[str]:
+    """The texts of the system instruction."""
+    instruction = config.system_instruction
+    return [part.text for part in instruction.parts if part.text] if instruction else []
+
+
 def with_ids(contents: Iterable[Content], new_id: NewId) -> tuple[Content, ...]:
     """The contents with an id for each call and result that has none: results without one belong to
     the calls of their name in order (F6)."""

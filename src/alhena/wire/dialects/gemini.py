@@ -8,28 +8,16 @@ from alhena.wire.content import Content, Wire
 from alhena.wire.dialects.conversation import DialectRequest
 from alhena.wire.dialects.errors import DialectError
 from alhena.wire.dialects.fields import Fields
-from alhena.wire.encoded import encode_value
+from alhena.wire.encode import EncodedContent, encode_request
 from alhena.wire.plain import as_array, as_object
-from alhena.wire.request import (
-    GenerateContentConfig,
-    GenerationConfig,
-    Tool,
-    ToolConfig,
-)
+from alhena.wire.request import GenerateContentConfig, GenerateContentRequest
 
 _ELSEWHERE = frozenset({"model"})
 """Fields of a body that say what the URL says."""
 
 
-class _Body(Wire, frozen=True, kw_only=True):
+class _Contents(Wire, frozen=True, kw_only=True):
     contents: tuple[Content, ...] = ()
-    system_instruction: Content | None = None
-    tools: tuple[Tool, ...] | None = None
-    tool_config: ToolConfig | None = None
-    safety_settings: tuple[dict[str, Any], ...] | None = None
-    cached_content: str | None = None
-    labels: dict[str, str] | None = None
-    generation_config: GenerationConfig | None = None
 
 
 def read_request(body: object, model: str, *, stream: bool = False) -> DialectRequest:
@@ -41,44 +29,26 @@ def read_request(body: object, model: str, *, stream: bool = False) -> DialectRe
     wrapped = fields.object("generateContentRequest")
     plain = body if wrapped is None else fields.plain("generateContentRequest")
     try:
-        read = msgspec.convert(plain, _Body, strict=False)
+        contents = msgspec.convert(plain, _Contents, strict=False)
+        config = msgspec.convert(plain, GenerateContentConfig, strict=False)
     except msgspec.ValidationError as error:
         raise _invalid(error) from error
     except UnicodeEncodeError as error:
         raise DialectError(
             "a string in it holds half of a character (a lone surrogate)."
         ) from error
-    _refuse_lost(plain, msgspec.to_builtins(read), "")
-    return DialectRequest(
-        model=model,
-        contents=read.contents,
-        config=GenerateContentConfig(
-            system_instruction=read.system_instruction,
-            tools=read.tools,
-            tool_config=read.tool_config,
-            safety_settings=read.safety_settings,
-            cached_content=read.cached_content,
-            labels=read.labels,
-            generation_config=read.generation_config,
-        ),
-        stream=stream,
-    )
+    _refuse_lost(plain, msgspec.to_builtins(contents) | msgspec.to_builtins(config), "")
+    return DialectRequest(model=model, contents=contents.contents, config=config, stream=stream)
 
 
 def write_request(request: DialectRequest) -> dict[str, Any]:
     """The body of a request."""
-    config = request.config
-    body = _Body(
-        contents=request.contents,
-        system_instruction=config.system_instruction,
-        tools=config.tools,
-        tool_config=config.tool_config,
-        safety_settings=config.safety_settings,
-        cached_content=config.cached_content,
-        labels=config.labels,
-        generation_config=config.generation_config,
+    sent = GenerateContentRequest(
+        model=request.model,
+        contents=tuple(map(EncodedContent, request.contents)),
+        config=request.config,
     )
-    return msgspec.json.decode(encode_value(body))
+    return msgspec.json.decode(encode_request(sent))
 
 
 def _invalid(error: msgspec.ValidationError) -> DialectError:

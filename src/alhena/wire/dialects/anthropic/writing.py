@@ -6,7 +6,12 @@ from typing import Any
 
 from alhena.wire.content import MODEL, Blob, Content, FileData, FunctionResponse, Part
 from alhena.wire.dialects.anthropic.blocks import blocks_of
-from alhena.wire.dialects.conversation import DialectRequest, NewId, with_ids
+from alhena.wire.dialects.conversation import (
+    DialectRequest,
+    NewId,
+    system_texts,
+    with_ids,
+)
 from alhena.wire.dialects.names import ToolNames
 from alhena.wire.dialects.results import from_response
 from alhena.wire.dialects.words import words_for
@@ -36,7 +41,7 @@ def write_request(
         "model": request.model,
         "messages": _messages(contents, request.names, new_id, keep_thoughts=keep_thoughts),
     }
-    system = [part.text for part in _system_parts(config) if part.text]
+    system = system_texts(config)
     if system:
         body["system"] = [{"type": "text", "text": text} for text in system]
     tools = _tools(config, request.names)
@@ -49,10 +54,6 @@ def write_request(
     if request.stream:
         body["stream"] = True
     return body
-
-
-def _system_parts(config: GenerateContentConfig) -> tuple[Part, ...]:
-    return config.system_instruction.parts if config.system_instruction else ()
 
 
 def _messages(

@@ -3,7 +3,12 @@
 from typing import Any
 
 from alhena.wire.content import MODEL, Blob, Content, FileData, FunctionResponse, Part
-from alhena.wire.dialects.conversation import DialectRequest, NewId, with_ids
+from alhena.wire.dialects.conversation import (
+    DialectRequest,
+    NewId,
+    system_texts,
+    with_ids,
+)
 from alhena.wire.dialects.names import ToolNames
 from alhena.wire.dialects.openai.response import message_of
 from alhena.wire.dialects.openai.settings import EFFORTS
@@ -30,7 +35,7 @@ def write_request(
     contents = with_ids(request.contents, new_id)
     config = request.config
     messages: list[dict[str, Any]] = []
-    system = [part.text for part in _system_parts(config) if part.text]
+    system = system_texts(config)
     if system:
         messages.append({"role": "system", "content": _content([_text(text) for text in system])})
     for content in contents:
@@ -48,10 +53,6 @@ def write_request(
         if request.include_usage:
             body["stream_options"] = {"include_usage": True}
     return body
-
-
-def _system_parts(config: GenerateContentConfig) -> tuple[Part, ...]:
-    return config.system_instruction.parts if config.system_instruction else ()
 
 
 def _messages(
