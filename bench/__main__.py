@@ -9,6 +9,7 @@ from bench import (
     files,
     gateway,
     hooks,
+    memory,
     policy,
     search,
     sending,
@@ -38,6 +39,7 @@ def main() -> None:
         files.run(home, cwd)
         search.run(home, cwd)
         policy.run(home, cwd)
+        memory.run(home, cwd)
         terminal.run(home, cwd)
         gateway.run(home, cwd)
 

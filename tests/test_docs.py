@@ -51,8 +51,10 @@ SOURCE = ROOT / "src" / "alhena"
 PAGES = (
     "auth",
     "embedding",
+    "gateway",
     "headless",
     "hooks",
+    "memory",
     "models",
     "native-tools",
     "policy",

@@ -116,7 +116,8 @@ class ToolCallResponseEvent(EventBase, frozen=True, kw_only=True, tag="tool_call
 
     `display` is what a person sees: text, or the encoded display object. `decision` says how the
     call came to run or not (auto_accept, accept, modify, reject); `denied` is set when the policy
-    or a person kept it from running. `tool_type` is native or mcp.
+    or a person kept it from running. `tool_type` is native or mcp. `parts` are what the model gets
+    (each a `wire.content.Part`).
     """
 
     call_id: str
@@ -133,6 +134,7 @@ class ToolCallResponseEvent(EventBase, frozen=True, kw_only=True, tag="tool_call
     output_file: str | None = None
     tool_type: str = "native"
     mcp_server_name: str | None = None
+    parts: tuple[Any, ...] = ()
     parent_call_id: str | None = None
 
 

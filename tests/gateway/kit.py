@@ -18,7 +18,7 @@ from alhena.gateway.upstream import Upstream
 from alhena.models.generator import ContentGenerator
 
 MODEL = "gemini-2.5-flash"
-LIMITS = Limits(stop_s=1)
+LIMITS = Limits(stop_s=0.5)
 
 
 @dataclass
@@ -50,11 +50,13 @@ async def gateway(
     port = listener.getsockname()[1]
     running = Running(f"http://127.0.0.1:{port}", port)
     upstream = Upstream(generator, ModelNames(model, named, gemini=gemini))
-    app = gateway_app(
-        upstream, Guard(key), limits, lambda line: running.lines.append(json.loads(line))
-    )
     started = asyncio.Event()
-    server = GatewayServer(app, limits, started.set)
+
+    def log(line: str) -> None:
+        running.lines.append(json.loads(line))
+
+    app = gateway_app(upstream, Guard(key), limits, log)
+    server = GatewayServer(app, limits, started=started.set, log=log)
     task = asyncio.create_task(server.serve(sockets=[listener]))
     await started.wait()
     try:

@@ -127,11 +127,14 @@ def test_telemetry_without_a_file_is_a_warning(server: ScriptedServer):
 
 def test_a_disk_that_is_full_is_one_warning_and_ends_nothing(server: ScriptedServer, project: Path):
     server.reply(*(calls(call("glob", {"pattern": "*"}, id=f"c{n}")) for n in range(4)), answer())
-    ran = limited("4", "-p", "go", **watched(server))
+    log = project / "telemetry" / "out.log"
+    log.parent.mkdir()
+    log.write_bytes(b"\n" * 63 * 1024)  # so that it is the only file that gets too large
+    ran = limited("64", "-p", "go", **watched(server))
     assert (ran.code, ran.out) == (0, "done\n")
     (line,) = [line for line in ran.err.splitlines() if "telemetry" in line]
     assert "File too large" in line
-    assert (project / "telemetry" / "out.log").stat().st_size <= 4096
+    assert log.stat().st_size <= 64 * 1024
 
 
 def limited(blocks: str, *arguments: str, **environ: str) -> Ran:

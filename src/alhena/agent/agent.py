@@ -18,6 +18,7 @@ from alhena.agent.options import AgentOptions, AgentSettings
 from alhena.agent.run import Run, ToolRun, ended
 from alhena.agent.session import Session, open_session
 from alhena.agent.workbench import Workbench
+from alhena.chat.prompt import changed_memory
 from alhena.chat.turn import Turn
 from alhena.errors import AlhenaError, InputError, InterruptedRunError
 from alhena.events import (
@@ -99,6 +100,7 @@ class Agent:
             raise BusyError("this agent is open already.", remedy="Use a second Agent.")
         self._channel = EventChannel()  # lives as long as the session, and its listeners with it
         self._session = open_session(self._options, self._channel)
+        self._prompts = self._session.prompts
         return self
 
     async def __aexit__(self, *_exc: object) -> None:
@@ -200,7 +202,9 @@ class Agent:
             await ended(self._driver)
         self._driver = None
         mode = session.bench.modes.mode
-        settings = msgspec.structs.replace(self._options.settings, approval_mode=mode, history=())
+        settings = msgspec.structs.replace(
+            self._options.settings, approval_mode=mode, history=(), resume=None
+        )
         options = msgspec.structs.replace(self._options, settings=settings)
         channel = EventChannel()
         opened = open_session(options, channel, source="clear")
@@ -253,7 +257,9 @@ class Agent:
         emit(UserMessageEvent(prompt_id=prompt_id, text=prompt))
         reason = "error"
         try:
+            await session.ready()
             await self._carry(session, prompt, around, prompt_id)
+            await session.settle()
             reason = "done"
         except asyncio.CancelledError:
             error = InterruptedRunError("the run was interrupted.")
@@ -301,13 +307,16 @@ class Agent:
         """Takes a prompt to its end, past the hooks if there are any."""
         chat, limits = session.chat, session.limits
         limits.new_prompt()
+        changed = None if session.bench.memory is None else session.bench.memory.take_changes()
+        if changed:
+            around = ((changed_memory(changed), *around[0]), around[1])
 
         async def send(parts: tuple[Part, ...]) -> Turn:
             nonlocal around
             (before, attached), around = around, ((), ())  # they go with the prompt, not with
             parts = (*before, *parts, *attached)  # what hooks send after it
             ids = (prompt_id, session.session_id)
-            return await run_prompt(chat, session.scheduler, limits, parts, ids)
+            return await run_prompt(chat, session.scheduler, limits, parts, ids, session.settle)
 
         if session.prompt_hooks is None:
             await send((Part(text=prompt),))

@@ -23,7 +23,8 @@ class SessionLinks(msgspec.Struct, frozen=True, kw_only=True):
     """`answering` gives the model when a tool first needs one; `emit` takes the events of such
     requests and `pace` holds them back; `approver` and `ask` reach the person, if there is one;
     `fallback` decides whether another model answers when one cannot;
-    `opening` are the contents that a subagent's conversation begins with. With `texts` the events
+    `opening` are the contents that a subagent's conversation begins with; `transcript` is the path
+    of the session's record, "" for none. With `texts` the events
     of requests say what was sent and answered."""
 
     session_id: str
@@ -35,3 +36,4 @@ class SessionLinks(msgspec.Struct, frozen=True, kw_only=True):
     fallback: "SessionFallback | None" = None
     opening: tuple[Content, ...] = ()
     texts: bool = False
+    transcript: str = ""

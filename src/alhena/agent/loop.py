@@ -1,10 +1,10 @@
 """The loop: ask the model, run what it calls, give it the results, until it calls nothing."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
-from alhena.agent.errors import TurnLimitError
 from alhena.agent.limits import TurnLimits
+from alhena.agent.links import at_once
 from alhena.agent.settle import settled
 from alhena.chat.chat import Chat
 from alhena.chat.turn import Turn
@@ -24,9 +24,10 @@ async def run_prompt(
     limits: TurnLimits,
     parts: tuple[Part, ...],
     ids: tuple[str, str],
+    settle: Callable[[], Awaitable[None]] = at_once,
 ) -> Turn:
     """Carries a prompt to its last turn; `limits` goes on counting. `ids` are the prompt's and the
-    session's.
+    session's. `settle` is awaited before the results of tools are sent.
 
     Every call gets exactly one response, also when the run is cancelled, a limit is reached or a
     tool stops it: then the responses are recorded without asking the model again.
@@ -43,7 +44,8 @@ async def run_prompt(
             return turn
         try:
             limits.check()
-        except TurnLimitError:
+            await settle()
+        except BaseException:
             chat.record_responses(parts)
             raise
 

@@ -34,7 +34,9 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     `hooks`: hooks of the program's own, as settings.json has them: {"hooks": {…}}. `facts`: what
     telemetry is told of the front end (output_format, debug_mode). `bus`: whoever listens on it
     answers, too, for calls that need a person and for the model's questions. `edit`: lets a person
-    change what a call would write, in an editor of theirs.
+    change what a call would write, in an editor of theirs. `resume`: the session to go on with:
+    `latest`, its number, its id or the beginning of that. `record`: whether the session is written
+    down, so that it can be resumed.
     """
 
     approval_mode: ApprovalMode = ApprovalMode.DEFAULT
@@ -56,6 +58,8 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     facts: Mapping[str, str | bool] = {}
     bus: "MessageBus | None" = None
     edit: "Edit | None" = None
+    resume: str | None = None
+    record: bool = True
 
 
 class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):

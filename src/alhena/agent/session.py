@@ -1,11 +1,7 @@
 """Puts a session together: settings, policies, tools, scheduler, model, conversation."""
 
 import os
-import signal
-import sys
-import time
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -16,26 +12,27 @@ from alhena.agent.fallback import Consent, SessionFallback, fallback_mode
 from alhena.agent.limits import TurnLimits
 from alhena.agent.links import SessionLinks, at_once
 from alhena.agent.options import AgentOptions
-from alhena.agent.session_id import new_session_id
+from alhena.agent.recording import Beginning, Place, Recording, begin, close_recording
+from alhena.agent.session_context import environment_facts
+from alhena.agent.session_memory import SessionMemory, memory_request
 from alhena.agent.session_model import SessionModels, traits_of
+from alhena.agent.session_processes import SessionProcesses
 from alhena.agent.workbench import Workbench, WorkbenchOptions, open_workbench
 from alhena.chat.chat import Chat, Outlets
 from alhena.chat.history import History
-from alhena.chat.prompt import EnvironmentFacts, environment_context, system_instruction
+from alhena.chat.prompt import environment_context, system_instruction
 from alhena.config.home import config_home, installation_id_path, user_settings_path
 from alhena.config.settings import Settings, load_settings
 from alhena.errors import InputError
-from alhena.events import Event, ToolCallResponseEvent, ToolCallUpdateEvent, WarningEvent
+from alhena.events import WarningEvent
 from alhena.models.retry.policy import retry_policy
 from alhena.models.select import ChosenGenerator, ModelChoice, choose_generator
 from alhena.policy.model import ApprovalMode
 from alhena.scheduler.scheduler import Scheduler
-from alhena.system.folder import folder_structure
-from alhena.system.ignore import IgnoreRules
-from alhena.system.processes import ProcessGroups
 from alhena.system.workspace import Workspace, current_directory
 from alhena.wire.calls import CallIds
 from alhena.wire.content import Content
+from alhena.wire.encode import EncodedContent
 from alhena.wire.request import GenerateContentConfig, GenerationConfig, Tool
 
 if TYPE_CHECKING:
@@ -57,13 +54,15 @@ class Session(msgspec.Struct, kw_only=True):
     chat: Chat
     scheduler: Scheduler
     limits: TurnLimits
-    processes: "SessionProcesses"
+    processes: SessionProcesses
     bench: Workbench
     chosen: ChosenGenerator
     session_id: str
     close_bus: Callable[[], Awaitable[None]] = at_once
     prompt_hooks: "PromptHooks | None" = None
     telemetry: "Telemetry | None" = None
+    recording: Recording | None = None
+    prompts: int = 0
     told: bool = False
 
     @property
@@ -95,16 +94,34 @@ class Session(msgspec.Struct, kw_only=True):
             try:
                 await self.chosen.generator.aclose()
             finally:
-                if self.telemetry is not None:
-                    from alhena.agent.session_telemetry import finish
+                await self._finish()
 
-                    await finish(self.telemetry)
+    async def _finish(self) -> None:
+        try:
+            if self.recording is not None:
+                await close_recording(self.recording)
+        finally:
+            if self.telemetry is not None:
+                from alhena.agent.session_telemetry import finish
+
+                await finish(self.telemetry)
+
+    async def ready(self) -> None:
+        """Raises JournalError while what has happened cannot be recorded."""
+        if self.recording is not None and self.recording.failed:
+            await self.recording.settle()
+
+    async def settle(self) -> None:
+        """Has what has happened so far on the disk when it returns. Raises JournalError."""
+        if self.recording is not None:
+            await self.recording.settle()
 
     async def flush(self) -> str | None:
-        """Waits until telemetry, if there is any, has written down what has happened; says once
-        why it could not."""
-        if self.telemetry is None:
-            return None
+        """Waits until the record and telemetry, where they are, have written down what has
+        happened; says once why one could not."""
+        problem = None if self.recording is None else await self.recording.flush()
+        if problem is not None or self.telemetry is None:
+            return problem
         from alhena.agent.session_telemetry import flushed
 
         return await flushed(self.telemetry)
@@ -116,53 +133,52 @@ class Session(msgspec.Struct, kw_only=True):
             self.telemetry.close(KILL_S)
 
 
-class SessionProcesses:
-    """What tools have started: the groups they left running, and the commands at work now."""
-
-    def __init__(self) -> None:
-        self.groups = ProcessGroups()
-        self.kill_hooks: Callable[[], None] = lambda: None
-        self._running: dict[str, int] = {}
-
-    def feed(self, event: Event) -> None:
-        """Takes note of commands that start and end."""
-        if isinstance(event, ToolCallUpdateEvent) and event.pid is not None:
-            self._running[event.call_id] = event.pid
-        elif isinstance(event, ToolCallUpdateEvent) and event.status == "validating":
-            self._running.pop(
-                event.call_id, None
-            )  # a call that a hook put in place of one that ran
-        elif isinstance(event, ToolCallResponseEvent):
-            self._running.pop(event.call_id, None)
-
-    def kill(self) -> None:
-        """Ends all of them at once, for an exit without waiting."""
-        self.kill_hooks()
-        for pid in self._running.values():
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(pid, signal.SIGKILL)
-        self.groups.kill()
-
-
 def open_session(
     options: AgentOptions, channel: EventChannel, source: Literal["startup", "clear"] = "startup"
 ) -> Session:
     """A session ready for its first prompt; nothing is sent. `source` is what hooks are told of
-    its start. Raises ConfigError, InputError, CredentialsError."""
+    its start. Raises ConfigError, InputError (SessionError), CredentialsError, JournalError."""
     given = options.settings
     environ: Mapping[str, str] = os.environ if given.environ is None else given.environ
     settings = given.settings or load_settings(user_settings_path(environ))
     cwd = _directory(options.cwd)
+    begun = begin(given.resume, (cwd, environ, settings), channel.emit, record=given.record)
+    try:
+        return _open(options, channel, begun, (cwd, environ, settings), source)
+    except BaseException:
+        begun.abandon()
+        raise
+
+
+def _open(
+    options: AgentOptions,
+    channel: EventChannel,
+    begun: Beginning,
+    place: Place,
+    source: Literal["startup", "clear"],
+) -> Session:
+    given = options.settings
+    cwd, environ, settings = place
     models = SessionModels(options.model, environ, settings)
     chosen = _generator(options, models.name, environ, settings, channel)
     watch = _watch(settings, environ, cwd)
     processes = SessionProcesses()
     bus, close_bus = _bus(options, channel)
-    opening = given.history or environment_context(_facts(cwd, given.include_directories, environ))
+    workspace = Workspace(cwd, given.include_directories)
+    memory = SessionMemory(
+        memory_request(workspace, environ, settings, skip_trust=given.skip_trust), channel.emit
+    )
+    opening = (
+        begun.opening_contents
+        or given.history
+        or environment_context(environment_facts(workspace, environ, memory.project_text))
+    )
+    memory.began_with(opening)
     ask = given.ask or (None if given.bus is None else _questions(given.bus))
     mode = fallback_mode(settings.model.fallback, models.requested)
     links = SessionLinks(
-        session_id=new_session_id(),
+        session_id=begun.session_id,
+        transcript=begun.transcript,
         answering=lambda: (chosen.generator, chat.model.name),
         emit=channel.emit,
         pace=channel.pace,
@@ -191,11 +207,16 @@ def open_session(
         processes.groups,
     )
     bench.hide_denied()
+    bench.memory = memory
+    bench.warnings += (*begun.notices, *memory.memory.warnings)
+    bench.notes += memory.memory.notes
     channel.subscribe(processes.feed)
-    chat = _chat(bench, links, chosen, models, opening)
+    chat = _chat(bench, links, chosen, models, begun.contents or opening)
+    begun.attach(chat, channel, 0 if given.history else len(opening))
     chat.fallback = links.fallback
-    _tell_checkers(bench, chat, 0 if given.history else len(opening))
+    _tell_checkers(bench, chat, begun.opening)
     bench.edit = given.edit
+    bench.durable = begun.durable
     scheduler = bench.scheduler(channel.emit, bus=bus)
     limits = TurnLimits(given.max_turns, settings.model.max_session_turns)
     session = Session(
@@ -207,8 +228,11 @@ def open_session(
         chosen=chosen,
         session_id=links.session_id,
         close_bus=close_bus,
-        prompt_hooks=_hook(bench, chat, processes, links, "resume" if given.history else source),
+        recording=begun.recording,
+        prompts=begun.prompts,
     )
+    again = given.history or begun.contents
+    session.prompt_hooks = _hook(session, links, "resume" if again else source, begun.opening)
     if watch is not None:
         from alhena.agent.session_telemetry import Told, open_session_telemetry
 
@@ -258,22 +282,22 @@ def _watch(settings: Settings, environ: Mapping[str, str], cwd: Path) -> "Teleme
 
 
 def _hook(
-    bench: Workbench,
-    chat: Chat,
-    processes: SessionProcesses,
+    session: Session,
     links: SessionLinks,
     source: Literal["startup", "resume", "clear"],
+    opening: int,
 ) -> "PromptHooks | None":
     """Puts the hooks of the session, if there are any, between the chat and its model and around
-    its prompts."""
+    its prompts. The first `opening` contents are left when a hook clears the conversation."""
+    bench, chat = session.bench, session.chat
     if bench.hooks is None:
         return None
     from alhena.agent.hooking import PromptHooks, model_hooks
 
-    processes.kill_hooks = bench.hooks.kill
+    session.processes.kill_hooks = bench.hooks.kill
     chat.interposer = model_hooks(bench.hooks, links.emit)
-    opening = tuple(entry.content for entry in chat.history.contents)
-    return PromptHooks(bench.hooks, links.emit, source, opening)
+    left = tuple(entry.content for entry in chat.history.contents[: opening or None])
+    return PromptHooks(bench.hooks, links.emit, source, left)
 
 
 def _chat(
@@ -281,7 +305,7 @@ def _chat(
     links: SessionLinks,
     chosen: ChosenGenerator,
     models: SessionModels,
-    opening: tuple[Content, ...],
+    opening: Sequence[Content | EncodedContent],
 ) -> Chat:
     """The conversation; its declarations and instruction follow the approval mode."""
     headless = links.approver is None
@@ -299,6 +323,8 @@ def _chat(
         chat.config = _config(bench, models.generation(chat.model.name), headless=headless)
 
     bench.modes.subscribe(follow)
+    if bench.memory is not None:
+        bench.memory.watch(follow)
     return chat
 
 
@@ -358,7 +384,10 @@ def _config(
     declarations = bench.registry.function_declarations()
     return GenerateContentConfig(
         system_instruction=system_instruction(
-            declarations, headless=headless, plan=bench.context.mode is ApprovalMode.PLAN
+            declarations,
+            headless=headless,
+            plan=bench.context.mode is ApprovalMode.PLAN,
+            memory="" if bench.memory is None else bench.memory.user_text,
         ),
         tools=(Tool(function_declarations=declarations),) if declarations else None,
         generation_config=generation,
@@ -372,14 +401,3 @@ def _directory(given: Path | None) -> Path:
     if not given.is_dir():
         raise InputError(f"the directory {given} does not exist.", remedy="Name an existing one.")
     return given
-
-
-def _facts(cwd: Path, include: tuple[str, ...], environ: Mapping[str, str]) -> EnvironmentFacts:
-    roots = Workspace(cwd, include).roots
-    trees = (folder_structure(root, IgnoreRules(root, environ=environ)) for root in roots)
-    return EnvironmentFacts(
-        date=time.strftime("%A, %B %d, %Y"),
-        platform=sys.platform,
-        directories=tuple(str(root) for root in roots),
-        folder_structure="\n\n".join(trees),
-    )

@@ -18,13 +18,14 @@ if TYPE_CHECKING:
 
 class HookOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What the hooks of a session are made of. `program` is the embedding program's own document;
-    `plans` the directory of the session's plans."""
+    `plans` the directory of the session's plans, `transcript` the path of its record."""
 
     cwd: Path
     environ: Mapping[str, str]
     settings: Settings
     session_id: str
     plans: Path
+    transcript: str = ""
     program: Mapping[str, Any] | None = None
     skip_trust: bool = False
 
@@ -60,6 +61,7 @@ def open_session_hooks(
         environ=options.environ,
         project_dir=cwd,
         plans_dir=str(options.plans),
+        transcript_path=options.transcript,
         redaction=settings.security.environment_variable_redaction,
         groups=groups,
     )

@@ -39,10 +39,12 @@ from alhena.tools.names import ALIASES, BUILT_IN, all_names, declared_name
 from alhena.tools.registry import ToolRegistry
 
 if TYPE_CHECKING:  # deciding and listing need no event loop
+    from alhena.agent.session_memory import SessionMemory
     from alhena.bus.bus import MessageBus
     from alhena.hooks.system import Hooks
     from alhena.policy.safety.check import SafetyChecks
     from alhena.scheduler.confirm import Approver
+    from alhena.scheduler.executor import Durable
     from alhena.scheduler.hooked import ToolHooks
     from alhena.scheduler.questions import Asking, Edit
     from alhena.scheduler.scheduler import Scheduler
@@ -108,6 +110,8 @@ class Workbench:
         self.edit: Edit | None = None
         self.when_closed: list[Callable[[], object]] = []
         self.hooks: Hooks | None = None
+        self.memory: SessionMemory | None = None
+        self.durable: Durable | None = None
         self._tool_hooks: ToolHooks | None = None
         self._watchers: dict[Callable[[], None], None] = {}
         self.modes.subscribe(self.policy_changed)
@@ -160,11 +164,14 @@ class Workbench:
             from alhena.agent.approval import open_asking
 
             asking = open_asking(self, emit, approver, bus)
+        executor = Executor(self.workspace.cwd, outputs=self.outputs, hooks=self._hooks_of_tools())
+        executor.durable = self.durable
+        executor.discover = None if self.memory is None else self.memory.conversation()
         return Scheduler(
             self.registry if registry is None else registry,
             Authority(self.decide, None if self.checks is None else self.check, self.watch),
             emit,
-            Executor(self.workspace.cwd, outputs=self.outputs, hooks=self._hooks_of_tools()),
+            executor,
             asking=asking,
         )
 
@@ -288,6 +295,7 @@ def _hang_hooks(
             settings=options.settings,
             session_id=links.session_id,
             plans=plans,
+            transcript=links.transcript,
             program=options.hooks,
             skip_trust=options.skip_trust,
         ),

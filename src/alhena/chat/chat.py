@@ -61,7 +61,7 @@ class Chat:
         outlets: Outlets,
         ids: CallIds,
     ) -> None:
-        self.history = history
+        self._history = history
         self.config = config
         self.model = model
         self.interposer: Interposer | None = None
@@ -71,6 +71,18 @@ class Chat:
         self._outlets = outlets
         self._ids = ids
         self._gate = RequestGate(history.checker)
+
+    @property
+    def history(self) -> History:
+        """The conversation so far. One that takes its place is watched as it was."""
+        return self._history
+
+    @history.setter
+    def history(self, history: History) -> None:
+        history.watch, self._history.watch = self._history.watch, None
+        self._history = history
+        if history.watch is not None:
+            history.watch(0, history.contents)
 
     async def send(self, parts: tuple[Part, ...], prompt_id: str, session_id: str = "") -> Turn:
         """One model turn: appends `parts`, streams the answer, appends it.

@@ -8,18 +8,26 @@ from alhena.wire.conformance.slices import has_calls
 from alhena.wire.content import DATA_FIELDS, MODEL, USER, Content, Part, text_content
 from alhena.wire.encode import EncodedContent
 
+Watch = Callable[[int, Sequence[EncodedContent]], None]
+"""Is told that a history is now its first so many contents, and these behind them."""
+
 INTERRUPTED = "[The previous response was interrupted before it completed.]"
 
 
 class History:
-    """Contents in order. What is appended here is what will be sent, byte for byte."""
+    """Contents in order. What is appended here is what will be sent, byte for byte. `watch` is told
+    of every change."""
 
-    def __init__(self, contents: Iterable[Content] = ()) -> None:
+    def __init__(self, contents: Iterable[Content | EncodedContent] = ()) -> None:
         """`contents` from elsewhere (a resumed or given conversation) are curated first, and
-        repaired where they break rules; calls that end them may still be answered. `checker` is
-        what was learned of them by that."""
+        repaired where they break rules; calls that end them may still be answered. Those that are
+        encoded already keep their bytes. `checker` is what was learned of them by that."""
         self.checker = RequestChecker()
-        self._entries = _sound(curate(tuple(contents)), self.checker)
+        self.watch: Watch | None = None
+        entries = [
+            item if isinstance(item, EncodedContent) else EncodedContent(item) for item in contents
+        ]
+        self._entries = _sound(_curated(entries), self.checker)
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -33,6 +41,7 @@ class History:
         """Appends a user content. A prompt behind unanswered tool results gets a model turn in
         between that says the answer is missing, so that the two are never merged (C6); behind
         unanswered calls it gets answers that say their outcome is unknown (F10)."""
+        length = len(self._entries)
         answers = any(part.function_response for part in parts)
         if not answers and self._entries and has_calls(self._entries[-1]):
             from alhena.wire.conformance.pairing import unanswered
@@ -42,23 +51,31 @@ class History:
         if not answers and self._entries and self._entries[-1].content.role == USER:
             self._entries.append(EncodedContent(text_content(MODEL, INTERRUPTED)))
         self._entries.append(EncodedContent(Content(role=USER, parts=parts)))
+        self._changed(length)
 
     def add_model(self, content: Content) -> None:
         """Appends a model content."""
         self._entries.append(EncodedContent(content))
+        self._changed(len(self._entries) - 1)
 
     def rollback(self, length: int) -> None:
         """Forgets what was appended after the history had `length` contents."""
-        del self._entries[length:]
+        if length < len(self._entries):
+            del self._entries[length:]
+            self._changed(length)
 
     def restate(self, change: Callable[[Content], Content]) -> None:
         """Says every content in another way, one for one; those that stay the same keep their
         bytes. For a conversation that another model takes over."""
         entries = self._entries
+        first = len(entries)
         for index, entry in enumerate(entries):
             content = change(entry.content)
             if content != entry.content:
                 entries[index] = EncodedContent(content)
+                first = min(first, index)
+        if first < len(entries):
+            self._changed(first)
 
     def add_automatic_calls(self, history: Sequence[Content], turn: Content | None) -> None:
         """Takes in what the server called by itself (automaticFunctionCallingHistory).
@@ -66,6 +83,7 @@ class History:
         The server repeats what it was sent and what it answers with: contents that are here
         already, and those whose parts are all in `turn`, are skipped, so nothing is stored twice.
         """
+        length = len(self._entries)
         known = set(self._entries)
         fresh: list[EncodedContent] = []
         for content in history:
@@ -75,6 +93,12 @@ class History:
                 fresh.append(encoded)
                 known.add(encoded)
         self._entries.extend(fresh)
+        if fresh:
+            self._changed(length)
+
+    def _changed(self, keep: int) -> None:
+        if self.watch is not None:
+            self.watch(keep, self._entries[keep:])
 
 
 def curate(contents: Sequence[Content]) -> tuple[Content, ...]:
@@ -104,12 +128,20 @@ def curate(contents: Sequence[Content]) -> tuple[Content, ...]:
     return tuple(kept)
 
 
-def _sound(contents: Sequence[Content], checker: RequestChecker) -> list[EncodedContent]:
-    """`contents` as they are when they keep the rules so far, else repaired. What is last may be
+def _curated(entries: list[EncodedContent]) -> list[EncodedContent]:
+    contents = [entry.content for entry in entries]
+    kept = curate(contents)
+    if len(kept) == len(entries):
+        return entries
+    known = {id(content): entry for content, entry in zip(contents, entries, strict=True)}
+    return [known[id(content)] for content in kept]
+
+
+def _sound(entries: list[EncodedContent], checker: RequestChecker) -> list[EncodedContent]:
+    """`entries` as they are when they keep the rules so far, else repaired. What is last may be
     calls that are still to be answered."""
-    entries = tuple(map(EncodedContent, contents))
-    if not any(map(calls_for_repair, checker.learn(entries))):
-        return list(entries)
+    if not any(map(calls_for_repair, checker.learn(tuple(entries)))):
+        return entries
     from alhena.wire.conformance.repair import repair
 
     repaired = repair([entry.content for entry in entries], open_end=True)

@@ -67,9 +67,9 @@ def workspace_policies_path(project: Path) -> Path:
     return project / ".gemini" / "policies"
 
 
-def user_memory_path(environ: Mapping[str, str]) -> Path:
-    """The user's GEMINI.md, which every session reads."""
-    return config_home(environ) / "GEMINI.md"
+def user_memory_path(environ: Mapping[str, str], name: str = "GEMINI.md") -> Path:
+    """The user's memory file, which every session reads. `name` is what settings call it."""
+    return config_home(environ) / name
 
 
 def project_temp(environ: Mapping[str, str], project: Path) -> Path:

@@ -36,6 +36,16 @@ class ModelConfigSettings(_Section, frozen=True, kw_only=True):
     custom_overrides: tuple[Any, ...] = ()
 
 
+class SessionRetention(_Section, frozen=True, kw_only=True):
+    """`general.sessionRetention.*`: when sessions are removed. Ages are like `30d` or `12h`; one
+    that was used within `min_retention` stays, whatever the others say."""
+
+    enabled: bool = True
+    max_age: str | None = "30d"
+    max_count: int | None = None
+    min_retention: str = "1d"
+
+
 class GeneralSettings(_Section, frozen=True, kw_only=True):
     """`general.*`. `max_attempts`: how often a request that fails is sent in all;
     `retry_fetch_errors`: network errors of no known cause count as passing."""
@@ -43,6 +53,7 @@ class GeneralSettings(_Section, frozen=True, kw_only=True):
     default_approval_mode: Literal["default", "auto_edit", "plan"] = "default"
     max_attempts: int = 10
     retry_fetch_errors: bool = True
+    session_retention: SessionRetention = SessionRetention()
 
 
 class OutputSettings(_Section, frozen=True, kw_only=True):
@@ -180,6 +191,51 @@ class ToolSettings(_Section, frozen=True, kw_only=True):
     sandbox_network_access: bool | None = None
 
 
+class ContextSettings(_Section, frozen=True, kw_only=True):
+    """`context.*`: which memory files there are. `file_name`: what they are called, one name or
+    several; `memory_boundary_markers`: what the root of a project holds; `max_import_depth`: how
+    many levels of `@path` imports are followed; `discovery_max_dirs`: directories that `alhena
+    memory` looks into below the workspace."""
+
+    file_name: str | tuple[str, ...] = "GEMINI.md"
+    import_format: Literal["tree", "flat"] = "tree"
+    max_import_depth: int = 5
+    discovery_max_dirs: int = 200
+    memory_boundary_markers: tuple[str, ...] = (".git",)
+    load_memory_from_include_directories: bool = False
+
+    @property
+    def file_names(self) -> tuple[str, ...]:
+        """The names that can be used, in their order; GEMINI.md when none can."""
+        return tuple(filter(_is_inside, self._given)) or ("GEMINI.md",)
+
+    @property
+    def unusable_names(self) -> tuple[str, ...]:
+        """The names that cannot be used: absolute, empty, or leading out of a directory."""
+        return tuple(name for name in self._given if not _is_inside(name))
+
+    @property
+    def boundary_markers(self) -> tuple[str, ...]:
+        """The markers that can be used; the others say nothing."""
+        return tuple(filter(_is_inside, self.memory_boundary_markers))
+
+    @property
+    def _given(self) -> tuple[str, ...]:
+        names = (self.file_name,) if isinstance(self.file_name, str) else self.file_name
+        return tuple(dict.fromkeys(name.strip() for name in names))
+
+
+def _is_inside(name: str) -> bool:
+    """Whether a relative path leads to something in its directory."""
+    steps = name.split("/")
+    return (
+        not name.startswith("/")
+        and ".." not in steps
+        and any(step not in {"", "."} for step in steps)
+        and "\0" not in name
+    )
+
+
 class HooksConfig(_Section, frozen=True, kw_only=True):
     """`hooksConfig.*`. `disabled` are names or commands of hooks."""
 
@@ -211,6 +267,7 @@ class Settings(_Section, frozen=True, kw_only=True):
     mcp: McpSettings = McpSettings()
     mcp_servers: dict[str, McpServerSettings] = {}
     policy_paths: tuple[str, ...] = ()
+    context: ContextSettings = ContextSettings()
     hooks: dict[str, Any] = {}
     hooks_config: HooksConfig = HooksConfig()
     telemetry: TelemetrySettings = TelemetrySettings()

@@ -115,14 +115,15 @@ class Gateway:
         request = self.upstream.prepared(asked.request, own=asked.own)
         entry.served_by = request.model
         if asked.counts:
-            tokens = await self.upstream.count(request)
+            tokens = await exchange.within_time(self.upstream.count(request))
             entry.input_tokens = tokens
             await exchange.reply(200, asked.speech.count(tokens))
         elif asked.request.stream:
             form = asked.speech.stream(asked.request)
             await exchange.stream(self.upstream.stream(request), form)
         else:
-            response = await exchange.answer(self.upstream.answer(request))
+            response = await exchange.within_time(self.upstream.answer(request))
+            entry.count(response)
             await exchange.reply(200, asked.speech.whole(response, asked.request))
 
 

@@ -4,18 +4,20 @@ import asyncio
 import math
 from collections.abc import AsyncGenerator, Awaitable
 from contextlib import aclosing
-from typing import Any
+from typing import Any, TypeVar
 
 from starlette.types import Receive, Send
 
 from alhena.errors import AlhenaError
 from alhena.gateway.access_log import Entry
 from alhena.gateway.body import ClientGoneError
-from alhena.gateway.faults import Fault, FaultKind, fault_of
+from alhena.gateway.faults import Fault, FaultKind, fault_of, refused
 from alhena.gateway.limits import Limits
 from alhena.gateway.speech import Speech, StreamForm
 from alhena.wire.encoded import encode_value
 from alhena.wire.response import GenerateContentResponse
+
+T = TypeVar("T")
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -50,15 +52,13 @@ class Exchange:
             headers.append((b"x-should-retry", b"false"))
         await self.reply(form.status, form.body, headers)
 
-    async def answer(self, answer: Awaitable[GenerateContentResponse]) -> GenerateContentResponse:
-        """What a model says, within the limit of time. Raises AlhenaError."""
+    async def within_time(self, answer: Awaitable[T]) -> T:
+        """What a service answers, if it does in time. Raises AlhenaError."""
         try:
             async with asyncio.timeout(self._limits.total_s):
-                response = await answer
+                return await answer
         except TimeoutError as error:
             raise _late(self._limits) from error
-        self.entry.count(response)
-        return response
 
     async def stream(
         self, chunks: AsyncGenerator[GenerateContentResponse, None], form: StreamForm
@@ -122,10 +122,9 @@ class Exchange:
         clock = asyncio.get_running_loop().time
         while True:
             quiet = clock() - self._quiet_since
-            if quiet >= silence:
-                await self._write(form.ping(), more=True)
-                quiet = 0.0
-            await asyncio.sleep(silence - quiet)
+            if quiet >= silence and (ping := form.ping()):
+                await self._write(ping, more=True)
+            await asyncio.sleep(silence - quiet if quiet < silence else silence)
 
     async def _start(self, status: int, media_type: bytes, headers: Headers) -> None:
         token = self.entry.id.encode("ascii")
@@ -148,8 +147,6 @@ class Exchange:
 
 
 def _late(limits: Limits) -> AlhenaError:
-    from alhena.gateway.faults import refused
-
     message = f"the model's answer took longer than {limits.total_s:g} s."
     return refused(FaultKind.TIMEOUT, message)
 

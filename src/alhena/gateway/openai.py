@@ -32,7 +32,7 @@ _ERRORS: dict[FaultKind, tuple[int, str, str | None]] = {
 
 
 class OpenAiSpeech:
-    """A `Speech`. `clock` gives the seconds since 1970."""
+    """A `Speech`."""
 
     name = "openai"
 

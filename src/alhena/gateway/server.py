@@ -2,13 +2,16 @@
 
 import asyncio
 import contextlib
+import logging
 import os
 import signal
 import socket
+import traceback
 from collections.abc import Callable, Generator
 from types import FrameType
 
 import h11
+import msgspec
 import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -17,6 +20,8 @@ from alhena.config.errors import ConfigError
 from alhena.gateway.limits import Limits
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_TICKS_PER_SECOND = 10
+_POLL_S = 0.005
 
 
 def protocol_for(limits: Limits) -> type[H11Protocol]:
@@ -65,29 +70,103 @@ def _cancelled(timer: asyncio.TimerHandle | None) -> None:
         timer.cancel()
 
 
+class _Defects(logging.Handler):
+    """What the server itself has to say, in the form of the access log. Answers that the end of
+    the server cuts short are no defects."""
+
+    def __init__(self, log: Callable[[str], None]) -> None:
+        super().__init__()
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Writes one line."""
+        error = record.exc_info[1] if record.exc_info else None
+        if isinstance(error, asyncio.CancelledError):
+            return
+        told = {"level": record.levelname.lower(), "message": record.getMessage()}
+        if error is not None:
+            told["traceback"] = "".join(traceback.format_exception(error))
+        self._log(msgspec.json.encode(told).decode("utf-8") + "\n")
+
+
 class GatewayServer(uvicorn.Server):
     """Serves until it is stopped. With `signals` it ends in good order at the first SIGINT or
-    SIGTERM, at once at the second. `started` is called when connections are accepted."""
+    SIGTERM, at once at the second. `started` is called when connections are accepted; `log` gets a
+    line of JSON for each defect, with its traceback."""
 
     def __init__(
-        self, app: ASGIApp, limits: Limits, started: Callable[[], None], *, signals: bool = False
+        self,
+        app: ASGIApp,
+        limits: Limits,
+        *,
+        started: Callable[[], None],
+        log: Callable[[str], None],
+        signals: bool = False,
     ) -> None:
         super().__init__(_config(app, limits))
         self._tell_started = started
+        self._defects = _Defects(log)
         self._signals = _SIGNALS if signals else ()
+        self._stop_s = limits.stop_s
+        self._stopped = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     def stop(self) -> None:
         """Ends the server in good order: answers under way are finished."""
         self.should_exit = True
+        self._stopped.set()
+
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        """Serves on bound sockets."""
+        logger = logging.getLogger("uvicorn.error")
+        logger.addHandler(self._defects)
+        try:
+            await super().serve(sockets)
+        finally:
+            logger.removeHandler(self._defects)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begins to listen, and says so."""
         await super().startup(sockets)
         self._tell_started()
 
+    async def main_loop(self) -> None:
+        """Waits for the end; once a second the date that answers bear is renewed."""
+        ticks = 0
+        while not await self.on_tick(ticks):
+            ticks += _TICKS_PER_SECOND
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(1):
+                    await self._stopped.wait()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Takes no more connections, and closes each when its answer has been sent. What then is
+        left is cut off, and has closed what stands behind it before this returns."""
+        for server in self.servers:
+            server.close()
+        for listener in sockets or ():
+            listener.close()
+        state = self.server_state
+        for connection in list(state.connections):
+            connection.shutdown()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._stop_s):
+                while state.tasks or state.connections:
+                    if state.tasks:
+                        await asyncio.wait(set(state.tasks))
+                    else:  # what has been written is on its way
+                        await asyncio.sleep(_POLL_S)
+        late = list(state.tasks)
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
+        for connection in list(state.connections):
+            connection.transport.abort()
+
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
         """Takes the signals while the server runs; they are not raised again behind it."""
+        self._loop = asyncio.get_running_loop()
         before = {number: signal.signal(number, self.handle_exit) for number in self._signals}
         try:
             yield
@@ -101,6 +180,9 @@ class GatewayServer(uvicorn.Server):
         if self.should_exit:
             os._exit(128 + sig)
         self.should_exit = True
+        if self._loop is not None:
+            # The loop may be waiting, and does not see a signal that Python handles.
+            self._loop.call_soon_threadsafe(self._stopped.set)
 
 
 def listening_socket(host: str, port: int) -> socket.socket:
@@ -136,6 +218,5 @@ def _config(app: ASGIApp, limits: Limits) -> uvicorn.Config:
         proxy_headers=False,
         server_header=False,
         timeout_keep_alive=max(1, round(limits.keep_alive_s)),
-        timeout_graceful_shutdown=max(1, round(limits.stop_s)),
         h11_max_incomplete_event_size=limits.head_bytes,
     )

@@ -20,6 +20,8 @@ from alhena.wire.request import GenerateContentConfig, GenerateContentRequest
 from alhena.wire.response import GenerateContentResponse
 from alhena.wire.schema.adapt import SchemaForm, with_form
 
+_CUT = "the model's answer ended without a finish reason."
+
 
 class Upstream:
     """Answers requests of any dialect. All methods raise AlhenaError."""
@@ -46,8 +48,11 @@ class Upstream:
         return RequestGate().admit(request)[0]
 
     async def answer(self, request: GenerateContentRequest) -> GenerateContentResponse:
-        """The whole answer."""
-        return _identified(await self._generator.generate(request))
+        """The whole answer. Raises StreamCutError where it does not say how it ends."""
+        response = await self._generator.generate(request)
+        if not _is_end(response):
+            raise StreamCutError(_CUT)
+        return _identified(response)
 
     async def stream(
         self, request: GenerateContentRequest
@@ -67,7 +72,7 @@ class Upstream:
             if isinstance(chunks, AsyncGenerator):
                 await chunks.aclose()
         if not ended:
-            raise StreamCutError("the model's answer ended without a finish reason.")
+            raise StreamCutError(_CUT)
 
     async def count(self, request: GenerateContentRequest) -> int:
         """How many tokens the request takes. Instructions and declarations are counted as text."""

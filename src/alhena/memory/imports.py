@@ -1,13 +1,13 @@
 """`@path` in memory files: the files it names come into the text. Nothing here touches a disk.
 
 In the tree form an import is replaced by what the file holds, imports and all, between two
-comments. In the flat form the files follow each other, each once, and their texts stay as they are.
-What cannot be imported leaves a comment in its place.
+comments. In the flat form the files follow each other, each once, and their texts stay as they
+are. What cannot be imported leaves a comment; past the depth limit an import stays as it is.
 """
 
 import re
 from collections.abc import Callable, Hashable
-from typing import Literal, assert_never
+from typing import Literal, Protocol, assert_never
 
 import msgspec
 
@@ -15,6 +15,12 @@ from alhena.memory.tree import MemoryFile
 from alhena.system.errors import printable
 
 MAX_DEPTH = 5
+PARSE_LIMIT = 100_000
+"""Characters of the largest text whose imports are followed: a parser can be kept busy for long."""
+PARSE_TOTAL = 200_000
+"""Characters of all such texts together."""
+MOST_NAMES = 2_000
+"""Different names behind an `@` in one text."""
 ImportFormat = Literal["tree", "flat"]
 
 _IMPORT = re.compile(r"(?<!\S)@(?=[./\w])(\S+)")
@@ -30,22 +36,23 @@ class Source(msgspec.Struct, frozen=True):
     identity: Hashable
 
 
-class Found(msgspec.Struct, frozen=True):
-    """A file for an import. `name` is as much of what stands behind the `@` as names it."""
-
-    name: str
-    source: Source
-
-
 class Refused(msgspec.Struct, frozen=True):
-    """An import that is none. Without a `reason` the text was not meant as one."""
+    """Why an import cannot be had."""
 
-    name: str
-    reason: str | None = None
+    reason: str
 
 
-Load = Callable[[str, str], Found | Refused]
-"""What stands behind an `@`, and the directory of the file it stands in -> the file."""
+class Loader(Protocol):
+    """Finds files. `base` is the directory of the file that an import stands in."""
+
+    def named(self, written: str, base: str) -> str | None:
+        """As much of the text behind an `@` as names a file, there or not; None when it was not
+        meant as one."""
+        ...
+
+    def load(self, name: str, base: str) -> Source | Refused:
+        """The file of that name."""
+        ...
 
 
 class ProcessImportsResult(msgspec.Struct, frozen=True):
@@ -56,14 +63,9 @@ class ProcessImportsResult(msgspec.Struct, frozen=True):
     problems: tuple[str, ...] = ()
 
 
-def has_imports(text: str) -> bool:
-    """Whether anything in a text looks like an import; cheap, and needs no parser."""
-    return "@" in text and _IMPORT.search(text) is not None
-
-
 def expand(
     root: Source,
-    load: Load,
+    loader: Loader,
     *,
     format: ImportFormat = "tree",
     max_depth: int = MAX_DEPTH,
@@ -71,7 +73,7 @@ def expand(
 ) -> ProcessImportsResult:
     """`root` with everything it imports. Imports go `max_depth` levels deep; `log` takes a line
     for each step."""
-    importer = _Importer(load, max_depth, log)
+    importer = _Importer(loader, max_depth, log)
     match format:
         case "tree":
             content, tree = importer.nested(root, (root.identity,))
@@ -85,33 +87,28 @@ def expand(
 class _Importer:
     """One go through a file and its imports."""
 
-    def __init__(self, load: Load, max_depth: int, log: Callable[[str], None]) -> None:
+    def __init__(self, loader: Loader, max_depth: int, log: Callable[[str], None]) -> None:
         self.problems: list[str] = []
-        self._load = load
+        self._loader = loader
         self._max_depth = max_depth
         self._log = log
+        self._parsed = 0
 
     def nested(self, source: Source, within: tuple[Hashable, ...]) -> tuple[str, MemoryFile]:
         """The text of a file with its imports in it; `within` are the files around it."""
         pieces: list[str] = []
         imports: list[MemoryFile] = []
         last = 0
-        for place, written in _imports(source.text):
-            found = self._take(source, written, len(within))
-            if found is None:
-                continue
-            name = found.name
+        for place, name in self._imports(source, len(within)):
+            found = self._take(source, name)
             if isinstance(found, Refused):
-                said = self._failure(source, found)
-            elif found.source.identity in within:
+                said = self._failure(source, name, found)
+            elif found.identity in within:
                 said = self._again(source, name)
             else:
-                inner, tree = self.nested(found.source, (*within, found.source.identity))
+                inner, tree = self.nested(found, (*within, found.identity))
                 imports.append(tree)
-                shown = _shown(name)
-                said = (
-                    f"<!-- Imported from: {shown} -->\n{inner}\n<!-- End of import from: {shown} -->"
-                )
+                said = _framed(_shown(name), inner)
             pieces += (source.text[last:place], said)
             last = place + 1 + len(name)
         pieces.append(source.text[last:])
@@ -125,61 +122,84 @@ class _Importer:
         def add(source: Source, within: tuple[Hashable, ...]) -> MemoryFile:
             done.add(source.identity)
             path = printable(source.path)
-            blocks.append(f"--- File: {path} ---\n{source.text.strip()}\n--- End of File: {path} ---")
+            blocks.append(
+                f"--- File: {path} ---\n{source.text.strip()}\n--- End of File: {path} ---"
+            )
             imports: list[MemoryFile] = []
-            for _, written in _imports(source.text):
-                found = self._take(source, written, len(within))
+            for _, name in self._imports(source, len(within)):
+                found = self._take(source, name)
                 if isinstance(found, Refused):
-                    blocks.append(self._failure(source, found))
-                elif found is not None and found.source.identity in within:
-                    blocks.append(self._again(source, found.name))
-                elif found is not None and found.source.identity not in done:
-                    imports.append(add(found.source, (*within, found.source.identity)))
+                    blocks.append(self._failure(source, name, found))
+                elif found.identity in within:
+                    blocks.append(self._again(source, name))
+                elif found.identity not in done:
+                    imports.append(add(found, (*within, found.identity)))
             return MemoryFile(source.path, tuple(imports))
 
         tree = add(root, (root.identity,))
         return "\n\n".join(blocks), tree
 
-    def _take(self, source: Source, written: str, level: int) -> Found | Refused | None:
-        """What an import names; None for what is none."""
-        if level > self._max_depth:
-            # Whether it is an import at all is not looked up: past the limit no file is touched.
-            name = written.rstrip(".,;:!?")
-            return Refused(name, f"Maximum import depth ({self._max_depth}) reached")
-        found = self._load(written, source.base)
-        if isinstance(found, Refused) and found.reason is None:
-            self._log(f"{printable(source.path)}: @{printable(written)} is no import")
-            return None
-        if isinstance(found, Found):
-            self._log(f"{printable(source.path)}: @{printable(found.name)} is "
-                      f"{printable(found.source.path)}")  # fmt: skip
+    def _imports(self, source: Source, level: int) -> list[tuple[int, str]]:
+        """Place of the `@` and name, for the imports of a file that are to be followed."""
+        names: dict[str, str | None] = {}
+        found: dict[int, str] = {}
+        for match in _IMPORT.finditer(source.text):
+            written = match[1]
+            if written not in names:
+                if len(names) == MOST_NAMES:
+                    self._note(source, f"only the first {MOST_NAMES:,} names behind an @ count")
+                    break
+                names[written] = self._loader.named(written, source.base)
+                if names[written] is None:
+                    self._log(f"{printable(source.path)}: @{printable(written)} is no import")
+            name = names[written]
+            if name is not None:
+                found[match.start()] = name
+        if not found:  # nothing to ask the parser about
+            return []
+        self._parsed += len(source.text)
+        if len(source.text) > PARSE_LIMIT or self._parsed > PARSE_TOTAL:
+            self._note(source, "its imports are not followed: there is too much text to parse")
+            return []
+        from alhena.memory.markdown import places_in_text
+
+        real = places_in_text(source.text, list(found))
+        imports = [(place, name) for place, name in found.items() if place in real]
+        if level <= self._max_depth:
+            return imports
+        for _, name in imports:
+            limit = f"{self._max_depth} levels of imports are the limit"
+            self._note(source, f"@{printable(name)} is not followed: {limit}")
+        return []
+
+    def _take(self, source: Source, name: str) -> Source | Refused:
+        found = self._loader.load(name, source.base)
+        if isinstance(found, Source):
+            what = printable(found.path)
+            self._log(f"{printable(source.path)}: @{printable(name)} is {what}")
         return found
 
-    def _failure(self, source: Source, refused: Refused) -> str:
-        return self._comment(source, f"Import failed: {_shown(refused.name)} - {refused.reason}")
+    def _failure(self, source: Source, name: str, refused: Refused) -> str:
+        said = f"Import failed: {_shown(name)} - {refused.reason}"
+        self._note(source, said)
+        return f"<!-- {said} -->"
 
     def _again(self, source: Source, name: str) -> str:
         """The comment in the place of a file that is being imported already."""
-        return self._comment(source, f"File already processed: {_shown(name)}", " (circular import)")
-
-    def _comment(self, source: Source, said: str, more: str = "") -> str:
-        line = f"{printable(source.path)}: {said}{more}"
-        self.problems.append(line)
-        self._log(line)
+        said = f"File already processed: {_shown(name)}"
+        self._note(source, f"{said} (circular import)")
         return f"<!-- {said} -->"
 
+    def _note(self, source: Source, said: str) -> None:
+        line = f"{printable(source.path)}: {said}"
+        self.problems.append(line)
+        self._log(line)
 
-def _imports(text: str) -> list[tuple[int, str]]:
-    """Place of the `@` and what stands behind it, for all imports outside code."""
-    if not has_imports(text):
-        return []
-    from alhena.memory.markdown import places_in_text
 
-    found = {match.start(): match[1] for match in _IMPORT.finditer(text)}
-    real = places_in_text(text, list(found))
-    return [(place, written) for place, written in found.items() if place in real]
+def _framed(name: str, content: str) -> str:
+    return f"<!-- Imported from: {name} -->\n{content}\n<!-- End of import from: {name} -->"
 
 
 def _shown(name: str) -> str:
     """A name inside a comment, which it cannot end."""
-    return printable(name).replace("--", "-\u200b-") if "--" in name else printable(name)
+    return printable(name).replace(">", "&gt;")

@@ -8,9 +8,8 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 _PRIVATE = range(0xE000, 0xF900)
-_NESTING = 100
 _QUIET_HTML = re.compile(
-    r"<!--.*?(?:-->|\Z)|<(pre|code|script|style|textarea)\b.*?(?:</\1\s*>|\Z)",
+    r"<!--.*?(?:-->|\Z)|<(pre|code|script|style|textarea)\b.*?(?:</\1\s*>|\Z)|</?[a-z][^<>]*>",
     re.DOTALL | re.IGNORECASE,
 )
 _CODE_TAG = re.compile(r"<(/?)(?:code|pre|samp|kbd)\b", re.IGNORECASE)
@@ -20,7 +19,7 @@ def places_in_text(text: str, places: Sequence[int]) -> frozenset[int]:
     """Those of `places`, offsets of characters in ascending order, that a reader would see as text.
 
     Not among them: what stands in code blocks and code spans, in HTML comments and code elements,
-    and in what is not shown (link destinations, titles, definitions, info strings).
+    and in what is not shown (definitions of links, info strings, tags).
     """
     from markdown_it import MarkdownIt
 
@@ -37,8 +36,9 @@ def places_in_text(text: str, places: Sequence[int]) -> frozenset[int]:
         pieces += (text[last:place], f"{mark}{number}{mark}")
         last = place + 1
     pieces.append(text[last:])
-    # Emphasis and entities decide nothing about code; without them no text takes long.
-    parser = MarkdownIt("commonmark", {"maxNesting": _NESTING}).disable(["emphasis", "entity"])
+    # These decide nothing about code; without them no text takes long.
+    unneeded = ["emphasis", "entity", "link", "image"]
+    parser = MarkdownIt("commonmark").disable(unneeded)
     marks = re.compile(f"{mark}([0-9]+){mark}")
     found: set[int] = set()
     for token in parser.parse("".join(pieces)):

@@ -155,14 +155,22 @@ def anthropic_from(environ: Mapping[str, str]) -> AnthropicApi:
 
 
 def _own(content: Content) -> Content:
-    """A content with no thoughts and signatures but those that the service made."""
+    """A content with no thoughts and signatures but those that the service made. A thought comes
+    in pieces, of which the last is signed; it goes back as one."""
     if content.role != MODEL:
         return content
-    parts = tuple(
-        part if part.thought else replace(part, thought_signature=None)
-        for part in content.parts
-        if not part.thought or is_foreign(part.thought_signature or "")
-    )
+    parts: list[Part] = []
+    thought = ""
+    for part in content.parts:
+        if not part.thought:
+            parts.append(replace(part, thought_signature=None))
+            thought = ""
+            continue
+        thought += part.text or ""
+        if part.thought_signature:
+            if is_foreign(part.thought_signature):
+                parts.append(replace(part, text=thought))
+            thought = ""
     return Content(role=MODEL, parts=tuple(part for part in parts if part != Part(text="")))
 
 

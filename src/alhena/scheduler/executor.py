@@ -3,12 +3,13 @@
 import asyncio
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
+from alhena.errors import AlhenaError
 from alhena.events import OutputTruncatedEvent, ToolOutputEvent
 from alhena.scheduler.leash import Leash
 from alhena.scheduler.plain import plain
@@ -16,7 +17,9 @@ from alhena.scheduler.states import ExecutingToolCall, ScheduledToolCall, Status
 from alhena.scheduler.track import Clock, TrackedCall
 from alhena.tools.boundary import Boundary, one_line
 from alhena.tools.contract import (
+    Discover,
     ExecutionContext,
+    Kind,
     ToolErrorType,
     ToolFailure,
     ToolResult,
@@ -32,6 +35,14 @@ if TYPE_CHECKING:
 
 CANCEL_GRACE_S = 2.0
 UNHEARD = "The tool had run by then; its result is kept back, for its hooks had not been heard"
+HARMLESS_KINDS = frozenset(
+    {Kind.READ, Kind.SEARCH, Kind.THINK, Kind.FETCH, Kind.COMMUNICATE, Kind.PLAN}
+)
+"""Kinds whose calls may well have run without a record of it."""
+
+Durable = Callable[[], Awaitable[None]]
+"""Returns when what has happened so far is on the disk. Raises AlhenaError."""
+
 MAX_REPLACEMENTS = 8
 """How often hooks may put another call in the place of one that has run."""
 
@@ -52,7 +63,10 @@ class Executor:
     A tool that was cancelled and has not ended after `grace_s` seconds is left behind; its call
     ends all the same. Of a result too long for the model the whole goes to `outputs`; without
     that nothing is left out (TOOLS-22). What `hooks` make of a result is done before the call ends;
-    when they put another call in its place, it goes on from `TrackedCall.current`.
+    when they put another call in its place, it goes on from `TrackedCall.current`. What `discover`
+    has to say of the places of a call that succeeded goes behind its result. A call that may change
+    something, or that a person has approved, starts when `durable` has returned: what led to it is
+    on the disk by then.
     """
 
     def __init__(
@@ -68,6 +82,8 @@ class Executor:
         self.hooks = hooks
         self.clock = clock
         self.outputs = outputs
+        self.discover: Discover | None = None
+        self.durable: Durable | None = None
         self.leash = Leash(grace_s)
 
     async def run(self, call: TrackedCall) -> None:
@@ -86,8 +102,7 @@ class Executor:
                 outcome=scheduled.outcome,
             )
         )
-        if call.cancel_reason is not None:
-            call.end_cancelled(call.cancel_reason)
+        if not await self._recorded(call, scheduled):
             return
         context = self.context(call, live=scheduled.tool.can_update_output)
         task = asyncio.create_task(self._execution(call, scheduled, context))
@@ -97,6 +112,20 @@ class Executor:
             self._finish(call, task, stopped=True)
             raise
         self._finish(call, task, stopped=stopped)
+
+    async def _recorded(self, call: TrackedCall, scheduled: ScheduledToolCall) -> bool:
+        """Whether the call may start, with what led to it on the disk; False: it has ended."""
+        matters = scheduled.tool.kind not in HARMLESS_KINDS or scheduled.outcome is not None
+        if self.durable is not None and matters and call.cancel_reason is None:
+            try:
+                await self.durable()
+            except AlhenaError as error:
+                call.fail(f"Not started: {error}", ToolErrorType.STOP_EXECUTION)
+                return False
+        if call.cancel_reason is not None:
+            call.end_cancelled(call.cancel_reason)
+            return False
+        return True
 
     def context(self, call: TrackedCall, *, live: bool = False) -> ExecutionContext:
         """What the tool of `call` is given; its output is passed on only when `live`."""
@@ -137,9 +166,20 @@ class Executor:
                     return ToolFailure(UNHEARD, ToolErrorType.CANCELLED)
             if not isinstance(said, str):
                 return said
+            told = await self._discovered(call, scheduled, result)
+            said = "\n\n".join(text for text in (said, told) if text)
             return self._bounded(call, scheduled.tool.name, result, said)
         reason = "unknown" if boundary.failure is None else one_line(boundary.failure)
         return ToolFailure(reason, ToolErrorType.UNHANDLED_EXCEPTION)
+
+    async def _discovered(
+        self, call: TrackedCall, scheduled: ScheduledToolCall, result: ToolResult
+    ) -> str:
+        """What the model should know of the places of this call."""
+        if self.discover is None or result.error is not None:
+            return ""
+        places = tuple(scheduled.invocation.locations())
+        return await self.discover(scheduled.tool.name, places, call.cancellation)
 
     def _bounded(self, call: TrackedCall, tool: str, result: ToolResult, said: str) -> Execution:
         """The result as it is passed on, `said` by its hooks behind what is left of it."""

@@ -281,6 +281,7 @@ class TrackedCall(CallOnItsWay):
             data=plain(response.data),
             tool_type="native" if server is None else "mcp",
             mcp_server_name=server,
+            parts=response.response_parts,
         )
 
     def _verdict(self) -> str:

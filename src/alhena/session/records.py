@@ -37,7 +37,7 @@ class Header(Record, frozen=True, kw_only=True, tag="session"):
     """The first record. `opening` contents at the beginning are the environment's, not a
     person's."""
 
-    version: int = VERSION
+    version: int
     session_id: str
     project: str
     writer: str = ""
@@ -46,10 +46,12 @@ class Header(Record, frozen=True, kw_only=True, tag="session"):
 
 class Contents(Record, frozen=True, kw_only=True, tag="contents"):
     """The history is now its first `keep` contents and these behind them. A content is as it is
-    sent, or `{"calls":[ids]}`: the parts of these answers, responses before media."""
+    sent, or `{"calls":[ids]}`: the parts of these answers, responses before media. `model` is who
+    answers from here on, where that has changed."""
 
     keep: int
     contents: tuple[msgspec.Raw, ...] = ()
+    model: str = ""
 
 
 class Happened(Record, frozen=True, kw_only=True, tag="event"):
@@ -74,10 +76,9 @@ class Answered(Record, frozen=True, kw_only=True, tag="answered"):
 
 
 class Prompted(Record, frozen=True, kw_only=True, tag="prompt"):
-    """A person's words. `model` is who is to answer."""
+    """A person's words."""
 
     text: str
-    model: str = ""
 
 
 class Continued(Record, frozen=True, kw_only=True, tag="continued"):

@@ -5,7 +5,7 @@ failure is a `ToolFailure` inside its result.
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol
@@ -164,6 +164,11 @@ class ExecutionContext:
         self.cancellation = cancellation or threading.Event()
         self.update_output = update_output
         self.report_pid = report_pid
+
+
+Discover = Callable[[str, tuple[ToolLocation, ...], threading.Event], Awaitable[str]]
+"""The declared name of a tool that has run, the places of its call, and what is set when that is
+cancelled -> what the model should know of these places, "" for nothing."""
 
 
 class ToolInvocation(Protocol):

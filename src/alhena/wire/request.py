@@ -37,6 +37,12 @@ class GenerationConfig(Wire, frozen=True, kw_only=True):
     media_resolution: str | None = None
     speech_config: dict[str, Any] | None = None
     thinking_config: ThinkingConfig | None = None
+    audio_timestamp: bool | None = None
+    enable_affective_dialog: bool | None = None
+    enable_enhanced_civic_answers: bool | None = None
+    image_config: dict[str, Any] | None = None
+    routing_config: dict[str, Any] | None = None
+    model_selection_config: dict[str, Any] | None = None
 
 
 class FunctionDeclaration(Wire, frozen=True, kw_only=True):
@@ -46,6 +52,9 @@ class FunctionDeclaration(Wire, frozen=True, kw_only=True):
     description: str = ""
     parameters_json_schema: dict[str, Any] | None = None
     parameters: dict[str, Any] | None = None
+    behavior: str | None = None
+    response: dict[str, Any] | None = None
+    response_json_schema: dict[str, Any] | None = None
 
 
 class Tool(Wire, frozen=True, kw_only=True):
@@ -55,6 +64,12 @@ class Tool(Wire, frozen=True, kw_only=True):
     google_search: dict[str, Any] | None = None
     url_context: dict[str, Any] | None = None
     code_execution: dict[str, Any] | None = None
+    google_search_retrieval: dict[str, Any] | None = None
+    google_maps: dict[str, Any] | None = None
+    computer_use: dict[str, Any] | None = None
+    file_search: dict[str, Any] | None = None
+    retrieval: dict[str, Any] | None = None
+    enterprise_web_search: dict[str, Any] | None = None
 
 
 class FunctionCallingMode(StrEnum):
@@ -71,12 +86,15 @@ class FunctionCallingConfig(Wire, frozen=True, kw_only=True):
 
     mode: FunctionCallingMode | None = None
     allowed_function_names: tuple[str, ...] | None = None
+    stream_function_call_arguments: bool | None = None
 
 
 class ToolConfig(Wire, frozen=True, kw_only=True):
     """Settings for all tools of a request."""
 
     function_calling_config: FunctionCallingConfig | None = None
+    retrieval_config: dict[str, Any] | None = None
+    include_server_side_tool_invocations: bool | None = None
 
 
 class GenerateContentConfig(Wire, frozen=True, kw_only=True):

@@ -14,7 +14,10 @@ commands:
   alhena tools list|call      the tools, and one call through the gate
   alhena policy explain|test  what the policy says of a call, and why; the examples of rules
   alhena hooks list|test      the hooks and whether they run; enable, disable, trust
+  alhena memory show|import   what GEMINI.md files say here, and what imports come to
+  alhena sessions list|show   the recorded sessions of this project; export, delete
   alhena auth login|status    signing in with a Google account, and who answers; logout
+  alhena serve                the model over HTTP for clients of other dialects
   alhena wire check FILE      whether a request keeps the rules of the API
 
 Run `alhena COMMAND --help` for the arguments of a command.
@@ -22,7 +25,8 @@ Run `alhena COMMAND --help` for the arguments of a command.
 
 
 class RunArguments(msgspec.Struct, frozen=True, kw_only=True):
-    """A parsed command line. `prompt` is None when none was given."""
+    """A parsed command line. `prompt` is None when none was given; `sessions` are the
+    arguments of `alhena sessions` when options ask for that."""
 
     prompt: str | None = None
     prompt_interactive: str | None = None
@@ -37,6 +41,8 @@ class RunArguments(msgspec.Struct, frozen=True, kw_only=True):
     fake_responses: str | None = None
     fake_strict: bool = True
     record_responses: str | None = None
+    resume: str | None = None
+    sessions: tuple[str, ...] = ()
     debug: bool = False
 
 
@@ -92,6 +98,15 @@ def run_parser() -> Parser:
         action=argparse.BooleanOptionalAction,
         help="run commands in a sandbox, or not, whatever the settings say",
     )
+    add(
+        *("-r", "--resume"),
+        nargs="?",
+        const="latest",
+        metavar="SESSION",
+        help="go on with the latest session of this project, or with that number or id",
+    )
+    add("--list-sessions", action="store_true", help="the same as `alhena sessions list`")
+    add("--delete-session", metavar="SESSION", help="the same as `alhena sessions delete SESSION`")
     add("--fake-responses", metavar="FILE", help="answer from recorded responses, in order")
     add("--fake-responses-non-strict", metavar="FILE", help="the same, matched by method")
     add("--record-responses", metavar="FILE", help="append every response to FILE")
@@ -132,8 +147,16 @@ def parse_run(argv: list[str]) -> RunArguments:
         fake_responses=found.fake_responses or found.fake_responses_non_strict,
         fake_strict=not found.fake_responses_non_strict,
         record_responses=found.record_responses,
+        resume=found.resume if found.resume is None else found.resume.strip() or "latest",
+        sessions=_sessions(found.delete_session, listing=found.list_sessions),
         debug=found.debug,
     )
+
+
+def _sessions(delete: str | None, *, listing: bool) -> tuple[str, ...]:
+    if delete is not None and listing:
+        raise UsageError("--list-sessions contradicts --delete-session.", remedy="Give only one.")
+    return ("list",) if listing else () if delete is None else ("delete", delete)
 
 
 def split_list(values: list[str] | None) -> tuple[str, ...]:

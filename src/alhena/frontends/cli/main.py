@@ -13,13 +13,15 @@ COMMANDS = {
     "policy": ("explain", "test"),
     "wire": ("check",),
     "hooks": ("list", "test", "enable", "disable", "trust"),
+    "memory": ("show", "refresh", "import"),
+    "sessions": ("list", "show", "export", "delete"),
     "auth": ("login", "status", "logout"),
     "models": ("list",),
     "serve": (),
 }
 """The commands and what they can be told; `alhena.frontends.cli.NAME.run` carries one out. A first
 word that several others follow begins a prompt: `alhena policy changes since May?`."""
-RESERVED = frozenset({"mcp", "sessions", "memory", "settings", "trust"})
+RESERVED = frozenset({"mcp", "settings", "trust"})
 """Commands of later versions: alone, or before one word, they are no prompt."""
 
 
@@ -81,6 +83,10 @@ def _prompt(argv: list[str]) -> int:
     if "-v" in argv or "--version" in argv:
         write_stdout(f"{__version__}\n")
         return 0
+    if arguments.sessions:
+        from alhena.frontends.cli import sessions
+
+        return sessions.run(list(arguments.sessions))
     at_terminal = is_terminal(sys.stdin) and is_terminal(sys.stdout)
     silent = arguments.prompt is None and arguments.output_format is None
     if arguments.prompt_interactive is not None or (silent and at_terminal):

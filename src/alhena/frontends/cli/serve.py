@@ -186,7 +186,13 @@ def _serve(
     host, port = listener.getsockname()[:2]
     address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
-    server = GatewayServer(app, limits, lambda: write_stdout(f"{address}\n"), signals=True)
+    server = GatewayServer(
+        app,
+        limits,
+        started=lambda: write_stdout(f"{address}\n"),
+        log=write_stderr,
+        signals=True,
+    )
 
     async def until_stopped() -> None:
         try:

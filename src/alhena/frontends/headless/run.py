@@ -68,6 +68,7 @@ def _agent(arguments: RunArguments, settings: Settings) -> Agent:
             allowed_tools=arguments.allowed_tools,
             skip_trust=arguments.skip_trust,
             sandbox=arguments.sandbox,
+            resume=arguments.resume,
             facts={
                 "output_format": arguments.output_format or settings.output.format,
                 "debug_mode": arguments.debug,

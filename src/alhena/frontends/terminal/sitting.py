@@ -52,6 +52,7 @@ def _agent(arguments: RunArguments, conversation: Conversation) -> Agent:
             allowed_tools=arguments.allowed_tools,
             skip_trust=arguments.skip_trust,
             sandbox=arguments.sandbox,
+            resume=arguments.resume,
             ask=conversation.ask,
             edit=conversation.edit,
             facts={"output_format": "text", "debug_mode": arguments.debug},

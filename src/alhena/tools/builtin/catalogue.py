@@ -87,7 +87,7 @@ def builtin_tools(host: ToolHost) -> tuple[Tool, ...]:
         ReadToolOutput(host.outputs),
         WebFetch(models.access, models.open_fetcher),
         GoogleWebSearch(models.access),
-        SaveMemory(user_memory_path(host.environ)),
+        SaveMemory(user_memory_path(host.environ, settings.context.file_names[0])),
         WriteTodos(),
         GetInternalDocs(),
     )

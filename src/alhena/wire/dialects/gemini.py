@@ -8,6 +8,7 @@ from alhena.wire.content import Content, Wire
 from alhena.wire.dialects.conversation import DialectRequest
 from alhena.wire.dialects.errors import DialectError
 from alhena.wire.dialects.fields import Fields
+from alhena.wire.dialects.spelling import plainly_spelt
 from alhena.wire.encode import EncodedContent, encode_request
 from alhena.wire.plain import as_array, as_object
 from alhena.wire.request import GenerateContentConfig, GenerateContentRequest
@@ -23,16 +24,20 @@ class _Contents(Wire, frozen=True, kw_only=True):
 def read_request(body: object, model: str, *, stream: bool = False) -> DialectRequest:
     """A body, whose model stands in the URL. countTokens may wrap it in `generateContentRequest`.
 
-    Raises DialectError, also for a field that would be lost on the way.
+    Names may be in snake_case, and bytes in the URL-safe alphabet. Raises DialectError, also for a
+    field that would be lost on the way.
     """
     fields = Fields(body)
     wrapped = fields.object("generateContentRequest")
     plain = body if wrapped is None else fields.plain("generateContentRequest")
     try:
+        plain = plainly_spelt(plain)
         contents = msgspec.convert(plain, _Contents, strict=False)
         config = msgspec.convert(plain, GenerateContentConfig, strict=False)
     except msgspec.ValidationError as error:
         raise _invalid(error) from error
+    except RecursionError as error:
+        raise DialectError("the body is nested too deeply.") from error
     except UnicodeEncodeError as error:
         raise DialectError(
             "a string in it holds half of a character (a lone surrogate)."

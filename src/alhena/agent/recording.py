@@ -1,0 +1,359 @@
+"""The record of a session at work: it hears of everything, and is on the disk when it has to be."""
+
+import asyncio
+import time
+import warnings
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from alhena.agent.session_id import new_session_id
+from alhena.agent.settle import settled
+from alhena.config.errors import ConfigError
+from alhena.config.home import claim_project_temp, project_temp
+from alhena.config.settings import Settings
+from alhena.errors import AlhenaError
+from alhena.events import (
+    ApiRequestEvent,
+    Event,
+    RunFinishedEvent,
+    UserMessageEvent,
+    WarningEvent,
+)
+
+if TYPE_CHECKING:
+    from alhena.agent.channel import EventChannel
+    from alhena.chat.chat import Chat
+    from alhena.session.journal import Disk, Journal
+    from alhena.session.recorder import Recorder
+    from alhena.session.store import Resumed, SessionStore
+    from alhena.wire.content import Content
+    from alhena.wire.encoded import EncodedContent
+
+Place = tuple[Path, Mapping[str, str], Settings]
+"""Where a session is: its directory, the environment, and the settings that hold."""
+
+Change = Event | tuple[int, "Sequence[EncodedContent]"]
+"""What the record is told: an event, or a change of the history."""
+
+
+class Recording:
+    """Writes a session down while it goes on.
+
+    A new session has no file before the first answer to a prompt begins: until then nothing has
+    happened that could be lost. Where none can be made, `emit` hears a warning and the session goes
+    on unrecorded. Once there is one, what cannot be written ends the run: `settle` raises
+    JournalError, and nothing is lost that it did not.
+    """
+
+    def __init__(
+        self,
+        session_id: str,
+        temp: Path,
+        project: Path,
+        emit: Callable[[Event], None],
+        disk: "Disk | None" = None,
+    ) -> None:
+        self.session_id = session_id
+        self.path = temp / "sessions" / f"{session_id}.jsonl"
+        self.opening = 0
+        self.when_begun: Callable[[], None] = lambda: None
+        self._temp = temp
+        self._project = project
+        self._emit = emit
+        self._disk = disk
+        self._journal: Journal | None = None
+        self._recorder: Recorder | None = None
+        self._waiting: list[Change] | None = []
+        self._prompted = False
+        self._asked = False
+        self._failed = False
+        self._told = False
+
+    def attach(self, chat: "Chat", kept: "Sequence[EncodedContent]" = ()) -> None:
+        """Records the conversation from here on. `kept` are the contents that are recorded
+        already."""
+        contents = chat.history.contents
+        same = 0
+        for mine, theirs in zip(contents, kept, strict=False):
+            if mine is not theirs and mine != theirs:
+                break
+            same += 1
+        if same < max(len(contents), len(kept)):
+            self.history(same, contents[same:])
+        chat.history.watch = self.history
+
+    def go_on(self, resumed: "Resumed") -> None:
+        """Records behind what a session holds already."""
+        self._start(resumed.journal)
+        self._prompted = True
+
+    def event(self, event: Event) -> None:
+        """Takes an event, as a listener of the session's channel."""
+        self._prompted = self._prompted or isinstance(event, UserMessageEvent)
+        begins = self._asked or isinstance(event, RunFinishedEvent)
+        self._asked = isinstance(event, ApiRequestEvent)
+        if self._journal is None and begins:
+            self._begin()
+        self._take(event)
+
+    def history(self, keep: int, fresh: "Sequence[EncodedContent]") -> None:
+        """Takes a change of the history, as its watch."""
+        self._take((keep, fresh))
+
+    @property
+    def failed(self) -> bool:
+        """Whether something waits that could not be written."""
+        return self._failed
+
+    async def settle(self) -> None:
+        """Has what happened so far on the disk when it returns. Raises JournalError."""
+        self._begin()
+        journal = self._journal
+        if journal is None or journal.settled:
+            return
+        from alhena.session.errors import JournalError
+        from alhena.tools.daemon import in_daemon_thread
+
+        try:
+            journal.write()
+            await in_daemon_thread(journal.synchronise)
+        except JournalError:
+            self._failed = self._told = True
+            raise
+        self._failed = self._told = False
+
+    async def flush(self) -> str | None:
+        """As `settle`; says why it could not be done, unless that was said."""
+        told = self._told
+        try:
+            await self.settle()
+        except AlhenaError as error:
+            return None if told else str(error)
+        return None
+
+    async def aclose(self) -> None:
+        """Brings what is left to the disk and lets the file go. Raises JournalError."""
+        journal, self._journal, self._recorder, self._waiting = self._journal, None, None, None
+        if journal is None:
+            return
+        from alhena.tools.daemon import in_daemon_thread
+
+        await in_daemon_thread(journal.close)
+
+    def abandon(self) -> None:
+        """Lets the file go, of a session that did not begin."""
+        journal, self._journal, self._recorder, self._waiting = self._journal, None, None, None
+        if journal is not None:
+            from alhena.session.errors import JournalError
+
+            with suppress(JournalError):  # whatever kept the session from beginning is said
+                journal.close()
+
+    def _take(self, change: Change) -> None:
+        if self._recorder is None:
+            if self._waiting is not None:
+                self._waiting.append(change)
+            return
+        from alhena.session.errors import JournalError
+
+        try:
+            if isinstance(change, tuple):
+                self._recorder.history(*change)
+            else:
+                self._recorder.event(change)
+        except JournalError:  # what it could not write waits; `settle` tries again, and says so
+            self._failed = True
+
+    def _begin(self) -> None:
+        """Makes the file of a new session, if there is something to record."""
+        if self._journal is not None or self._waiting is None or not self._prompted:
+            return
+        from alhena.session.errors import JournalError
+        from alhena.session.journal import Journal
+        from alhena.session.records import VERSION, Header, now
+        from alhena.version import __version__
+
+        try:
+            claim_project_temp(self._temp, self._project)
+            self.path.parent.mkdir(mode=0o700, exist_ok=True)
+            journal = Journal.create(self.path, self._disk)
+            journal.append(
+                Header(
+                    at=now(),
+                    version=VERSION,
+                    session_id=self.session_id,
+                    project=str(self._project),
+                    writer=__version__,
+                    opening=self.opening,
+                )
+            )
+        except (OSError, AlhenaError) as error:
+            self._waiting = None
+            reason = error.message if isinstance(error, JournalError) else str(error)
+            self._emit(WarningEvent(message=f"this session is not recorded: {reason}"))
+            return
+        self._start(journal)
+        self.when_begun()
+
+    def _start(self, journal: "Journal") -> None:
+        from alhena.session.recorder import Recorder
+
+        self._journal = journal
+        self._recorder = Recorder(journal.append)
+        waiting, self._waiting = self._waiting or (), None
+        for change in waiting:
+            self._take(change)
+
+
+class Beginning:
+    """What a session begins with: a record, and where it goes on from another run what that left:
+    `contents`, `prompts` so far, the `model` that answered, `notices` for people."""
+
+    def __init__(self, session_id: str) -> None:
+        self.session_id = session_id
+        self.recording: Recording | None = None
+        self.contents: tuple[EncodedContent, ...] = ()
+        self.kept: tuple[EncodedContent, ...] = ()
+        self.opening = 0
+        self.prompts = 0
+        self.model = ""
+        self.notices: tuple[str, ...] = ()
+
+    @property
+    def opening_contents(self) -> "tuple[Content, ...]":
+        """What subagents begin with, of a session that another run began."""
+        return tuple(entry.content for entry in self.contents[: self.opening or None])
+
+    @property
+    def durable(self) -> Callable[[], Awaitable[None]] | None:
+        """Returns when everything is on the disk; None where nothing is recorded."""
+        return None if self.recording is None else self.recording.settle
+
+    @property
+    def transcript(self) -> str:
+        """The path of the record, "" where there is none."""
+        return "" if self.recording is None else str(self.recording.path)
+
+    def attach(self, chat: "Chat", channel: "EventChannel", opening: int) -> None:
+        """Records the conversation from here on, the first `opening` contents of a new one being
+        its environment's. A model that is not the one that answered before is told it without what
+        it could not verify."""
+        if not self.contents:
+            self.opening = opening
+        if self.recording is not None:
+            self.recording.opening = self.opening
+            self.recording.attach(chat, self.kept)
+            channel.subscribe(self.recording.event)
+        if self.contents and self.model not in ("", chat.model.name):
+            from alhena.chat.restating import for_another_model
+
+            sign = chat.model.sign_calls
+            chat.history.restate(lambda content: for_another_model(content, sign_calls=sign))
+
+    def abandon(self) -> None:
+        """Undoes what holds the session, when it does not come about."""
+        if self.recording is not None:
+            self.recording.abandon()
+
+
+def begin(
+    resume: str | None, place: Place, emit: Callable[[Event], None], *, record: bool
+) -> Beginning:
+    """A new session, or with `resume` (`latest`, a number, an id) an old one. Raises SessionError,
+    HeldSessionError, JournalError, ConfigError."""
+    cwd, environ, settings = place
+    if resume is not None:
+        old = _resumed(resume, cwd, environ, emit)
+        if old is not None:
+            return old
+    beginning = Beginning(new_session_id())
+    if resume is not None:
+        beginning.notices = ("No previous sessions found for this project.",)
+    if record:
+        temp = project_temp(environ, cwd)
+        beginning.recording = Recording(beginning.session_id, temp, cwd, emit)
+        beginning.recording.when_begun = lambda: _prune(beginning.session_id, temp, settings, emit)
+    return beginning
+
+
+async def close_recording(recording: Recording) -> None:
+    """Closes it. What could not be written, and nobody listens to any more, is a RuntimeWarning."""
+    closing = asyncio.ensure_future(recording.aclose())
+    await settled(closing)
+    problem = closing.exception()
+    if problem is not None:
+        warnings.warn(str(problem), RuntimeWarning, stacklevel=2)
+
+
+def open_store(temp: Path) -> "SessionStore":
+    """The sessions of the project whose temporary directory this is."""
+    from alhena.session.store import SessionStore
+
+    return SessionStore(temp / "sessions", ((temp / "tool-outputs", "session-"), (temp, "")))
+
+
+def _resumed(
+    name: str, cwd: Path, environ: Mapping[str, str], emit: Callable[[Event], None]
+) -> Beginning | None:
+    """The session that is meant; None for the latest where there is none."""
+    from alhena.session.store import LATEST
+    from alhena.version import __version__
+
+    temp = project_temp(environ, cwd)
+    store = open_store(temp)
+    if name == LATEST and not store.files():
+        return None
+    found = store.resume(name, __version__)
+    replay = found.replay
+    beginning = Beginning(found.journal.path.stem)
+    beginning.kept = tuple(replay.contents)
+    beginning.contents = beginning.kept
+    answers = replay.unanswered()
+    if answers is not None:
+        from alhena.wire.encoded import EncodedContent
+
+        beginning.contents = (*beginning.kept, EncodedContent(answers))
+    beginning.opening = 0 if replay.header is None else replay.header.opening
+    beginning.prompts = replay.prompts
+    beginning.model = replay.model
+    beginning.notices = _told(found)
+    beginning.recording = Recording(beginning.session_id, temp, cwd, emit)
+    beginning.recording.go_on(found)
+    return beginning
+
+
+def _told(found: "Resumed") -> tuple[str, ...]:
+    """What a person should know of a session that goes on."""
+    notices: list[str] = []
+    damage = found.extent.damage
+    if damage is not None:
+        notices.append(
+            f"the record of this session was damaged at line {damage.line}: {damage.size} bytes "
+            f"were moved to {found.moved}, and what comes before them was restored."
+        )
+    unknown = found.replay.unknown_calls()
+    if unknown:
+        notices.append(
+            f"{', '.join(unknown)} had started when this session ended, and no result was recorded:"
+            " whether it took effect is unknown. It is not repeated."
+        )
+    return tuple(notices)
+
+
+def _prune(session_id: str, temp: Path, settings: Settings, emit: Callable[[Event], None]) -> None:
+    """Removes sessions that are older than the settings want them."""
+    asked = settings.general.session_retention
+    if not asked.enabled:
+        return
+    from alhena.session.retention import prune, retention
+
+    try:
+        limits = retention(
+            max_age=asked.max_age, max_count=asked.max_count, min_retention=asked.min_retention
+        )
+    except ConfigError as error:
+        emit(WarningEvent(message=str(error)))
+        return
+    prune(open_store(temp), limits, session_id, time.time)

@@ -1,0 +1,134 @@
+"""The memory of a session: what it begins with, what is told when a path is touched, reading it
+anew."""
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from alhena.chat.prompt import told_of_project, unframed
+from alhena.config.settings import Settings
+from alhena.config.trust import FolderTrust, folder_trust
+from alhena.events import Event, WarningEvent
+from alhena.memory.hierarchy import Memory, MemoryRequest, load_memory
+from alhena.memory.tree import MemoryKind
+from alhena.system.workspace import Workspace
+from alhena.tools.contract import ToolLocation
+from alhena.wire.content import Content
+
+if TYPE_CHECKING:
+    from alhena.memory.below import TouchedMemory
+    from alhena.tools.contract import Discover
+
+TOUCHING = frozenset(
+    {"read_file", "read_many_files", "list_directory", "write_file", "replace", "smart_edit"}
+)
+"""The tools whose paths say what the model works on."""
+NOTHING = "There are no context files any more."
+FRAME = "--- Newly Discovered Project Context ---\n{}\n--- End Project Context ---"
+
+
+def memory_request(
+    workspace: Workspace, environ: Mapping[str, str], settings: Settings, *, skip_trust: bool
+) -> MemoryRequest:
+    """Whose memory a workspace has. Asking for trust raises ConfigError when the list of trusted
+    folders cannot be used."""
+
+    def trust(folder: Path) -> FolderTrust:
+        enabled = settings.security.folder_trust.enabled
+        return folder_trust(folder, environ, enabled=enabled, skip=skip_trust)
+
+    return MemoryRequest(
+        roots=workspace.roots, environ=environ, context=settings.context, trust=trust
+    )
+
+
+class SessionMemory:
+    """The memory files of one session. `emit` takes warnings about files that are found later."""
+
+    def __init__(self, request: MemoryRequest, emit: Callable[[Event], None]) -> None:
+        self.request = request
+        self.emit = emit
+        self._watchers: list[Callable[[], None]] = []
+        self.memory: Memory = load_memory(request)
+        self._project_told: str | None = None
+
+    @property
+    def user_text(self) -> str:
+        """What the user wants every session to know; it goes into the system instruction."""
+        return self.memory.text(MemoryKind.GLOBAL, MemoryKind.PRIVATE)
+
+    @property
+    def project_text(self) -> str:
+        """What the project's own files say; it goes into the first content."""
+        return self.memory.text(MemoryKind.PROJECT)
+
+    def watch(self, listener: Callable[[], None]) -> None:
+        """Calls `listener` whenever the files have been read anew."""
+        self._watchers.append(listener)
+
+    def refresh(self) -> Memory:
+        """Reads all files anew, for requests from now on. Blocks, and may not be called while a
+        run is at work."""
+        self.memory = load_memory(self.request)
+        for listener in self._watchers:
+            listener()
+        return self.memory
+
+    def began_with(self, contents: Iterable[Content]) -> None:
+        """Takes note of what a conversation has been told of the project so far: one that goes on
+        was told what its files said when it began."""
+        now, told = unframed(self.project_text), told_of_project(contents)
+        same = (now or NOTHING) in told if told else not now
+        self._project_told = self.project_text if same else None
+
+    def take_changes(self) -> str:
+        """What the project's files say now, when the model has been told otherwise; given out
+        once."""
+        now = self.project_text
+        changed = now != self._project_told
+        self._project_told = now
+        if not changed:
+            return ""
+        return now or NOTHING
+
+    def conversation(self) -> "Discover":
+        """What tells one conversation of the files around the places its tools touch."""
+        return _ConversationMemory(self).touched
+
+
+class _ConversationMemory:
+    """What one conversation has been told; a subagent's is its own."""
+
+    def __init__(self, session: SessionMemory) -> None:
+        self._session = session
+        self._memory: Memory | None = None
+        self._place: TouchedMemory | None = None
+
+    async def touched(
+        self, tool: str, locations: Iterable[ToolLocation], cancellation: threading.Event
+    ) -> str:
+        """What the memory files around these places say that have not been told, framed; "" for
+        nothing."""
+        if tool not in TOUCHING:
+            return ""
+        from alhena.tools.threads import run_blocking
+
+        place = self._current()
+        paths = [Path(location.path) for location in locations]
+        found, problems = await run_blocking(cancellation, place.look, paths)
+        for problem in problems:
+            self._session.emit(WarningEvent(message=problem))
+        # No await from here to the end of the call: what counts as told is told.
+        text = place.take(found)
+        return text and FRAME.format(text)
+
+    def _current(self) -> "TouchedMemory":
+        memory = self._session.memory
+        if self._place is None or self._memory is not memory:
+            from alhena.memory.below import TouchedMemory
+
+            self._memory = memory
+            told = (item.identity for item in memory.files)
+            self._place = TouchedMemory(self._session.request, told)
+        return self._place

@@ -1,0 +1,203 @@
+"""`alhena memory`: what sessions here are told by GEMINI.md files, and what imports come to."""
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from alhena.agent.session_memory import memory_request
+from alhena.config.home import user_settings_path
+from alhena.config.settings import Settings, load_settings
+from alhena.display_text import one_line, without_controls
+from alhena.errors import InputError
+from alhena.frontends.streams import is_terminal, write_json, write_stderr, write_stdout
+from alhena.memory.hierarchy import Memory, MemoryRequest, load_memory
+from alhena.memory.tree import MemoryKind, printed
+from alhena.system.errors import FileError, printable
+from alhena.system.workspace import Workspace, current_directory
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from alhena.memory.imports import ProcessImportsResult, Source
+
+USAGE = """\
+usage: alhena memory show [--json] [options]
+       alhena memory refresh [--json] [options]
+       alhena memory import FILE [--format tree|flat] [--tree] [--json] [options]
+
+show: what the memory files say that a session here begins with, and which they are.
+
+refresh: reads them anew, and tells how much there is. Every session does so when it begins.
+
+import: FILE (- is standard input) with everything it imports.
+
+  --format F          tree puts each import in its place, flat puts the files one behind the other
+  --max-depth N       how many levels of imports are followed (context.maxImportDepth, 5)
+  --allow DIR         imports may come from there, too, beside the project the file is in
+  --tree              prints the tree of imports instead
+  --debug             says each step on stderr
+
+options:
+  --skip-trust                this folder is trusted
+  --include-directories DIR   more workspace roots
+  --json                      JSON instead of text
+"""
+
+
+def run(argv: list[str]) -> int:
+    """Carries out `alhena memory ARGV`; returns the exit code."""
+    if "-h" in argv or "--help" in argv:
+        write_stdout(USAGE)
+        return 0
+    options = _options(argv)
+    settings = load_settings(user_settings_path(os.environ))
+    if options.command == "import":
+        return _import(options, settings)
+    from alhena.frontends.cli.arguments import split_list
+
+    workspace = Workspace(current_directory(), split_list(options.include_directories))
+    for root in workspace.roots:
+        if not root.is_dir():
+            raise InputError(f"the directory {printable(root)} to include does not exist.")
+    request = memory_request(workspace, os.environ, settings, skip_trust=options.skip_trust)
+    memory = load_memory(request)
+    _tell(memory.warnings, memory.notes)
+    return (_show if options.command == "show" else _refresh)(options, request, memory)
+
+
+def _options(argv: list[str]) -> "Namespace":
+    from alhena.frontends.cli.arguments import Parser
+
+    parser = Parser(prog="alhena memory", add_help=False, allow_abbrev=False)
+    commands = parser.add_subparsers(dest="command", required=True, parser_class=Parser)
+    showing, refreshing, importing = (
+        commands.add_parser(name, add_help=False) for name in ("show", "refresh", "import")
+    )
+    for each in (showing, refreshing):
+        each.add_argument("--skip-trust", action="store_true")
+        each.add_argument("--include-directories", action="append", metavar="DIR")
+    importing.add_argument("file", metavar="FILE")
+    importing.add_argument("--format", choices=["tree", "flat"])
+    importing.add_argument("--max-depth", type=int, metavar="N")
+    importing.add_argument("--allow", action="append", default=[], metavar="DIR")
+    importing.add_argument("--tree", action="store_true")
+    for each in (showing, refreshing, importing):
+        each.add_argument("--json", action="store_true")
+        each.add_argument("-d", "--debug", action="store_true")
+    return parser.parse_args(argv)
+
+
+def _show(options: "Namespace", request: MemoryRequest, memory: Memory) -> int:
+    from alhena.memory.below import below
+
+    later = [printable(path) for path in below(request, (item.identity for item in memory.files))]
+    if options.json:
+        write_json({"content": memory.text(), **_described(request, memory), "later": later})
+        return 0
+    content = memory.text()
+    lines = [content, ""] if content else []
+    lines.append(_trees(request, memory))
+    if later:
+        lines.append("\nTold when a tool touches a path there:")
+        lines += (f" L {_from_here(request, path)}" for path in later)
+    _write("\n".join(lines))
+    return 0
+
+
+def _refresh(options: "Namespace", request: MemoryRequest, memory: Memory) -> int:
+    files, characters = len(memory.files), len(memory.text())
+    if options.json:
+        write_json({"files": files, "characters": characters, **_described(request, memory)})
+        return 0
+    of = "file" if files == 1 else "files"
+    _write(f"{characters:,} characters from {files} {of}.\n{_trees(request, memory)}")
+    return 0
+
+
+def _described(request: MemoryRequest, memory: Memory) -> dict[str, Any]:
+    return {
+        "tree": [{"kind": item.kind, **item.tree.plain()} for item in memory.files],
+        "trusted": request.trust(request.roots[0]).trusted,
+        "warnings": memory.warnings,
+        "notes": memory.notes,
+    }
+
+
+def _trees(request: MemoryRequest, memory: Memory) -> str:
+    if not memory.files:
+        return "There are no memory files."
+    return printed(((item.kind, item.tree) for item in memory.files), str(request.roots[0]))
+
+
+def _from_here(request: MemoryRequest, path: str) -> str:
+    return path.removeprefix(f"{request.roots[0]}/")
+
+
+def _import(options: "Namespace", settings: Settings) -> int:
+    result, top = _imported(options, settings)
+    if options.json:
+        write_json(
+            {
+                "content": result.content,
+                "tree": result.import_tree.plain(),
+                "problems": result.problems,
+            }
+        )
+        return 0
+    if not options.debug:
+        _tell((), result.problems)
+    if options.tree:
+        _write(printed([(MemoryKind.PROJECT, result.import_tree)], top))
+    else:
+        _write(result.content)
+    return 0
+
+
+def _imported(options: "Namespace", settings: Settings) -> "tuple[ProcessImportsResult, str]":
+    """What a file comes to, and the directory it is in."""
+    from alhena.memory.imports import expand
+    from alhena.memory.loading import ImportLoader, root_source
+    from alhena.memory.reading import Limits, find_project_root
+
+    context = settings.context
+    depth = context.max_import_depth if options.max_depth is None else options.max_depth
+    cwd = current_directory()
+    path = Path(os.path.normpath(cwd / options.file))
+    limits = Limits()
+    try:
+        source = _given(cwd) if options.file == "-" else root_source(path, limits)
+    except FileError as error:
+        raise InputError(error.message, remedy=error.remedy) from error
+    project = find_project_root(Path(source.base), context.boundary_markers)
+    loader = ImportLoader((project, *(cwd / top for top in options.allow)), limits)
+
+    def log(line: str) -> None:
+        if options.debug:
+            write_stderr(f"alhena: {one_line(line)}\n")
+
+    chosen = options.format or context.import_format
+    return expand(source, loader, format=chosen, max_depth=depth, log=log), source.base
+
+
+def _given(cwd: Path) -> "Source":
+    """Standard input as a file of the working directory."""
+    from alhena.frontends.cli.inputs import read_input
+    from alhena.memory.imports import Source
+    from alhena.memory.reading import FILE_LIMIT
+    from alhena.system.encoding import decode_text
+
+    text = decode_text(read_input("-", FILE_LIMIT)).shown
+    return Source(str(cwd / "-"), str(cwd), text, "standard input")
+
+
+def _tell(warnings: tuple[str, ...], notes: tuple[str, ...]) -> None:
+    for kind, lines in (("warning", warnings), ("note", notes)):
+        for line in lines:
+            write_stderr(f"alhena: {kind}: {one_line(line)}\n")
+
+
+def _write(text: str) -> None:
+    """Text for whoever reads it: on a terminal nothing in a file may steer that."""
+    text = text.rstrip("\n")
+    write_stdout(f"{without_controls(text) if is_terminal(sys.stdout) else text}\n")

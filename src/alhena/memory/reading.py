@@ -1,0 +1,91 @@
+"""Memory files on disk: where a project begins, reading within limits."""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from alhena.system.encoding import SAMPLE_SIZE, decode_text, is_binary
+from alhena.system.errors import (
+    FilePermissionError,
+    FileTooLargeError,
+    ReadFailureError,
+    from_os_error,
+    printable,
+)
+from alhena.system.files import open_real, read_bytes
+from alhena.system.workspace import is_within
+
+FILE_LIMIT = 1_000_000
+"""Bytes of the largest memory file that is read."""
+TOTAL_LIMIT = 4_000_000
+"""Bytes of all memory files that one text is put together from, imports that repeat counted each
+time."""
+MAX_IMPORTS = 500
+"""Imports of one text, likewise."""
+
+MARKERS = (".git",)
+
+
+class Limits:
+    """How much may still be read for one text."""
+
+    def __init__(self, *, imports: int = MAX_IMPORTS, total: int = TOTAL_LIMIT) -> None:
+        self.imports = imports
+        self.total = total
+
+
+class MemoryText(msgspec.Struct, frozen=True):
+    """A memory file as it was read. `identity` is the same by whichever name it is reached."""
+
+    path: Path
+    text: str
+    identity: tuple[int, int]
+
+
+def find_project_root(start: Path, markers: Iterable[str] = MARKERS) -> Path:
+    """The nearest of `start` and the directories above it that holds one of `markers`, else
+    `start`."""
+    names = tuple(markers)
+    for directory in (start, *start.parents):
+        if any(os.path.lexists(directory / name) for name in names):
+            return directory
+    return start
+
+
+def read_memory(path: Path, allowed: Iterable[Path], limits: Limits | None = None) -> MemoryText:
+    """The regular text file that `path` leads to, which has to lie in one of the `allowed` real
+    directories. Raises FileError; for one outside FilePermissionError."""
+    real = Path(os.path.realpath(path))
+    if not any(is_within(str(real), str(top)) for top in allowed):
+        raise FilePermissionError(
+            f"{printable(path)} leads to {printable(real)}, outside the directories it may come "
+            "from.",
+            remedy="Put the file itself there, or trust the folder it is in as a workspace.",
+        )
+    descriptor = open_real(real)
+    try:
+        status = os.fstat(descriptor)
+        most = FILE_LIMIT if limits is None else min(FILE_LIMIT, limits.total)
+        data = b"" if status.st_size > most else read_bytes(descriptor, most + 1)
+    except OSError as error:
+        raise from_os_error(error, real) from error
+    finally:
+        os.close(descriptor)
+    if status.st_size > most or len(data) > most:
+        what = "one memory file" if most == FILE_LIMIT else "all memory files together"
+        raise FileTooLargeError(
+            f"{printable(path)} goes past the limit for {what} ({_limit(most)}).",
+            remedy="Keep in it what every session needs to know.",
+        )
+    if is_binary(data[:SAMPLE_SIZE]):
+        raise ReadFailureError(f"{printable(path)} is no text file.")
+    if limits is not None:
+        limits.total -= len(data)
+    text = decode_text(data).shown
+    return MemoryText(path, text, (status.st_dev, status.st_ino))
+
+
+def _limit(most: int) -> str:
+    return f"{(FILE_LIMIT if most == FILE_LIMIT else TOTAL_LIMIT):,} bytes"

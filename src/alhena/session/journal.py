@@ -1,0 +1,245 @@
+"""The file of one session, written by one process at a time: append-only, on the disk when asked.
+
+What is appended is written at once, so that a process that is killed loses nothing of it; `sync`
+brings it to the disk, so that a machine that stops does not either. What cannot be written is kept
+and tried again with the next record or `sync`, and until then the file ends with a whole line.
+"""
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import msgspec
+
+from alhena.session.errors import HeldSessionError, JournalError
+from alhena.session.reading import Extent
+from alhena.session.records import KnownRecord, line_of
+from alhena.system.durable import CREATE, synchronise, synchronise_directory
+from alhena.system.errors import WriteFailureError, from_os_error, printable
+from alhena.system.files import require_regular
+from alhena.system.locking import alone_on
+
+_APPEND = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_COPY = 1 << 20
+
+
+class Disk(msgspec.Struct, frozen=True, kw_only=True):
+    """The calls by which a journal is written. Each may raise OSError."""
+
+    write: Callable[[int, bytes], int] = os.write
+    truncate: Callable[[int, int], None] = os.ftruncate
+    synchronise: Callable[[int], None] = synchronise
+
+
+class Journal:
+    """Appends records to an open, locked file. One thread appends; `synchronise` may be called in
+    another one."""
+
+    def __init__(
+        self, descriptor: int, path: Path, extent: Extent, hold: ExitStack, disk: Disk
+    ) -> None:
+        """`extent`: what is in the file, all of it sound. `hold` is closed with the journal."""
+        self.path = path
+        self._descriptor = descriptor
+        self._hold = hold
+        self._disk = disk
+        self._chain = extent.chain
+        self._end = extent.end  # what is whole in the file
+        self._total = extent.end  # with what has yet to be written
+        self._pending: deque[bytes] = deque()
+        self._unsynced: deque[tuple[int, bytes]] = deque()
+        self._synced = extent.end
+        self._torn = False
+        self._lost = False
+        self._named = True
+        self._syncing = threading.Lock()
+        if not extent.ended:
+            self._put(b"\n")
+
+    @classmethod
+    def create(cls, path: Path, disk: Disk | None = None) -> "Journal":
+        """A new, empty journal that only its owner may read; its directory exists. Raises
+        JournalError, HeldSessionError."""
+        with ExitStack() as hold:
+            try:
+                descriptor = os.open(path, CREATE | os.O_APPEND, 0o600)
+                hold.callback(os.close, descriptor)
+                _hold(descriptor, path, hold)
+            except OSError as error:
+                raise _failed(error, path) from error
+            empty = Extent(end=0, chain=0, lines=0)
+            journal = cls(descriptor, path, empty, hold.pop_all(), disk or Disk())
+            journal._named = False
+            return journal
+
+    @classmethod
+    def reopen(
+        cls, path: Path, read: Callable[[Path], Extent], disk: Disk | None = None
+    ) -> "tuple[Journal, Extent, Path | None]":
+        """Goes on with a journal. `read` is called once nobody else can write it, and says how far
+        it can be trusted; what follows is moved to a file beside it, whose path is returned.
+        Raises JournalError, HeldSessionError and what `read` raises."""
+        with ExitStack() as hold:
+            try:
+                descriptor = os.open(path, _APPEND)
+                hold.callback(os.close, descriptor)
+                require_regular(os.fstat(descriptor), path)
+                _hold(descriptor, path, hold)
+                extent = read(path)
+                moved = None if extent.damage is None else _set_aside(descriptor, path, extent)
+            except OSError as error:
+                raise _failed(error, path) from error
+            return cls(descriptor, path, extent, hold.pop_all(), disk or Disk()), extent, moved
+
+    def append(self, record: KnownRecord) -> None:
+        """Writes a record. Raises JournalError when it cannot be written yet; it will be tried
+        again."""
+        line, self._chain = line_of(record, self._chain)
+        self._put(line)
+
+    def write(self) -> None:
+        """Writes what is left to be written. Raises JournalError."""
+        try:
+            if self._lost:
+                self._again()
+            if self._torn:
+                self._disk.truncate(self._descriptor, self._end)
+                self._torn = False
+            while self._pending:
+                self._write(self._pending[0])
+                self._pending.popleft()
+        except OSError as error:
+            self._tear()
+            raise _failed(error, self.path) from error
+
+    @property
+    def settled(self) -> bool:
+        """Whether all that was appended is on the disk."""
+        return self._synced == self._total and not self._torn and not self._lost
+
+    def synchronise(self) -> None:
+        """Brings what is written to the disk. Raises JournalError; then it will be written again,
+        for nobody knows what has become of it."""
+        with self._syncing:
+            mark = self._end
+            if mark == self._synced:
+                return
+            try:
+                self._disk.synchronise(self._descriptor)
+            except OSError as error:
+                self._lost = True
+                raise _failed(error, self.path) from error
+            if not self._named:
+                _synchronise_name(self.path)
+                self._named = True
+            self._synced = mark
+            while self._unsynced and self._unsynced[0][0] <= mark:
+                self._unsynced.popleft()
+
+    def sync(self) -> None:
+        """Has everything on the disk when it returns. Raises JournalError."""
+        self.write()
+        self.synchronise()
+
+    def close(self) -> None:
+        """Brings everything to the disk and lets the file go. Raises JournalError; the file is let
+        go all the same."""
+        with self._hold:
+            self.sync()
+
+    def _put(self, line: bytes) -> None:
+        self._pending.append(line)
+        self._total += len(line)
+        self.write()
+
+    def _write(self, line: bytes) -> None:
+        rest = memoryview(line)
+        while rest:
+            # Until the whole line is there, what is there of it is to be cut off again.
+            self._torn = True
+            rest = rest[self._disk.write(self._descriptor, bytes(rest)) :]
+        self._torn = False
+        self._end += len(line)
+        self._unsynced.append((self._end, line))
+
+    def _tear(self) -> None:
+        """Cuts off what was written of a line, if that can be done now."""
+        if self._torn:
+            with suppress(OSError):  # it is tried again before anything else is written
+                self._disk.truncate(self._descriptor, self._end)
+                self._torn = False
+
+    def _again(self) -> None:
+        """What is not known to be on the disk has to be written once more."""
+        with self._syncing:
+            lines = [line for end, line in self._unsynced if end > self._synced]
+            self._pending.extendleft(reversed(lines))
+            self._unsynced.clear()
+            self._end = self._synced
+            self._torn, self._lost = True, False
+
+
+def _hold(descriptor: int, path: Path, hold: ExitStack) -> None:
+    try:
+        hold.enter_context(alone_on(descriptor, path, patience_s=0))
+    except WriteFailureError as error:
+        raise HeldSessionError(
+            f"the session of {printable(path)} is in use by another process.",
+            remedy="End that one first, or name another session.",
+        ) from error
+
+
+def _set_aside(descriptor: int, path: Path, extent: Extent) -> Path:
+    """Moves the end of a journal that cannot be trusted to a file beside it. Raises OSError, and
+    then everything is as it was."""
+    aside, copy = _new_beside(path)
+    try:
+        offset = extent.end
+        while data := os.pread(descriptor, _COPY, offset):
+            rest = memoryview(data)
+            while rest:
+                rest = rest[os.write(copy, rest) :]
+            offset += len(data)
+        synchronise(copy)
+    except BaseException:
+        aside.unlink(missing_ok=True)
+        raise
+    finally:
+        os.close(copy)
+    _synchronise_name(aside)
+    os.ftruncate(descriptor, extent.end)
+    synchronise(descriptor)
+    return aside
+
+
+def _new_beside(path: Path) -> tuple[Path, int]:
+    number = 1
+    while True:
+        aside = path.with_name(f"{path.stem}.damaged-{number}")
+        try:
+            return aside, os.open(aside, CREATE, 0o600)
+        except FileExistsError:
+            number += 1
+
+
+def _synchronise_name(path: Path) -> None:
+    with suppress(OSError):
+        directory = os.open(path.parent, _DIRECTORY)
+        try:
+            synchronise_directory(directory)
+        finally:
+            os.close(directory)
+
+
+def _failed(error: OSError, path: Path) -> JournalError:
+    said = from_os_error(error, path, writing=True).message.removesuffix(
+        "; the old content stands."
+    )
+    return JournalError(
+        f"the session cannot be recorded: {said.rstrip('.')}. What was recorded before stands.",
+        remedy=f"When that is mended: alhena --resume {path.stem}.",
+    )

@@ -1,0 +1,92 @@
+"""Reads a journal as far as it can be trusted, line by line: memory holds one line at a time."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from alhena.session.errors import NoSessionError, SessionError
+from alhena.session.records import checked
+from alhena.system.errors import from_os_error, printable
+
+_PIECE = 1 << 20
+_BEGIN = b'{"type":"'
+
+
+class Damage(msgspec.Struct, frozen=True, kw_only=True):
+    """The end of a journal that cannot be trusted: `size` bytes from `offset`."""
+
+    offset: int
+    size: int
+    line: int
+
+
+class Extent(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a journal can be trusted: `end` bytes, whose last line has the checksum `chain`.
+    Not `ended`: that line lacks its newline."""
+
+    end: int
+    chain: int
+    lines: int
+    ended: bool = True
+    damage: Damage | None = None
+
+
+Take = Callable[[bytes], object]
+"""Is given a sound line. What is true says that it has seen enough; msgspec.DecodeError that the
+line is unsound all the same."""
+
+
+def scan(file: BinaryIO, take: Take) -> Extent:
+    """Gives each sound line, without its end, to `take`, up to the first that is not. Raises
+    OSError."""
+    end, chain, lines, ended = file.tell(), 0, 0, True
+    while True:
+        line = _next_line(file)
+        if line == b"":
+            return Extent(end=end, chain=chain, lines=lines, ended=ended)
+        found, enough = None, False
+        if line is not None:
+            body = line.removesuffix(b"\n").removesuffix(b"\r")
+            found = checked(body, chain)
+            if found is not None:
+                try:
+                    enough = bool(take(body))
+                except msgspec.DecodeError:
+                    found = None
+        if line is None or found is None:
+            size = file.seek(0, 2)
+            damage = Damage(offset=end, size=size - end, line=lines + 1)
+            return Extent(end=end, chain=chain, lines=lines, ended=ended, damage=damage)
+        end, chain, lines, ended = end + len(line), found, lines + 1, line.endswith(b"\n")
+        if enough:
+            return Extent(end=end, chain=chain, lines=lines, ended=ended)
+
+
+def read_session(path: Path, take: Take) -> Extent:
+    """As `scan`, for the file of a session. Raises NoSessionError, SessionError."""
+    try:
+        with path.open("rb", buffering=_PIECE) as file:
+            return scan(file, take)
+    except FileNotFoundError as error:
+        raise NoSessionError(f"there is no session in {printable(path)}.") from error
+    except OSError as error:
+        raise SessionError(str(from_os_error(error, path))) from error
+
+
+def _next_line(file: BinaryIO) -> bytes | None:
+    """The next line with its end, b"" behind the last one; None for what can be no line. What a
+    crash of the machine leaves (a long run of NULs) is not read to its end."""
+    piece = file.readline(_PIECE)
+    if piece.endswith(b"\n") or piece == b"":
+        return piece
+    if not piece.startswith(_BEGIN):
+        return None
+    pieces = [piece]
+    while piece and not piece.endswith(b"\n"):
+        if b"\0" in piece:
+            return None
+        piece = file.readline(_PIECE)
+        pieces.append(piece)
+    return b"".join(pieces)

@@ -1,0 +1,152 @@
+"""What a journal says: the conversation as it stands, and what became of its last calls."""
+
+from functools import cache
+from typing import assert_never
+
+import msgspec
+
+from alhena.session.records import (
+    Answered,
+    CallRefs,
+    Contents,
+    Continued,
+    Happened,
+    Header,
+    KnownRecord,
+    Prompted,
+    Started,
+    record_of,
+)
+from alhena.wire.conformance.pairing import UNKNOWN_OUTCOME
+from alhena.wire.content import MODEL, USER, Content, FunctionResponse, Part
+from alhena.wire.encoded import EncodedContent
+
+NOT_STARTED = "This call was not started: the session ended before. It had no effect."
+
+_REFS = b'{"calls":'
+_RESPONSE = b'{"functionResponse":'
+_EVENT = b'{"type":"event",'
+
+
+class Replay:
+    """Takes the lines of a journal in order. `contents` is the history they lead to.
+
+    `prompts` counts what people have said, `model` is who was last to answer; `times` says when
+    each content came. `superseded` are those that are part of it no more, with their times. `feed`
+    raises msgspec.DecodeError for a line that contradicts those before it.
+    """
+
+    def __init__(self) -> None:
+        self.header: Header | None = None
+        self.contents: list[EncodedContent] = []
+        self.times: list[str] = []
+        self.superseded: list[tuple[str, EncodedContent]] = []
+        self.prompts = 0
+        self.model = ""
+        self.last_at = ""
+        self._answers: dict[str, tuple[bytes, ...]] = {}
+        self._started: set[str] = set()
+
+    def feed(self, line: bytes) -> None:
+        """Takes a line. Events change nothing here, and are not even read."""
+        if line.startswith(_EVENT) and self.header is not None:
+            return
+        record = record_of(line)
+        if record is None:
+            return
+        if (self.header is None) != isinstance(record, Header):
+            raise msgspec.DecodeError("a journal begins with one header")
+        self.take(record)
+
+    def take(self, record: KnownRecord) -> None:
+        """Takes a record."""
+        match record:
+            case Header():
+                self.header = record
+            case Contents():
+                self._splice(record)
+                self.model = record.model or self.model
+            case Started():
+                self._started.add(record.call_id)
+            case Answered():
+                self._answers[record.call_id] = tuple(map(bytes, record.parts))
+            case Prompted():
+                self.prompts += 1
+            case Happened() | Continued():
+                pass
+            case _:
+                assert_never(record)
+        self.last_at = record.at
+
+    def unanswered(self) -> Content | None:
+        """What answers the calls that end the conversation, if any do: the results that were
+        recorded, and of every other call whether it may have taken effect."""
+        if not self.contents or self.contents[-1].content.role != MODEL:
+            return None
+        raws: list[bytes] = []
+        for part in self.contents[-1].content.parts:
+            call = part.function_call
+            if call is None:
+                continue
+            known = self._answers.get(call.id or "")
+            if known is None:
+                text = UNKNOWN_OUTCOME if call.id in self._started else NOT_STARTED
+                answer = FunctionResponse(id=call.id, name=call.name, response={"error": text})
+                known = (msgspec.json.encode(Part(function_response=answer)),)
+            raws += known
+        return None if not raws else _contents().decode(joined(raws))
+
+    def unknown_calls(self) -> tuple[str, ...]:
+        """The names of calls that had started and have no result."""
+        if not self.contents or self.contents[-1].content.role != MODEL:
+            return ()
+        calls = (part.function_call for part in self.contents[-1].content.parts)
+        return tuple(
+            call.name
+            for call in calls
+            if call is not None and call.id in self._started and call.id not in self._answers
+        )
+
+    def _splice(self, record: Contents) -> None:
+        if record.keep > len(self.contents):
+            raise msgspec.DecodeError("contents that are not there cannot be kept")
+        self._supersede(record.keep)
+        for raw in record.contents:
+            data = bytes(raw)
+            if data.startswith(_REFS):
+                data = self._answering(data)
+            content = _contents().decode(data)
+            self.contents.append(EncodedContent(content, lambda _content, data=data: data))
+            self.times.append(record.at)
+            if content.role == MODEL:
+                self._answers.clear()
+                self._started.clear()
+
+    def _supersede(self, keep: int) -> None:
+        gone = zip(self.times[keep:], self.contents[keep:], strict=True)
+        self.superseded.extend(gone)
+        del self.contents[keep:], self.times[keep:]
+
+    def _answering(self, refs: bytes) -> bytes:
+        calls = _refs().decode(refs).calls
+        try:
+            return joined([part for call in calls for part in self._answers[call]])
+        except KeyError as error:
+            raise msgspec.DecodeError(f"no answer to the call {error} was recorded") from error
+
+
+def joined(parts: list[bytes]) -> bytes:
+    """The bytes of the user content that has these parts, responses before media."""
+    ordered = [part for part in parts if part.startswith(_RESPONSE)]
+    ordered += (part for part in parts if not part.startswith(_RESPONSE))
+    return b'{"parts":[%b],"role":"%b"}' % (b",".join(ordered), USER.encode())
+
+
+@cache
+def _contents() -> msgspec.json.Decoder[Content]:
+    return msgspec.json.Decoder(Content)
+
+
+@cache
+def _refs() -> msgspec.json.Decoder[CallRefs]:
+    return msgspec.json.Decoder(CallRefs)

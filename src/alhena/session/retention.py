@@ -1,0 +1,95 @@
+"""Which sessions are old enough to go (`general.sessionRetention.*`)."""
+
+import re
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+import msgspec
+
+from alhena.config.errors import ConfigError
+from alhena.session.errors import SessionError
+from alhena.session.store import SUFFIX, SessionStore
+
+MAX_AT_ONCE = 20
+"""So many are removed when a session begins; the others have their turn with the next ones."""
+
+_UNITS = {"h": 3_600, "d": 86_400, "w": 7 * 86_400, "m": 30 * 86_400, "y": 365 * 86_400}
+
+
+class Retention(msgspec.Struct, frozen=True, kw_only=True):
+    """Sessions at which nobody was for `max_age_s` go, and the oldest of more than `max_count`
+    (None: no such limit); never one that was used within `min_s`."""
+
+    max_age_s: float | None
+    max_count: int | None
+    min_s: float
+
+
+def retention(*, max_age: str | None, max_count: int | None, min_retention: str) -> Retention:
+    """The limits that settings ask for. Ages are like `30d`, `12h`, `2w`, `6m`, `1y`. Raises
+    ConfigError for one that is not."""
+    if max_count is not None and max_count < 1:
+        raise ConfigError(
+            f"general.sessionRetention.maxCount is {max_count}.", remedy="Give a number from 1."
+        )
+    return Retention(
+        max_age_s=None if max_age is None else seconds(max_age, "maxAge"),
+        max_count=max_count,
+        min_s=seconds(min_retention, "minRetention"),
+    )
+
+
+def seconds(age: str, key: str) -> float:
+    """An age in seconds. Raises ConfigError, which names the key."""
+    found = re.fullmatch(r"([0-9]{1,6})([hdwmy])", age.strip().lower())
+    if found is None:
+        raise ConfigError(
+            f"general.sessionRetention.{key} is {age!r}, which is no age.",
+            remedy="Write a number and a unit: 12h, 30d, 4w, 6m, 1y.",
+        )
+    return int(found[1]) * float(_UNITS[found[2]])
+
+
+def outdated(
+    sessions: Sequence[tuple[str, float]], limits: Retention, now: float
+) -> tuple[str, ...]:
+    """The ids of those that may go, the oldest first. `sessions` are ids with the time at which
+    each was last used."""
+    newest = sorted(sessions, key=lambda item: item[1], reverse=True)
+    gone: list[str] = []
+    for place, (session_id, used) in enumerate(newest):
+        age = now - used
+        if age < limits.min_s:
+            continue
+        too_old = limits.max_age_s is not None and age > limits.max_age_s
+        too_many = limits.max_count is not None and place >= limits.max_count
+        if too_old or too_many:
+            gone.append(session_id)
+    return tuple(reversed(gone))
+
+
+def prune(
+    store: SessionStore,
+    limits: Retention,
+    keep: str,
+    clock: Callable[[], float] = time.time,
+) -> tuple[str, ...]:
+    """Removes sessions that may go, but for `keep` and those at which a process is at work; returns
+    their ids. What cannot be removed is left for another time."""
+    try:
+        found = [
+            (path.name.removesuffix(SUFFIX), status.st_mtime) for path, status in store.files()
+        ]
+    except SessionError:
+        return ()
+    gone: list[str] = []
+    for session_id in outdated(found, limits, clock()):
+        if session_id == keep:
+            continue
+        with suppress(SessionError):
+            store.delete(session_id)
+            gone.append(session_id)
+        if len(gone) >= MAX_AT_ONCE:
+            break
+    return tuple(gone)

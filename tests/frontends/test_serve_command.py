@@ -1,0 +1,186 @@
+"""`alhena serve` in a process of its own."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from tests.support.command import ALHENA, alhena
+from tests.support.server import ScriptedServer, chunk, json_reply, sse, text
+
+BODY = {"model": "claude", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]}
+
+
+@contextmanager
+def serving(*arguments: str, **environ: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """The address that the command prints, and its process."""
+    process = subprocess.Popen(
+        [ALHENA, "serve", "--port", "0", *arguments],
+        env=os.environ | environ,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield process.stdout.readline().strip(), process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def post(url: str, body: Any, **headers: str) -> Any:
+    request = urllib.request.Request(
+        url, json.dumps(body).encode(), {"content-type": "application/json"} | headers
+    )
+    with urllib.request.urlopen(request, timeout=5) as answer:
+        return json.load(answer)
+
+
+def test_it_prints_its_address_answers_and_ends_in_good_order(server: ScriptedServer):
+    server.reply(json_reply(text("hello")))
+    environ = {"GEMINI_API_KEY": "AIza-secret", "GOOGLE_GEMINI_BASE_URL": server.url}
+    with serving("-m", "flash", "--map", "claude=gemini-2.5-pro", **environ) as (url, process):
+        assert url.startswith("http://127.0.0.1:")
+        with urllib.request.urlopen(f"{url}/healthz", timeout=5) as health:
+            assert json.load(health) == {"status": "ok"}
+        answer = post(f"{url}/v1/messages", BODY)
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=5)
+    assert answer["content"] == [{"type": "text", "text": "hello"}]
+    assert process.returncode == 0
+    assert out == ""
+    lines = [json.loads(line) for line in err.splitlines()]
+    assert [line["path"] for line in lines] == ["/healthz", "/v1/messages"]
+    assert lines[1]["servedBy"] == "gemini-2.5-pro"
+    assert "AIza-secret" not in err
+    assert server.requests[0].path.endswith("/models/gemini-2.5-pro:generateContent")
+    assert server.requests[0].headers["x-goog-api-key"] == "AIza-secret"
+
+
+def test_the_first_signal_waits_for_answers_and_the_second_does_not(server: ScriptedServer):
+    hold = threading.Event()
+    server.reply(sse(chunk({"text": "half"}), text("whole"), hold=hold))
+    environ = {"GEMINI_API_KEY": "k", "GOOGLE_GEMINI_BASE_URL": server.url}
+    with serving(**environ) as (url, process):
+        request = urllib.request.Request(
+            f"{url}/v1/messages", json.dumps(BODY | {"stream": True}).encode()
+        )
+        with urllib.request.urlopen(request, timeout=5) as answer:
+            while b"half" not in answer.readline():
+                pass
+            process.send_signal(signal.SIGINT)
+            with pytest.raises(subprocess.TimeoutExpired):
+                process.wait(0.4)
+            process.send_signal(signal.SIGINT)
+            assert process.wait(5) == 128 + signal.SIGINT
+    hold.set()
+
+
+def test_a_client_that_leaves_closes_the_connection_to_the_service(server: ScriptedServer):
+    server.reply(sse(chunk({"text": "half"}), text("whole"), hold=threading.Event()))
+    environ = {"GEMINI_API_KEY": "k", "GOOGLE_GEMINI_BASE_URL": server.url}
+    with serving(**environ) as (url, _):
+        request = urllib.request.Request(
+            f"{url}/v1/chat/completions", json.dumps(BODY | {"stream": True}).encode()
+        )
+        with urllib.request.urlopen(request, timeout=5) as answer:
+            while b"half" not in answer.readline():
+                pass
+        assert server.disconnected.wait(5)
+
+
+def test_the_key_of_the_environment_is_asked_for(server: ScriptedServer):
+    environ = {"GEMINI_API_KEY": "k", "GOOGLE_GEMINI_BASE_URL": server.url}
+    server.reply(json_reply(text("hello")))
+    with serving(**environ, ALHENA_GATEWAY_KEY="gate") as (url, _):
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            post(f"{url}/v1/messages", BODY)
+        refused.value.close()
+        assert refused.value.code == 401
+        assert post(f"{url}/v1/messages", BODY, authorization="Bearer gate")["role"] == "assistant"
+
+
+def test_the_rehearsal_and_a_foreign_server_can_stand_behind_it(server: ScriptedServer):
+    with serving("-m", "rehearsal") as (url, _):
+        answer = post(f"{url}/v1/chat/completions", {**BODY, "model": "gemini-2.5-pro"})
+        assert answer["choices"][0]["message"]["content"]
+    message = {"role": "assistant", "content": "from afar"}
+    server.reply(json_reply({"choices": [{"message": message, "finish_reason": "stop"}]}))
+    with serving("-m", "openai:qwen", OPENAI_BASE_URL=f"{server.url}/v1") as (url, _):
+        contents = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
+        said = post(f"{url}/v1beta/models/gemini-2.5-pro:generateContent", contents)
+    assert said["candidates"][0]["content"]["parts"] == [{"text": "from afar"}]
+    assert server.requests[0].json["model"] == "qwen"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("--host", "0.0.0.0"), 2, "needs a key"),
+        (("--port", "99999"), 2, "no port"),
+        (("--map", "gpt"), 2, "NAME=MODEL"),
+        (("--api-key", ""), 2, "--api-key is empty"),
+        (("--api-key", "two words"), 2, "no header can"),
+        (("--max-concurrent", "0"), 2, "above 0"),
+        (("--unheard-of",), 2, "--unheard-of"),
+        ((), 41, "no credentials"),
+    ],
+)
+def test_what_cannot_be_served_is_said_in_one_line(
+    arguments: tuple[str, ...], code: int, words: str
+):
+    ran = alhena("serve", *arguments)
+    assert ran.code == code
+    assert words in ran.err
+    assert len(ran.err.splitlines()) == 1
+    assert "two words" not in ran.err
+
+
+def test_an_address_that_is_taken_is_said_in_one_line():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        ran = alhena("serve", "--port", port, "-m", "rehearsal")
+    assert ran.code == 52
+    assert f"cannot listen on 127.0.0.1, port {port}" in ran.err
+
+
+def test_help_names_what_is_served():
+    ran = alhena("serve", "--help")
+    assert ran.code == 0
+    assert "/v1/chat/completions" in ran.out
+
+
+def test_without_its_extra_it_says_what_to_install(tmp_path: Any):
+    script = (
+        "import importlib.util as util, sys\n"
+        "found = util.find_spec\n"
+        "util.find_spec = lambda name: None if name == 'uvicorn' else found(name)\n"
+        "from alhena.frontends.cli.main import run\n"
+        "sys.exit(run(['serve', '-m', 'rehearsal']))\n"
+    )
+    ran = subprocess.run(
+        [os.path.join(os.path.dirname(ALHENA), "python"), "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=9,
+        check=False,
+    )
+    assert ran.returncode == 52
+    assert "needs uvicorn" in ran.stderr
+    assert "pip install 'alhena[gateway]'" in ran.stderr
+
+
+def test_a_prompt_may_still_begin_with_the_word(server: ScriptedServer):
+    server.reply(sse(text("served")))
+    environ = {"GEMINI_API_KEY": "k", "GOOGLE_GEMINI_BASE_URL": server.url}
+    assert alhena("serve me a story", **environ).out.strip() == "served"

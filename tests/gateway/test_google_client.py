@@ -1,0 +1,174 @@
+"""The google-genai package, pointed at the gateway."""
+
+import base64
+from typing import Any
+
+import pytest
+from google import genai
+from google.genai import errors, types
+
+from tests.gateway.conversation import (
+    ANSWER,
+    CALLS,
+    MODEL,
+    PNG,
+    SIGNATURE,
+    calls_seen,
+    prompt_seen,
+    result_of,
+    whole,
+)
+from tests.gateway.kit import Running, gateway
+from tests.support.scripted import ScriptedGenerator
+from tests.support.server import chunk, text
+
+PROMPT = types.Content(
+    role="user",
+    parts=[
+        types.Part(text="How is the weather there?"),
+        types.Part.from_bytes(data=base64.b64decode(PNG), mime_type="image/png"),
+    ],
+)
+CITY = types.Schema(
+    type=types.Type.OBJECT, properties={"city": types.Schema(type=types.Type.STRING)}
+)
+WEATHER = types.FunctionDeclaration(name="weather", description="Tells.", parameters=CITY)
+CONFIG = types.GenerateContentConfig(
+    system_instruction="Be brief.",
+    temperature=0.5,
+    tools=[types.Tool(function_declarations=[WEATHER])],
+    thinking_config=types.ThinkingConfig(include_thoughts=True, thinking_level=types.ThinkingLevel.LOW),
+    safety_settings=[
+        types.SafetySetting(
+            category=types.HarmCategory.HARM_CATEGORY_HARASSMENT,
+            threshold=types.HarmBlockThreshold.BLOCK_NONE,
+        )
+    ],
+)  # fmt: skip
+
+
+def connected(running: Running, version: str = "v1beta") -> genai.Client:
+    options = types.HttpOptions(base_url=running.url, api_version=version)
+    return genai.Client(api_key="unused", http_options=options)
+
+
+async def answered(client: genai.Client, contents: list[Any], *, stream: bool) -> types.Content:
+    asked: dict[str, Any] = {"model": MODEL, "contents": contents, "config": CONFIG}
+    if not stream:
+        response = await client.aio.models.generate_content(**asked)
+        return response.candidates[0].content
+    parts: list[types.Part] = []
+    async for piece in await client.aio.models.generate_content_stream(**asked):
+        parts += piece.candidates[0].content.parts or []
+    return types.Content(role="model", parts=parts)
+
+
+def results(content: types.Content) -> types.Content:
+    parts = [
+        types.Part(
+            function_response=types.FunctionResponse(
+                id=part.function_call.id,
+                name=part.function_call.name,
+                response={"output": part.function_call.args["city"]},
+            )
+        )
+        for part in content.parts
+        if part.function_call
+    ]
+    return types.Content(role="user", parts=parts)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("version", ["v1beta", "v1", "v1alpha"])
+async def test_a_conversation_with_calls_side_by_side_goes_through_whole(
+    stream: bool, version: str
+):
+    last_turn = ANSWER if stream else [text("Snow in Oslo, sun in Lima.")]
+    generator = ScriptedGenerator(CALLS if stream else whole(CALLS), last_turn)
+    async with gateway(generator) as running:
+        client = connected(running, version)
+        first = await answered(client, [PROMPT], stream=stream)
+        assert [part.thought_signature for part in first.parts if part.thought_signature] == [
+            base64.b64decode(SIGNATURE)
+        ]
+        history = [PROMPT, first, results(first)]
+        last = await answered(client, history, stream=stream)
+        await client.aio.aclose()
+    assert "".join(part.text for part in last.parts) == "Snow in Oslo, sun in Lima."
+    seen = generator.seen(1)
+    prompt_seen(seen)
+    said = seen[1]["parts"]
+    merged = [{"text": "".join(part.get("text", "") for part in said)}, *said[-2:]]
+    calls_seen([seen[0], {"role": "model", "parts": merged}])
+    oslo = result_of(seen, 0)
+    assert oslo == {"id": "call-a", "name": "weather", "response": {"output": "Oslo"}}
+    config = generator.requests[0].config
+    assert config.generation_config.thinking_config.thinking_level == "LOW"
+    assert config.safety_settings[0]["threshold"] == "BLOCK_NONE"
+    assert config.generation_config.temperature == 0.5
+    assert generator.requests[0].model == MODEL
+
+
+async def test_tokens_are_counted_and_models_listed():
+    async with gateway(ScriptedGenerator()) as running:
+        client = connected(running)
+        counted = await client.aio.models.count_tokens(model=MODEL, contents="hello there")
+        listed = [model.name async for model in await client.aio.models.list()]
+        one = await client.aio.models.get(model="gemini-2.5-pro")
+        await client.aio.aclose()
+    assert counted.total_tokens > 0
+    assert listed[0] == "models/gemini-2.5-flash"
+    assert one.input_token_limit == 1_048_576
+
+
+async def test_an_error_is_the_clients_own_error_type():
+    generator = ScriptedGenerator()
+    async with gateway(generator, key="secret-key") as running:
+        client = connected(running)
+        with pytest.raises(errors.ClientError) as refused:
+            await answered(client, [PROMPT], stream=False)
+        await client.aio.aclose()
+    assert (refused.value.code, refused.value.status) == (401, "UNAUTHENTICATED")
+
+
+async def test_an_answer_that_breaks_off_raises_in_the_middle_of_the_stream():
+    generator = ScriptedGenerator([chunk({"text": "half an "})])
+    async with gateway(generator) as running:
+        client = connected(running)
+        with pytest.raises(errors.APIError, match="finish reason"):
+            await answered(client, [PROMPT], stream=True)
+        await client.aio.aclose()
+
+
+async def test_bytes_that_the_client_spells_otherwise_go_on_in_the_standard_alphabet():
+    called = types.Part(
+        function_call=types.FunctionCall(id="a", name="weather", args={"the_city": "x-y_z"}),
+        thought_signature=b"\xff\xfe\xfb",
+    )
+    blob = types.FunctionResponseBlob(mime_type="image/png", data=b"\xff\xfe\xfb\xff")
+    answer = types.FunctionResponse(
+        id="a",
+        name="weather",
+        response={"output": "the_sun"},
+        parts=[types.FunctionResponsePart(inline_data=blob)],
+    )
+    contents = [
+        PROMPT,
+        types.Content(role="model", parts=[called]),
+        types.Content(role="user", parts=[types.Part(function_response=answer)]),
+    ]
+    generator = ScriptedGenerator([text("seen")])
+    async with gateway(generator) as running:
+        client = connected(running)
+        await answered(client, contents, stream=False)
+        await client.aio.aclose()
+    seen = generator.seen(0)
+    assert seen[1]["parts"] == [
+        {
+            "functionCall": {"id": "a", "name": "weather", "args": {"the_city": "x-y_z"}},
+            "thoughtSignature": "//77",
+        }
+    ]
+    assert result_of(seen, 0)["parts"] == [
+        {"inlineData": {"mimeType": "image/png", "data": "//77/w=="}}
+    ]

@@ -1,0 +1,24 @@
+"""Files of a project and what importing them gives."""
+
+from pathlib import Path
+from typing import Any
+
+from alhena.memory.imports import ProcessImportsResult, expand
+from alhena.memory.loading import ImportLoader, root_source
+from alhena.memory.reading import Limits, find_project_root
+
+
+def put(top: Path, name: str, text: str) -> Path:
+    path = top / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def imported(
+    path: Path, *allowed: Path, limits: Limits | None = None, **options: Any
+) -> ProcessImportsResult:
+    """A file with its imports, which may come from its project and from `allowed`."""
+    limits = limits or Limits()
+    tops = (find_project_root(path.parent), *allowed)
+    return expand(root_source(path, limits), ImportLoader(tops, limits), **options)

@@ -1,0 +1,31 @@
+"""`kill -9` at random instants: whatever was acknowledged is there, and nothing is done twice."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+KILLS = 25
+SEEDS = range(20)
+
+
+@pytest.mark.requirement("CHAT-07")
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_session_that_is_killed_loses_nothing_that_was_acknowledged(seed: int):
+    ran = subprocess.run(
+        [sys.executable, "-m", "tests.session.killing", str(seed), str(KILLS)],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=9.5,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    seen = msgspec.json.decode(ran.stdout)
+    assert seen["kills"] == KILLS
+    assert seen["acknowledged"] > 0
+    assert seen["unknown"] > 0

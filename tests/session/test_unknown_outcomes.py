@@ -1,0 +1,104 @@
+"""Calls that a crash has left without a result: told as they are, and never repeated by us."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from alhena.agent.recording import open_store
+from alhena.config.home import claim_project_temp, project_temp
+from alhena.session.records import KnownRecord
+from alhena.session.replay import NOT_STARTED
+from alhena.wire.conformance.pairing import UNKNOWN_OUTCOME
+from alhena.wire.content import USER
+from tests.agent.kit import agent, conforming, events_of
+from tests.session.kit import HEADER, answered, calls, contents, replayed, says, started, write
+from tests.support.scripted import ScriptedGenerator
+from tests.support.server import text
+
+
+def crashed(project: Path, *records: KnownRecord) -> Path:
+    """The journal of a session of this project that ended in these records."""
+    temp = project_temp(os.environ, project)
+    claim_project_temp(temp, project)
+    store = open_store(temp)
+    store.directory.mkdir()
+    return write(store.path("s"), HEADER, contents(0, says(USER, "go"), calls("a", "b")), *records)
+
+
+async def resumed(project: Path) -> tuple[list[dict[str, str]], str, ScriptedGenerator]:
+    generator = ScriptedGenerator([text("I see.")])
+    async with agent(generator, resume="s") as running:
+        events, error = await events_of(running, "go on")
+    assert error is None
+    responses = [
+        part["functionResponse"]["response"]
+        for content in generator.seen(0)
+        for part in content["parts"]
+        if "functionResponse" in part
+    ]
+    return responses, str(events[0]), generator
+
+
+async def test_a_call_that_had_started_has_an_unknown_outcome_and_a_person_is_told(project: Path):
+    crashed(project, answered("a", "fine"), started("b"))
+    responses, notice, generator = await resumed(project)
+    assert responses == [{"output": "fine"}, {"error": UNKNOWN_OUTCOME}]
+    assert "run_shell_command had started" in notice
+    assert conforming(generator)
+
+
+async def test_a_call_that_had_not_started_is_told_to_have_had_no_effect(project: Path):
+    crashed(project, started("a"))
+    responses, _, _ = await resumed(project)
+    assert responses == [{"error": UNKNOWN_OUTCOME}, {"error": NOT_STARTED}]
+
+
+async def test_results_that_were_recorded_are_told_as_they_were(project: Path):
+    crashed(project, started("b"), answered("b", "two"), started("a"), answered("a", "one"))
+    responses, notice, _ = await resumed(project)
+    assert responses == [{"output": "one"}, {"output": "two"}]
+    assert "unknown" not in notice
+
+
+async def test_what_was_said_of_an_unknown_outcome_is_said_the_same_way_ever_after(project: Path):
+    path = crashed(project, started("a"), started("b"))
+    first, _, _ = await resumed(project)
+    again, notice, generator = await resumed(project)
+    assert again == first
+    assert "unknown" not in notice
+    assert replayed(path)[0].unanswered() is None
+    assert conforming(generator)
+
+
+async def test_a_prompt_that_was_never_answered_is_followed_by_word_of_that(project: Path):
+    temp = project_temp(os.environ, project)
+    claim_project_temp(temp, project)
+    store = open_store(temp)
+    store.directory.mkdir()
+    write(store.path("s"), HEADER, contents(0, says(USER, "first")))
+    generator = ScriptedGenerator([text("fine")])
+    async with agent(generator, resume="latest") as running:
+        await running.ask("second")
+    assert [content["role"] for content in generator.seen(0)] == ["user", "model", "user"]
+    assert conforming(generator)
+
+
+@pytest.mark.parametrize("cut", range(1, 60, 7))
+async def test_a_torn_end_is_moved_aside_and_said(project: Path, cut: int):
+    path = crashed(project, answered("a", "fine"), answered("b", "fine, too"))
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-cut])
+    torn = cut > 1  # without its newline the last line is whole
+    responses, notice, generator = await resumed(project)
+    assert responses == [
+        {"output": "fine"},
+        {"error": NOT_STARTED} if torn else {"output": "fine, too"},
+    ]
+    assert ("was damaged at line" in notice) == torn
+    aside = list(path.parent.glob("s.damaged-*"))
+    assert [each.read_bytes() for each in aside] == (
+        [whole.splitlines(True)[-1][:-cut]] if torn else []
+    )
+    assert replayed(path)[1].damage is None
+    assert conforming(generator)
