@@ -7,6 +7,7 @@ from alhena.models.rehearsal.results import (
     FileText,
     Match,
     command_result,
+    count_found,
     file_text,
     listing,
     matches,
@@ -36,6 +37,16 @@ def test_found_paths_are_relative_to_the_folder_searched() -> None:
     assert paths(text) == ("a.py", "src/b.py")
     assert paths('Found 1 file(s) matching "*" across 2 workspace directories:\n/v/a') == ("/v/a",)
     assert paths('No files found matching pattern "*.x" within /w') == ()
+
+
+def test_found_paths_are_read_from_a_result_whose_middle_was_left_out() -> None:
+    head = "Output too large. Showing first 8 and last 9 characters. For full output see: /t/a.txt"
+    text = (
+        f'{head}\nFound 1064 file(s) matching "*" within /w, sorted by x:\n/w/a.py\n/w/b.py\nz.py'
+    )
+    assert paths(text) == ("a.py", "b.py")
+    assert count_found(text) == 1064
+    assert count_found('No files found matching pattern "*.x" within /w') == 0
 
 
 def test_matches_keep_file_line_and_text() -> None:

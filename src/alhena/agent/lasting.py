@@ -33,6 +33,7 @@ EDITS = frozenset({"write_file", "replace", "smart_edit"})
 them would let it change those, too."""
 
 IN_SESSION = "approved for this session"
+FOR_GOOD = "approved for good"
 
 
 class LastingApprovals:
@@ -77,9 +78,9 @@ class LastingApprovals:
             self._bench.modes.switch(ApprovalMode.parse(message.mode))
         if message.rule is None:
             return
-        place = RulePlace(IN_SESSION, 1)
-        written = parse_rule(message.rule, tier=Tier.USER, place=place).rule
-        rule = replace(written, source=IN_SESSION, file=None)
+        source = FOR_GOOD if message.persist else IN_SESSION
+        written = parse_rule(message.rule, tier=Tier.USER, place=RulePlace(source, 1)).rule
+        rule = replace(written, source=source, file=None)
         if rule not in self._bench.engine.rules:
             self._bench.engine.add_rule(rule)
         self._bench.policy_changed()

@@ -170,6 +170,14 @@ def test_a_change_is_shown_with_line_numbers_unless_it_was_just_approved():
     assert text == snapshot("✓ Edit a.py  +1 -1  1.2 s")
 
 
+def test_a_change_that_a_person_changed_too_is_counted_as_it_was_written():
+    counts = {"ai_added_lines": 2, "ai_removed_lines": 0, "user_added_lines": 1}
+    stat = {**counts, "user_removed_lines": 1}
+    display = {"type": "file_diff", "fileDiff": DIFF, "fileName": "a.py", "diffStat": stat}
+    _, text = played(executing("replace", "Edit a.py"), ended("replace", display), view=TITLES)
+    assert text.startswith("✓ Edit a.py  +1 -1  1.2 s\n")
+
+
 def test_a_long_change_is_cut_and_says_so():
     diff = "@@ -0,0 +1,90 @@\n" + "".join(f"+line {n}\n" for n in range(90))
     _, text = played(ended("replace", {"type": "file_diff", "fileDiff": diff}))

@@ -127,6 +127,26 @@ async def _hooks(context: CommandContext, _rest: str) -> list[Line]:
     return lines
 
 
+async def _memory(context: CommandContext, rest: str) -> list[Line]:
+    from alhena.memory.tree import printed
+
+    session, what = context.workbench.memory, rest.strip() or "show"
+    if session is None:
+        return [line("This session has no memory.")]
+    if what not in ("show", "list", "refresh", "reload"):
+        return [line("It is /memory show, /memory list or /memory refresh.", "error")]
+    memory = session.refresh() if what in ("refresh", "reload") else session.memory
+    content, top = memory.text(), str(context.workbench.workspace.cwd)
+    lines = [line(escaped(each)) for each in content.split("\n")] if what == "show" else []
+    if what in ("refresh", "reload"):
+        lines = [line(f"Read anew: {len(content):,} characters.", "dim")]
+    if not memory.files:
+        return [line("There are no memory files.")]
+    tree = printed(((item.kind, item.tree) for item in memory.files), top)
+    lines += [line(escaped(each)) for each in tree.split("\n")]
+    return lines + [line(one_line(each), "warning") for each in memory.warnings]
+
+
 async def _stats(context: CommandContext, _rest: str) -> list[Line]:
     totals = context.totals
     session, model = context.identity
@@ -165,6 +185,12 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(name="policies", summary="the rules that hold now", carry=_policies),
     Command(name="hooks", summary="the hooks of this session", carry=_hooks),
+    Command(
+        name="memory",
+        summary="what GEMINI.md files say (`list`: which they are; `refresh`: read them anew)",
+        carry=_memory,
+        at_once=False,
+    ),
     Command(name="stats", aliases=("usage",), summary="tokens, calls and times", carry=_stats),
     Command(
         name="clear", aliases=("new",), summary="begin a new session", carry=_clear, at_once=False

@@ -152,6 +152,11 @@ def _changed(event: ToolCallResponseEvent) -> str:
     if not isinstance(stat, dict):
         return ""
     counts = cast("dict[str, int]", stat)
+    if any(count for name, count in counts.items() if name.startswith("user_")):
+        # The model's counts and the person's are of two steps, the diff is of both together.
+        rows = diff_lines(str(cast("object", event.display.get("fileDiff", ""))))
+        styles = [style for row in rows for style, _ in row]
+        return f"  +{styles.count('added')} -{styles.count('removed')}"
     added = sum(count for name, count in counts.items() if name.endswith("added_lines"))
     removed = sum(count for name, count in counts.items() if name.endswith("removed_lines"))
     return f"  +{added} -{removed}"

@@ -28,6 +28,8 @@ async def converse(
     async with _agent(arguments, conversation) as agent:
         greeting = f"alhena {__version__}  /help tells what can be done here"
         conversation.print([line(greeting, "dim")])
+        if agent.resumed:
+            conversation.print([line(f"Session {agent.session_id} goes on.", "dim")])
         if arguments.prompt_interactive:
             conversation.submit(arguments.prompt_interactive)
         attach(conversation)

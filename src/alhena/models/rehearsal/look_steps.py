@@ -9,6 +9,7 @@ from alhena.models.rehearsal.outline import headings, title_and_lead
 from alhena.models.rehearsal.results import (
     FileText,
     Listing,
+    count_found,
     file_text,
     is_binary_notice,
     listing,
@@ -200,7 +201,9 @@ def _below(globbed: Outcome) -> list[str]:
     names = paths(globbed.output)
     if not names:
         return []
-    lines = [f"Below it lie {report.count(len(names), 'file')}: {report.kinds(names)}."]
+    total = max(count_found(globbed.output), len(names))
+    seen = f", of which {len(names)} are looked at" if total > len(names) else ""
+    lines = [f"Below it lie {report.count(total, 'file')}{seen}: {report.kinds(names)}."]
     folders = report.by_folder(names)
     return [*lines, f"By folder: {folders}."] if folders else lines
 

@@ -72,6 +72,7 @@ def listing(output: str) -> Listing:
 
 def paths(output: str) -> tuple[str, ...]:
     """Reads what glob returns; paths are relative to the folder searched where that is said."""
+    output = _uncut(output)
     head, _, rest = output.partition("\n")
     if head.startswith("No files found"):
         return ()
@@ -80,7 +81,18 @@ def paths(output: str) -> tuple[str, ...]:
     if not head.startswith("Found "):
         rest = output
     found = (line for line in rest.splitlines() if line.strip() and line[0] not in "([")
-    return tuple(line.removeprefix(root) for line in found)
+    return tuple(line.removeprefix(root) for line in found if line.startswith(root))
+
+
+def count_found(output: str) -> int:
+    """How many files glob says it found; 0 when it does not say."""
+    said = re.match(r"Found (\d{1,15}) ", _uncut(output))
+    return int(said[1]) if said else 0
+
+
+def _uncut(output: str) -> str:
+    """A result without the line above it that says that its middle was left out."""
+    return output.partition("\n")[2] if output.startswith("Output too large.") else output
 
 
 def file_text(output: str) -> FileText:
