@@ -1,5 +1,6 @@
 """A conversation with one model: sends parts, streams the answer, keeps the history."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
@@ -7,7 +8,7 @@ import msgspec
 
 from alhena.chat.accounting import Account
 from alhena.chat.consolidate import model_content
-from alhena.chat.history import History
+from alhena.chat.history import CUT_OFF, History
 from alhena.chat.turn import Turn
 from alhena.errors import AlhenaError
 from alhena.events import Event, FinishedEvent, WarningEvent
@@ -15,7 +16,7 @@ from alhena.models.generator import ContentGenerator
 from alhena.models.retry.generator import RetryingGenerator
 from alhena.wire.calls import CallIds
 from alhena.wire.conformance.gate import RequestGate
-from alhena.wire.content import Part
+from alhena.wire.content import MODEL, USER, Part, text_content
 from alhena.wire.request import GenerateContentConfig, GenerateContentRequest
 from alhena.wire.response import FinishReason, GenerateContentResponse
 
@@ -87,8 +88,9 @@ class Chat:
     async def send(self, parts: tuple[Part, ...], prompt_id: str, session_id: str = "") -> Turn:
         """One model turn: appends `parts`, streams the answer, appends it.
 
-        When the answer fails or is cancelled, a prompt is taken back out of the history; tool
-        results stay, for what they tell did happen. Raises ModelError, WireError or
+        When the answer fails, or is cancelled before a word of it came, a prompt is taken back out
+        of the history; tool results stay, for what they tell did happen. Words that came before a
+        cancellation stay with the prompt: a person has read them. Raises ModelError, WireError or
         InvalidResponseError.
         """
         length = len(self.history)
@@ -100,7 +102,8 @@ class Chat:
             turn.announce_calls()
             complete = True
         finally:
-            if not complete and not answers_tools:
+            last = self.history.contents[-1].content
+            if not complete and not answers_tools and last.role == USER:
                 self.history.rollback(length)
         content = model_content(turn.parts, sign_calls=self.model.sign_calls)
         if turn.automatic_history:
@@ -151,6 +154,10 @@ class Chat:
             try:
                 asked = await self._exchange(request, turn)
                 turn.check(answers_tools=answers_tools)
+            except asyncio.CancelledError:
+                if turn.text:
+                    self.history.add_model(text_content(MODEL, turn.text, CUT_OFF))
+                raise
             except AlhenaError as error:
                 if self._retrying is None or not asked:
                     raise

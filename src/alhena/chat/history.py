@@ -12,6 +12,8 @@ Watch = Callable[[int, Sequence[EncodedContent]], None]
 """Is told that a history is now its first so many contents, and these behind them."""
 
 INTERRUPTED = "[The previous response was interrupted before it completed.]"
+CUT_OFF = "\n[The user interrupted the answer here.]"
+"""What stands behind the words of an answer that came before it was interrupted."""
 
 
 class History:
