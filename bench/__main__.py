@@ -13,6 +13,7 @@ from bench import (
     policy,
     search,
     sending,
+    sessions,
     shell,
     startup,
     stream,
@@ -32,6 +33,7 @@ def main() -> None:
         turns.run(home, cwd)
         stream.run()
         sending.run()
+        sessions.run(home, cwd)
         calls.run(home, cwd)
         edit.run(home, cwd)
         shell.run(home, cwd)

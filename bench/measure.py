@@ -34,7 +34,11 @@ def wall(command: list[str], cwd: Path, env: dict[str, str]) -> float:
 
 
 def peak_rss_mb(command: list[str], cwd: Path, env: dict[str, str]) -> float:
-    """Peak resident memory of a command, in MB."""
+    """Peak resident memory of a command, in MB.
+
+    Read from the system while it runs: what it says at the end counts from the size that this
+    process had when it started the command.
+    """
     run = subprocess.Popen(
         command,
         cwd=cwd,
@@ -43,9 +47,21 @@ def peak_rss_mb(command: list[str], cwd: Path, env: dict[str, str]) -> float:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    _, _, usage = os.wait4(run.pid, 0)
-    run.returncode = 0
-    return usage.ru_maxrss / 1024
+    peak = 0
+    while run.poll() is None:
+        peak = max(peak, _high_water_kb(run.pid))
+        time.sleep(0.001)
+    return peak / 1024
+
+
+def _high_water_kb(pid: int) -> int:
+    """Peak resident memory of a program that runs, 0 when it has ended."""
+    try:
+        with open(f"/proc/{pid}/status", encoding="utf-8") as status:
+            lines = [line.split() for line in status]
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    return next((int(words[1]) for words in lines if words[0] == "VmHWM:"), 0)
 
 
 def reference() -> list[str] | None:

@@ -2,11 +2,15 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from base64 import b64encode
+from collections.abc import Callable, Mapping
+from random import Random
+
+from msgspec.structs import replace
 
 from alhena.chat.chat import Chat, ModelTraits, Outlets
 from alhena.chat.history import History
-from alhena.models.gemini_api import GeminiApi, service_from
+from alhena.models.vertex import VertexApi, vertex_service
 from alhena.wire.calls import CallIds
 from alhena.wire.conformance.gate import RequestGate
 from alhena.wire.content import Content, FunctionCall, FunctionResponse, Part, text_content
@@ -43,34 +47,53 @@ CONFIG = GenerateContentConfig(
 )
 
 
-def history(contents: int, size: int) -> list[Content]:
-    """Steps of two calls each, with results that make it `size` bytes in all."""
-    text = "line of a file\n" * (2 * size // contents // 15)
+def history(contents: int, size: int, *, calls: int = 2, signed: int = 0) -> list[Content]:
+    """Steps of some calls each, with results that make it `size` bytes in all. With `signed` the
+    first call of each step has a signature of so many bytes, another each."""
+    text = "line of a file\n" * (4 * size // contents // calls // 15)
+    random = Random(contents)
     made: list[Content] = []
     while len(made) < contents:
-        calls = [
-            FunctionCall(id=f"{len(made)}-{n}", name=f"tool_{n}", args={"a": "x"}) for n in (0, 1)
+        asked = [
+            FunctionCall(id=f"{len(made)}-{n}", name=f"tool_{n}", args={"a": "x"})
+            for n in range(calls)
         ]
         results = [
             FunctionResponse(id=call.id, name=call.name, response={"output": text})
-            for call in calls
+            for call in asked
         ]
+        parts = [Part(function_call=call) for call in asked]
+        if signed:
+            signature = b64encode(random.randbytes(signed * 3 // 4)).decode("ascii")
+            parts[0] = replace(parts[0], thought_signature=signature)
         made += [
             text_content("user", "go on"),
-            Content(role="model", parts=tuple(Part(function_call=call) for call in calls)),
+            Content(role="model", parts=tuple(parts)),
             Content(role="user", parts=tuple(Part(function_response=one) for one in results)),
             text_content("model", "done"),
         ]
     return made
 
 
+def wordy(contents: int, pieces: int) -> list[Content]:
+    """Prompts, and answers that came in many pieces."""
+    answer = text_content("model", *(f"piece {n}" for n in range(pieces)))
+    return [text_content("user", "go on"), answer] * (contents // 2)
+
+
 def run() -> None:
-    _check()
+    for name, contents in (
+        ("", history(CONTENTS, 100_000)),
+        (" with signatures of 1200 bytes", history(CONTENTS, 100_000, signed=1200)),
+        (" with 8 calls a step", history(CONTENTS, 100_000, calls=8)),
+        (" of 20 texts in each answer", wordy(CONTENTS, 20)),
+    ):
+        _check(name, contents)
     _first_request()
 
 
-def _check() -> None:
-    entries = tuple(map(EncodedContent, history(CONTENTS, 100_000)))
+def _check(kind: str, contents: list[Content]) -> None:
+    entries = tuple(map(EncodedContent, contents))
     more = tuple(EncodedContent(text_content(role, "x")) for role in ("user", "model", "user"))
     full, further, base = [], [], []
     for _ in range(ROUNDS):
@@ -82,8 +105,8 @@ def _check() -> None:
         base.append(_time(lambda then=then: encode_request(then)))
     join = median_ms(base)
     for name, times, limit in (
-        (f"check of {CONTENTS} contents, all of them new", full, 1.0),
-        (f"check of {CONTENTS} contents, two of them new", further, 0.1),
+        (f"check of {CONTENTS} contents{kind}, all of them new", full, 1.0),
+        (f"check of {CONTENTS} contents{kind}, two of them new", further, 0.1),
     ):
         value = median_ms(times)
         row(
@@ -104,18 +127,18 @@ def _time(work: Callable[[], object]) -> float:
 
 
 def _first_request() -> None:
-    """CPU time of the thread that sends, for the whole exchange: more than up to the first byte."""
-    contents = history(400, MEGABYTE)
+    """CPU time of the thread that sends, from plain contents to the body that the transport is
+    given: encoding, curating, checking and joining."""
     ours, base = [], []
     with BenchServer(text_answer) as server:
-        environ = {"GOOGLE_GEMINI_BASE_URL": server.url}
-        asyncio.run(_exchange(environ, contents[:4]))
+        environ = {"GOOGLE_VERTEX_BASE_URL": server.url}
+        asyncio.run(_until_sent(environ, history(4, 10_000)))
         for _ in range(ROUNDS):
-            base.append(asyncio.run(_exchange(environ, contents[:4])))
-            ours.append(asyncio.run(_exchange(environ, contents)))
+            base.append(asyncio.run(_until_sent(environ, history(4, 10_000))))
+            ours.append(asyncio.run(_until_sent(environ, history(400, MEGABYTE))))
     value, small = median_ms(ours), median_ms(base)
     row(
-        "first request of a 1 MB history, CPU time",
+        "first request of a 1 MB history, CPU time before its first byte",
         f"{value:.2f} ms",
         f"of 4 contents {small:.2f} ms",
         value / small,
@@ -124,16 +147,39 @@ def _first_request() -> None:
     )
 
 
-async def _exchange(environ: dict[str, str], contents: list[Content]) -> float:
+class _Clock:
+    """Access to a service that notes when it is first asked for: the body is there then, and all
+    that is left is to hand both over."""
+
+    remedy = ""
+
+    def __init__(self) -> None:
+        self.asked_s: float | None = None
+
+    async def headers(self) -> dict[str, str]:
+        if self.asked_s is None:
+            self.asked_s = time.thread_time()
+        return {"x-goog-api-key": "key"}
+
+    async def renewed(self, refused: Mapping[str, str]) -> dict[str, str] | None:
+        del refused
+        return None
+
+
+async def _until_sent(environ: dict[str, str], contents: list[Content]) -> float:
+    """Seconds of CPU time."""
+
     async def pace() -> None:
         pass
 
+    clock = _Clock()
     outlets = Outlets(lambda _event: None, pace)
-    generator = GeminiApi(service_from(environ, "key"), environ=environ)
+    generator = VertexApi(vertex_service(environ), clock, environ=environ)
+    start = time.thread_time()
     given = History(contents)
     chat = Chat(generator, ModelTraits(name="m"), CONFIG, given, outlets, CallIds("t"))
-    start = time.thread_time()
     await chat.send((Part(text="go on"),), "p")
-    spent = time.thread_time() - start
     await generator.aclose()
-    return spent
+    if clock.asked_s is None:
+        raise AssertionError("no request was sent")
+    return clock.asked_s - start

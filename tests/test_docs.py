@@ -59,6 +59,7 @@ PAGES = (
     "native-tools",
     "policy",
     "sandbox",
+    "sessions",
     "settings",
     "telemetry",
     "terminal",

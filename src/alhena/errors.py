@@ -3,6 +3,9 @@
     AlhenaError                          exit 1
     ├── UsageError                       exit 2    an argument is wrong
     ├── InputError                       exit 42   the prompt or a named file cannot be used
+    │   └── session.errors.SessionError  a session that was named cannot be used
+    │       ├── NoSessionError           there is none
+    │       └── HeldSessionError         another process is at work on it
     ├── InterruptedRunError              exit 130  the user stopped the run
     ├── config.errors.ConfigError        exit 52   settings, policies, environment
     ├── wire.errors.WireError
@@ -35,6 +38,7 @@
     │   ├── ServerFaultError             5xx
     │   ├── NetworkError                 no connection, timeout, proxy
     │   ├── StreamCutError               the answer stopped before its end
+    │   ├── UnusableAnswerError          a whole answer with nothing in it
     │   └── RecordingError               a recorded response is missing or malformed
     ├── scheduler.errors.SchedulerError
     │   ├── TransitionError              a tool call cannot go from one state to the other
@@ -43,6 +47,7 @@
     │   └── LinkError                    a front end elsewhere sent what is no answer
     ├── hooks.errors.HookBlockedError     a hook did not let something pass
     ├── hooks.errors.HookStopError       exit 0    a hook asked for the end of the run
+    ├── session.errors.JournalError      what happens cannot be recorded
     ├── chat.errors.InvalidResponseError an answer that is empty, blocked or malformed
     ├── frontends.streams.OutputError    the result cannot be written
     ├── agent.errors.BusyError           a second prompt while one is at work

@@ -28,9 +28,20 @@ Play = Callable[["StrictModel", asyncio.StreamWriter, list[bytes]], Awaitable[bo
 
 class StrictModel:
     """`faults` maps the number of a request (from 0) to what happens instead of its answer. With
-    `signed` calls have to be. `patience_s`: how long its client bears silence."""
+    `signed` calls have to be; without `identified` they have no ids. `patience_s`: how long its
+    client bears silence. `half_called` counts answers that ended in good order before all of their
+    calls were there."""
 
-    def __init__(self, *, signed: bool, faults: dict[int, Play], patience_s: float) -> None:
+    def __init__(
+        self,
+        *,
+        signed: bool,
+        faults: dict[int, Play],
+        patience_s: float,
+        identified: bool = True,
+    ) -> None:
+        self.identified = identified
+        self.half_called = 0
         self.signed = signed
         self.patience_s = patience_s
         self.faults = faults
@@ -81,7 +92,7 @@ class StrictModel:
                 call(
                     "note",
                     {"key": f"{prompt}.{step}.{key}"},
-                    id=f"{prompt}-{step}-{key}",
+                    id=f"{prompt}-{step}-{key}" if self.identified else None,
                     **(extra if position == 0 else {}),
                 )
             )
@@ -157,8 +168,11 @@ def silent_after(count: int) -> Play:
 def changed(change: Callable[[list[bytes]], list[bytes]]) -> Play:
     """Other events than those of the answer, in an orderly response."""
 
-    async def play(_: StrictModel, writer: asyncio.StreamWriter, events: list[bytes]) -> bool:
-        writer.write(response(b"".join(change(events))))
+    async def play(self: StrictModel, writer: asyncio.StreamWriter, events: list[bytes]) -> bool:
+        sent = b"".join(change(events))
+        if b"functionCall" in sent and b"finishReason" not in sent and b"error" not in sent:
+            self.half_called += 1
+        writer.write(response(sent))
         return True
 
     return play
@@ -202,7 +216,7 @@ def broken_off(kind: str, random: Random) -> Play:
     at = random.randrange(1, 4)
     error = event({"error": {"code": 503, "status": "UNAVAILABLE", "message": "overloaded"}})
     ends = {
-        "unfinished": lambda events: [e for e in events[:2] if b"functionCall" not in e],
+        "unfinished": lambda events: events[: min(at + 1, len(events) - 1)],
         "error object": lambda events: [*events[:at], error],
         "bad json": lambda events: [*events[:at], b'data: {"candidates": [\r\n\r\n'],
         "no events": lambda _: [],

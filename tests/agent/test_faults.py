@@ -147,7 +147,12 @@ async def survive(seed: int) -> None:
     """Runs a prompt through the faults of a seed, and another one behind them."""
     random, faults, survivable = planned(seed)
     idle = 0.1 if seed % len(FAULTS) == SILENCE else 5.0
-    model = StrictModel(signed=random.random() < 0.5, faults=faults, patience_s=idle)
+    model = StrictModel(
+        signed=random.random() < 0.5,
+        faults=faults,
+        patience_s=idle,
+        identified=random.random() < 0.7,
+    )
     noted: list[str] = []
     waits: list[float] = []
 
@@ -169,13 +174,14 @@ async def survive(seed: int) -> None:
     assert [round(wait, 3) for wait in waited] == [event.delay_s for event in first.retries]
     assert sum(waited) <= POLICY.max_wait_s
     assert len(noted) == len(set(noted)), "a call was carried out twice"
-    assert first.calls == first.responses
+    assert sorted(first.calls) == sorted(first.responses)
     assert not any(a.role == b.role == MODEL for a, b in pairwise(after_first))
     assert second.error is None
     assert second.text.endswith("All is well.")
     assert [key[1:] for key in noted[-3:]] == [".0.a", ".0.b", ".1.a"]
     if first.error is None:
-        assert noted[:3] == ["1.0.a", "1.0.b", "1.1.a"]
+        if model.half_called < POLICY.broken_attempts:  # else it is taken for its way to answer
+            assert noted[:3] == ["1.0.a", "1.0.b", "1.1.a"]
         assert first.kept == first.text
         turns = [content for content in after_first[2:] if content.role == MODEL]
         assert len(turns) == faulty.STEPS
@@ -211,7 +217,7 @@ async def interrupted(seed: int) -> None:
         model.mend()
         second = await told(running, "Prompt two")
     assert not model.violations
-    assert first.calls == first.responses
+    assert sorted(first.calls) == sorted(first.responses)
     assert len(noted) == len(set(noted)), "a call was carried out twice"
     assert second.error is None
     assert second.text.endswith("All is well.")

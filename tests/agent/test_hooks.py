@@ -54,6 +54,7 @@ def warnings(events: list[Event]) -> list[str]:
     return [event.message for event in events if isinstance(event, WarningEvent)]
 
 
+@pytest.mark.requirement("HOOK-04")
 async def test_a_session_begins_and_ends_once_and_tells_where_it_is(project: Path):
     generator = ScriptedGenerator([text("one")], [text("two")])
     running = hooked(
@@ -87,6 +88,7 @@ async def test_a_session_begins_and_ends_once_and_tells_where_it_is(project: Pat
         )
 
 
+@pytest.mark.requirement("HOOK-04")
 async def test_contexts_stand_where_they_are_documented():
     generator = ScriptedGenerator([text("one")], [text("two")])
     running = hooked(
@@ -107,6 +109,7 @@ async def test_contexts_stand_where_they_are_documented():
     assert conforming(generator)
 
 
+@pytest.mark.requirement("HOOK-04")
 async def test_a_blocked_prompt_is_not_run_and_leaves_no_trace():
     generator = ScriptedGenerator([text("fine")])
     deny = "if grep -q '\"bad\"'; then echo not today >&2; exit 2; fi"
@@ -134,6 +137,7 @@ async def test_a_hook_that_stops_ends_the_run_in_good_order_and_the_prompt_is_ke
     assert conforming(generator)
 
 
+@pytest.mark.requirement("HOOK-04")
 async def test_an_answer_that_is_not_let_pass_is_followed_by_the_reason_as_a_prompt(project: Path):
     generator = ScriptedGenerator([text("half")], [text("whole")])
     script = (
@@ -167,6 +171,7 @@ async def test_the_conversation_can_be_cleared_after_an_answer():
     assert texts(generator, 1) == [["second"]]
 
 
+@pytest.mark.requirement("HOOK-04")
 async def test_a_request_can_be_answered_without_being_sent():
     generator = ScriptedGenerator()
     answer = says(
@@ -191,6 +196,7 @@ async def test_a_blocked_request_is_not_sent_and_the_prompt_taken_back():
     assert generator.requests == []
 
 
+@pytest.mark.requirement("HOOK-04")
 async def test_a_changed_request_is_sent_and_the_history_stays_as_it_was(project: Path):
     generator = ScriptedGenerator([text("ok")])
     script = (
@@ -210,6 +216,7 @@ async def test_a_changed_request_is_sent_and_the_history_stays_as_it_was(project
     assert request.config.generation_config.thinking_config is not None
 
 
+@pytest.mark.requirement("HOOK-04")
 async def test_the_choice_of_tools_can_be_narrowed():
     generator = ScriptedGenerator([text("ok")])
     choice = {"toolConfig": {"mode": "ANY", "allowedFunctionNames": ["read_file", "nothing"]}}
@@ -226,6 +233,7 @@ async def test_the_choice_of_tools_can_be_narrowed():
     assert conforming(generator)
 
 
+@pytest.mark.requirement("HOOK-04")
 async def test_an_answer_is_changed_before_anybody_sees_it(project: Path):
     turn = [
         chunk({"text": "the password is hun"}),

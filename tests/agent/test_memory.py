@@ -29,7 +29,6 @@ def output(generator: ScriptedGenerator, index: int, part: int = 0) -> str:
 
 
 @pytest.mark.requirement("MEM-01")
-@pytest.mark.requirement("CHAT-04")
 async def test_the_users_memory_ends_the_instruction_and_the_projects_ends_the_first_content(
     home: Path, project: Path
 ):

@@ -240,3 +240,26 @@ async def test_who_agreed_for_a_model_is_not_asked_for_it_again():
     assert len(person.questions) == 1
     assert not await consent.given("pro", "lite", "why.")
     assert not await Consent(None).given("pro", "flash", "why.")
+
+
+@pytest.mark.requirement("WIRE-18")
+async def test_a_long_wait_for_room_is_no_reason_to_wait_when_another_model_can_answer():
+    far = CapacityError("no room.", status=503, retry_after_s=200)
+    script = ScriptedGenerator([far], [text("ok")])
+    async with running(script) as agent:
+        events, error = await events_of(agent, "go")
+    assert error is None
+    assert not [event for event in events if isinstance(event, RetryEvent)]
+    assert [request.model for request in script.requests] == [
+        "gemini-2.5-pro",
+        "gemini-2.5-flash",
+    ]
+
+
+async def test_another_model_has_all_its_attempts():
+    cut = [chunk({"text": "half"})]
+    script = ScriptedGenerator(cut, cut, cut, [DAILY], cut, cut, cut, [text("ok")])
+    async with running(script) as agent:
+        events, error = await events_of(agent, "go")
+    assert error is None
+    assert len([event for event in events if isinstance(event, RetryEvent)]) == 6

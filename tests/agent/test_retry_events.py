@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from alhena import Agent
 from alhena.agent.agent import LastText
 from alhena.agent.model_access import SessionModel
@@ -18,10 +20,13 @@ from alhena.events import (
     RunFinishedEvent,
     ToolCallResponseEvent,
 )
-from alhena.models.errors import DailyQuotaError, ServerFaultError
+from alhena.models.errors import DailyQuotaError, ServerFaultError, UnusableAnswerError
 from alhena.models.retry.generator import RetryingGenerator
 from alhena.models.retry.policy import RetryPolicy
 from alhena.policy.model import ApprovalMode
+from alhena.wire.content import text_content
+from alhena.wire.errors import ConformanceError
+from alhena.wire.request import FunctionDeclaration, Tool
 from tests.agent.kit import events_of
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import call, chunk, text
@@ -99,6 +104,52 @@ async def test_a_question_of_a_tools_is_asked_again_and_accounted_once():
     assert (retry.role, retry.model, retry.delay_s) == ("utility_tool", "gemini-2.5-flash", 5)
     assert len(of(events, ApiRequestEvent)) == 1
     assert not of(events, ApiErrorEvent)
+
+
+@pytest.mark.requirement("WIRE-18")
+@pytest.mark.parametrize(
+    "bad",
+    [
+        [chunk(finish="STOP")],
+        [chunk({"text": "hm", "thought": True}, finish="STOP")],
+        [chunk({"text": "x"}, finish="MALFORMED_FUNCTION_CALL")],
+        [chunk(finish="MAX_TOKENS")],
+    ],
+)
+async def test_an_empty_or_malformed_answer_to_a_tool_is_asked_for_again_a_few_times(bad: Any):
+    script = ScriptedGenerator(bad, [text("yes")])
+    events: list[Event] = []
+    model = SessionModel(lambda: (retrying(script), "gemini-2.5-flash"), events.append)
+    assert await model.ask("well?") == "yes"
+    (retry,) = of(events, RetryEvent)
+    assert (retry.role, retry.attempt, retry.max_attempts) == ("utility_tool", 2, 4)
+    assert len(of(events, ApiRequestEvent)) == 2
+    script = ScriptedGenerator(*[bad] * 4)
+    model = SessionModel(lambda: (retrying(script), "gemini-2.5-flash"), events.append)
+    with pytest.raises(UnusableAnswerError, match="Tried 4 times"):
+        await model.generate((text_content("user", "well?"),))
+    assert len(script.requests) == 4
+
+
+async def test_a_withheld_answer_to_a_tool_is_not_asked_for_again_and_is_no_text():
+    script = ScriptedGenerator([chunk(finish="SAFETY")], [chunk(finish="SAFETY")])
+    model = SessionModel(lambda: (retrying(script), "gemini-2.5-flash"), lambda _event: None)
+    response = await model.generate((text_content("user", "well?"),))
+    assert response.finish_reason == "SAFETY"
+    with pytest.raises(UnusableAnswerError, match="withheld"):
+        await model.ask("well?")
+    assert len(script.requests) == 2
+
+
+async def test_a_question_of_a_tools_that_breaks_rules_is_not_sent():
+    script = ScriptedGenerator([text("yes")])
+    model = SessionModel(lambda: (retrying(script), "gemini-2.5-flash"), lambda _event: None)
+    with pytest.raises(ConformanceError):
+        await model.generate(())
+    declared = Tool(function_declarations=(FunctionDeclaration(name="no name"),))
+    with pytest.raises(ConformanceError):
+        await model.generate((text_content("user", "x"),), tools=(declared,))
+    assert script.requests == []
 
 
 def test_the_text_of_a_run_is_that_of_its_own_last_turn():

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import shlex
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,7 @@ def answered(generator: ScriptedGenerator) -> dict[str, Any]:
     return part["functionResponse"]["response"]
 
 
-@pytest.mark.requirement("HOOK-01")
+@pytest.mark.requirement("HOOK-01", "HOOK-04")
 async def test_a_program_blocks_a_call_and_the_model_is_told_why(project: Path):
     generator = ScriptedGenerator(turn(WRITE), [text("ok")])
     said = {"decision": "block", "reason": "read only today"}
@@ -46,7 +47,7 @@ async def test_a_program_blocks_a_call_and_the_model_is_told_why(project: Path):
     assert not (project / "x").exists()
     heard = json.loads((project / "heard.json").read_text(encoding="utf-8"))
     assert heard["tool_name"] == "write_file"
-    assert heard["tool_input"] == {"file_path": "x", "content": "model"}
+    assert heard["tool_input"] == {"file_path": "x", "absolute_path": "x", "content": "model"}
 
 
 @pytest.mark.requirement("HOOK-01")
@@ -103,7 +104,7 @@ async def test_a_program_ends_the_run_and_every_call_has_its_response(project: P
     assert not (project / "y").exists()
 
 
-@pytest.mark.requirement("HOOK-02")
+@pytest.mark.requirement("HOOK-02", "HOOK-04")
 async def test_a_program_adds_to_a_result(project: Path):
     generator = ScriptedGenerator(turn(WRITE), [text("ok")])
     said = {"hookSpecificOutput": {"additionalContext": "mind <this>"}}
@@ -136,7 +137,7 @@ async def test_a_program_puts_another_call_in_the_place_of_one(project: Path):
     assert conforming(generator)
 
 
-@pytest.mark.requirement("HOOK-03")
+@pytest.mark.requirement("HOOK-03", "HOOK-04")
 async def test_a_program_hears_that_a_person_is_asked(project: Path):
     generator = ScriptedGenerator(turn(WRITE), [text("ok")])
 
@@ -150,3 +151,50 @@ async def test_a_program_hears_that_a_person_is_asked(project: Path):
     ) as running:
         await running.ask("go")
     assert (project / "x").exists()
+
+
+@pytest.mark.requirement("HOOK-03")
+async def test_a_program_that_hears_of_a_question_outlasts_the_answer_and_ends_with_the_session(
+    project: Path,
+):
+    os.mkfifo("answered")
+    generator = ScriptedGenerator(turn(WRITE), [text("ok")])
+    slow = "cat >/dev/null; : >begun; read -r word <answered; echo $word >sent"
+    hooks = {"Notification": [{"hooks": [{"type": "command", "command": slow}]}]}
+
+    async def approve(asked: object) -> bool:
+        while not (project / "begun").exists():
+            await asyncio.sleep(0)
+        return True
+
+    async with agent(generator, hooks={"hooks": hooks}, approve=approve) as running:
+        assert await running.ask("go") == "ok"
+        assert (project / "x").exists()
+        assert not (project / "sent").exists()
+        await asyncio.to_thread((project / "answered").write_text, "now", encoding="utf-8")
+    assert (project / "sent").read_text(encoding="utf-8") == "now\n"
+
+
+async def test_the_end_of_a_session_can_be_hurried_and_then_its_hooks_end(project: Path):
+    hooks = {
+        event: [{"hooks": [{"type": "command", "command": f"echo $$ >{event}; sleep 60"}]}]
+        for event in ("Notification", "SessionEnd")
+    }
+    generator = ScriptedGenerator(turn(WRITE), [text("ok")])
+    running = agent(generator, hooks={"hooks": hooks}, approve=lambda _: True)
+    await running.__aenter__()
+    assert not running.interrupt()
+    assert await running.ask("go") == "ok"
+    closing = asyncio.ensure_future(running.__aexit__())
+    pids: list[int] = []
+    for event in hooks:
+        while not ((project / event).exists() and (project / event).read_text("utf-8").strip()):
+            await asyncio.sleep(0)
+        pids.append(int((project / event).read_text("utf-8")))
+    assert not closing.done()
+    assert running.interrupt()
+    await closing
+    assert not running.interrupt()
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)

@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from alhena.chat.chat import Chat, ModelTraits, Outlets
 from alhena.chat.errors import InvalidResponseError
 from alhena.chat.history import History
+from alhena.chat.recovery import Substitute
 from alhena.chat.turn import Turn
-from alhena.models.errors import ModelError, StreamCutError
+from alhena.models.errors import DailyQuotaError, ModelError, QuotaError, StreamCutError
+from alhena.models.retry.generator import RetryingGenerator
 from alhena.tools.response import cancelled_parts, error_parts, join_responses, response_parts
 from alhena.wire.calls import CallIds
 from alhena.wire.conformance import check_json, check_request, slice_history
@@ -23,6 +25,7 @@ from alhena.wire.request import (
     FunctionDeclaration,
     GenerateContentConfig,
     GenerateContentRequest,
+    GenerationConfig,
     Tool,
 )
 from alhena.wire.violation import Level
@@ -81,9 +84,12 @@ def answers(draw: st.DrawFn) -> list[Any]:
     made: list[Any] = [
         chunk(*draw(st.lists(parts(), max_size=3))) for _ in range(draw(st.integers(0, 3)))
     ]
-    end = draw(st.sampled_from(["STOP", "STOP", "STOP", "MAX_TOKENS", "SAFETY", None, "cut"]))
+    ends = ["STOP", "STOP", "STOP", "MAX_TOKENS", "SAFETY", None, "cut", "spent"]
+    end = draw(st.sampled_from(ends))
     if end == "cut":
         return [*made, StreamCutError("the connection broke.")]
+    if end == "spent":
+        return [*made, DailyQuotaError("nothing left for today.", status=429)]
     return [*made, chunk(*draw(st.lists(parts(), max_size=1)), finish=end)]
 
 
@@ -133,6 +139,31 @@ def answered(draw: st.DrawFn, turn: Turn) -> tuple[Part, ...]:
     return join_responses(done)
 
 
+async def at_once(_seconds: float) -> None:
+    """Nobody waits."""
+
+
+def traits_of(model: str) -> ModelTraits:
+    return ModelTraits(name=model, sign_calls=model == "three", takes_signatures=model != "gemma")
+
+
+class AnyOther:
+    """Whatever fails, another model takes over, or none."""
+
+    def __init__(self, conversation: "Conversation") -> None:
+        self.conversation = conversation
+
+    def offers(self, model: str, error: ModelError) -> bool:
+        return isinstance(error, QuotaError)
+
+    async def instead_of(self, model: str, error: ModelError) -> Substitute | None:
+        others = {"three": "two", "two": "gemma"}
+        if not self.offers(model, error) or model not in others:
+            return None
+        self.conversation.service.model = others[model]
+        return Substitute(traits=traits_of(others[model]), generation=GenerationConfig())
+
+
 class Conversation:
     """A session that goes on whatever happens: it is resumed, cut, cancelled, and its model
     changed."""
@@ -148,11 +179,12 @@ class Conversation:
         async def pace() -> None:
             pass
 
-        traits = ModelTraits(
-            name=model, sign_calls=model == "three", takes_signatures=model != "gemma"
-        )
+        traits = traits_of(model)
         outlets = Outlets(lambda _event: None, pace)
-        return Chat(self.service, traits, CONFIG, History(contents), outlets, self.ids)
+        retrying = RetryingGenerator(self.service, sleep=at_once, chance=lambda: 0)
+        chat = Chat(retrying, traits, CONFIG, History(contents), outlets, self.ids)
+        chat.fallback = AnyOther(self)
+        return chat
 
     async def prompt(self) -> None:
         pending: tuple[Part, ...] = (Part(text="go"),)

@@ -26,7 +26,8 @@ from alhena.wire.violation import Level
 from tests.support.scripted import Script, ScriptedGenerator
 from tests.support.server import call, chunk, text
 
-EMPTY = [chunk(finish="STOP")]
+ENDED = chunk(finish="STOP")
+EMPTY = [ENDED]
 THOUGHTS = [chunk({"text": "hm", "thought": True}, finish="STOP")]
 DOWN = ServerFaultError("down", status=503)
 
@@ -271,3 +272,70 @@ async def test_a_call_that_a_chunk_repeats_is_one_call_and_another_under_its_id_
     assert [item.args["key"] for item in turn.calls] == ["a", "b"]
     assert turn.calls[0].call_id == "1"
     assert turn.calls[1].call_id != "1"
+
+
+def calls_alone(*keys: str) -> list[dict[str, Any]]:
+    return [chunk(call("note", {"key": key}, id=f"1-{key}")) for key in keys]
+
+
+@pytest.mark.requirement("WIRE-18")
+async def test_an_answer_that_ends_between_its_calls_is_asked_for_again():
+    talk = Talk(calls_alone("a"), [*calls_alone("a", "b"), chunk(finish="STOP")])
+    turn = await talk.chat.send((Part(text="hi"),), "p")
+    assert [item.args["key"] for item in turn.calls] == ["a", "b"]
+    assert [e.call_id for e in talk.events if isinstance(e, ToolCallRequestEvent)] == [
+        "1-a",
+        "1-b",
+    ]
+    assert talk.waits == [1]
+
+
+async def test_a_service_that_never_ends_its_calls_with_a_reason_is_believed_at_last():
+    talk = Talk(*[calls_alone("a")] * 4, calls_alone("b"), [text("so")])
+    turn = await talk.chat.send((Part(text="hi"),), "p")
+    assert [item.args["key"] for item in turn.calls] == ["a"]
+    assert talk.waits == [1, 2, 4]
+    result = FunctionResponse(id="1-a", name="note", response={"output": "x"})
+    turn = await talk.chat.send((Part(function_response=result),), "p")
+    assert [item.args["key"] for item in turn.calls] == ["b"]
+    assert len(talk.waits) == 3, "what was learned of the service holds"
+    assert talk.conforming
+
+
+async def test_a_service_that_gives_reasons_again_is_held_to_them():
+    ended = [*calls_alone("b"), chunk(finish="STOP")]
+    talk = Talk(
+        *[calls_alone("a")] * 4, ended, calls_alone("c"), [*calls_alone("c", "d"), ended[1]]
+    )
+    for key in ("a", "b"):
+        await talk.chat.send((Part(text=key),), "p")
+        result = FunctionResponse(id=f"1-{key}", name="note", response={"output": "x"})
+        talk.chat.record_responses((Part(function_response=result),))
+    turn = await talk.chat.send((Part(text="c"),), "p")
+    assert [item.args["key"] for item in turn.calls] == ["c", "d"]
+
+
+async def test_one_silent_end_behind_other_failures_proves_nothing_of_the_service():
+    cut = [*calls_alone("a"), StreamCutError("cut")]
+    talk = Talk(cut, cut, cut, calls_alone("a"), calls_alone("b"), [*calls_alone("b", "c"), ENDED])
+    await talk.chat.send((Part(text="hi"),), "p")
+    result = FunctionResponse(id="1-a", name="note", response={"output": "x"})
+    turn = await talk.chat.send((Part(function_response=result),), "p")
+    assert [item.args["key"] for item in turn.calls] == ["b", "c"]
+
+
+async def test_pieces_of_a_call_are_asked_for_again_whole():
+    piece = call("note", {}, id="1")
+    piece["functionCall"] |= {"willContinue": True}
+    talk = Talk([chunk(piece), chunk(finish="STOP")], [*calls_alone("a"), chunk(finish="STOP")])
+    turn = await talk.chat.send((Part(text="hi"),), "p")
+    assert [item.args for item in turn.calls] == [{"key": "a"}]
+
+
+async def test_a_retry_says_how_many_attempts_there_are_of_its_kind():
+    talk = Talk([half_said], [DOWN], [text("so")])
+    await talk.say()
+    assert [(e.attempt, e.max_attempts) for e in talk.retries] == [(2, 4), (3, 10)]
+
+
+half_said = chunk({"text": "no end"})

@@ -101,3 +101,29 @@ async def test_a_model_that_refuses_signatures_is_sent_none_and_nobody_is_bother
         assert generator.seen(index)[1]["parts"] == [{"text": "hello"}]
     assert warnings(events) == []
     assert chat.history.contents[1].content == signed
+
+
+async def test_what_the_service_called_by_itself_enters_the_history_before_its_answer():
+    done = [
+        {"role": "user", "parts": [{"text": "go"}]},
+        {"role": "model", "parts": [{"functionCall": {"name": "f", "args": {}}}]},
+        {
+            "role": "user",
+            "parts": [{"functionResponse": {"name": "f", "response": {"output": "x"}}}],
+        },
+    ]
+    events: list[Event] = []
+
+    async def pace() -> None:
+        pass
+
+    script = ScriptedGenerator([text("so") | {"automaticFunctionCallingHistory": done}])
+    outlets = Outlets(events.append, pace)
+    chat = Chat(
+        script, ModelTraits(name="m"), GenerateContentConfig(), History(), outlets, CallIds("t")
+    )
+    await chat.send((Part(text="go"),), "p")
+    kept = [entry.content for entry in chat.history.contents]
+    assert [content.role for content in kept] == ["user", "model", "user", "model"]
+    assert kept[1].parts[0].function_call == FunctionCall(name="f", args={})
+    assert kept[3] == text_content("model", "so")

@@ -78,12 +78,39 @@ def test_an_unusable_answer_is_an_error_with_its_reason(chunks: list[dict], reas
     assert caught.value.reason == reason
 
 
-def test_an_answer_without_a_finish_reason_counts_as_cut_unless_it_calls():
+@pytest.mark.requirement("WIRE-18")
+def test_an_answer_without_a_finish_reason_counts_as_cut_even_with_calls():
     turn, _ = fed(chunk({"text": "half of"}))
     with pytest.raises(StreamCutError):
-        turn.check(answers_tools=False)
+        turn.check(answers_tools=False, reason_needed=False)
     turn, _ = fed(chunk(call("a", {})))
-    turn.check(answers_tools=False)
+    with pytest.raises(StreamCutError):
+        turn.check(answers_tools=False)
+    turn.check(answers_tools=False, reason_needed=False)
+
+
+def test_a_chunk_with_calls_that_is_sent_twice_is_taken_once():
+    twice = chunk({"text": "now"}, call("a", {"x": 1}))
+    turn, events = fed(twice, twice, chunk(call("a", {"x": 1})), chunk(finish="STOP"))
+    assert [info.args for info in turn.calls] == [{"x": 1}, {"x": 1}]
+    assert turn.text == "now"
+    assert [type(event) for event in events].count(ContentEvent) == 1
+
+
+def test_texts_that_repeat_are_no_chunk_sent_twice():
+    turn, _ = fed(chunk({"text": "ha"}), chunk({"text": "ha"}), chunk(finish="STOP"))
+    assert turn.text == "haha"
+
+
+def test_a_call_that_comes_in_pieces_is_malformed_and_never_run():
+    first = call("write_file", {}, id="1")
+    first["functionCall"] |= {"willContinue": True}
+    piece = {"functionCall": {"partialArgs": [{"jsonPath": "$.a", "stringValue": "x"}]}}
+    for chunks in ([chunk(first)], [chunk(piece)], [chunk(first), chunk(piece)]):
+        turn, _ = fed(*chunks, chunk(finish="STOP"))
+        with pytest.raises(InvalidResponseError) as caught:
+            turn.check(answers_tools=False)
+        assert caught.value.reason == "malformed_function_call"
 
 
 def test_text_cut_by_the_token_limit_and_silence_after_tools_are_answers():

@@ -131,7 +131,7 @@ def test_the_command_takes_a_cut_answer_back_and_prints_the_whole_one(server: Sc
     server.reply(sse(chunk({"text": "Half an ans"}), cut=True), sse(text("The whole answer.")))
     ran = alhena("-p", "x", GEMINI_API_KEY="k-secret", GOOGLE_GEMINI_BASE_URL=server.url)
     assert (ran.code, ran.out) == (0, "The whole answer.\n")
-    assert ran.err.count("trying again in 1 s (attempt 2 of at most 10)") == 1
+    assert ran.err.count("trying again in 1 s (attempt 2 of at most 4)") == 1
     assert "k-secret" not in ran.err
     assert server.requests[0].body == server.requests[1].body
 

@@ -12,6 +12,7 @@ from alhena.models.errors import (
     DailyQuotaError,
     ModelNotFoundError,
     NetworkError,
+    RecordingError,
     RequestRejectedError,
     ServerFaultError,
     StreamCutError,
@@ -134,7 +135,9 @@ async def test_a_failure_of_the_service_has_a_fitting_status(
             await http.post(google, json=CONTENTS),
         ]
     assert tuple(answer.status_code for answer in answers) == statuses
-    assert all(answer.json()["error"]["message"] == error.message for answer in answers)
+    inner = isinstance(error, CredentialsError | NetworkError)
+    told = "the model service " if inner else error.message
+    assert all(answer.json()["error"]["message"].startswith(told) for answer in answers)
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -177,4 +180,37 @@ async def test_a_defect_is_told_as_one_and_the_server_goes_on():
 def test_advice_for_whoever_runs_the_gateway_is_not_given_to_its_clients():
     error = CredentialsError("the key was refused", remedy="Set GEMINI_API_KEY.")
     fault = fault_of(error)
-    assert (fault.kind, fault.message) == (FaultKind.UPSTREAM, "the key was refused")
+    assert fault.kind == FaultKind.UPSTREAM
+    assert fault.message == "the model service refuses the gateway's own credentials."
+    assert fault.detail == "the key was refused"
+
+
+async def test_clients_do_not_read_addresses_and_files_of_the_gateway_and_the_log_says_them():
+    errors = [
+        NetworkError("http://10.0.0.9:81 cannot be reached: refused."),
+        ServerFaultError("https://inner.example:81 failed (HTTP 500: see docs)", status=500),
+        RecordingError("/home/me/answers.jsonl holds no more answers."),
+        CredentialsError("/home/me/key.json cannot be read."),
+        StreamCutError("the answer of http://10.0.0.9:81 ended before its end."),
+    ]
+    async with gateway(ScriptedGenerator(*([one] for one in errors))) as running:
+        async with client(running) as http:
+            answers = [await http.post(OPENAI, json=asking(USER)) for _ in errors]
+        logged = await running.logged(len(errors))
+    assert [answer.status_code for answer in answers] == [502] * len(errors)
+    texts = [answer.json()["error"]["message"] for answer in answers]
+    assert not [text for text in texts if any(word in text for word in ("://", "/home", "10.0"))]
+    assert texts[1] == "the model service failed (HTTP 500: see docs)"
+    assert [entry["detail"] for entry in logged] == [error.message for error in errors]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [("GET", "/", 404), ("DELETE", "/v1/messages", 405), ("GET", "/healthz", 200)],
+)
+async def test_every_answer_bears_its_id_in_the_log(method: str, path: str, status: int):
+    async with gateway(ScriptedGenerator()) as running, client(running) as http:
+        answer = await http.request(method, path)
+        entry = (await running.logged())[0]
+    assert answer.status_code == status
+    assert answer.headers["x-request-id"] == answer.headers["request-id"] == entry["id"]

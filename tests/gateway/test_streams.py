@@ -93,7 +93,7 @@ async def test_a_client_that_takes_nothing_is_given_up():
         await generator.closed.wait()
         entry = (await running.logged())[0]
         await closed(writer)
-    assert entry["outcome"] == "client gone"
+    assert entry["outcome"] == "client stalled"
     assert generator.given < 400
 
 

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from alhena.events import HookCallEvent
-from alhena.hooks.model import HookEvent, HookSource, HookVerdict, OnFailure
+from alhena.hooks.model import HookEvent, HookSource, HookVerdict, InputForms, OnFailure
 from alhena.hooks.run import HookSurroundings
 from alhena.hooks.system import Hooks
+from alhena.tools.params import changes
 from tests.hooks.kit import NOW, Heard, group, hook, surroundings
 
 BEFORE = HookEvent.BEFORE_TOOL
@@ -196,3 +197,66 @@ def test_time_is_told_in_the_form_of_the_reference():
     assert iso_now()[19] == "."
     assert iso_now().endswith("Z")
     assert len(iso_now()) == 24
+
+
+NAMES = ("list_directory", "ls")
+FORMS = InputForms(
+    lambda params: {**params, "dir_path": params["path"]},
+    lambda told, given: changes("list_directory", told, given),
+)
+
+
+async def test_a_hook_is_told_the_name_of_the_tool_that_its_matcher_means(project: Path):
+    heard = Heard(
+        group(BEFORE, "cat >all"), group(BEFORE, "cat >one", matcher="ls|nothing", sequential=True)
+    )
+    await heard.fire(BEFORE, NAMES, tool_name=NAMES[0], tool_input={})
+    told = [json.loads((project / name).read_text("utf-8"))["tool_name"] for name in ("all", "one")]
+    assert told == ["list_directory", "ls"]
+
+
+@pytest.mark.parametrize("sequential", [True, False])
+async def test_input_that_is_given_back_as_it_was_told_undoes_no_change(
+    project: Path, sequential: bool
+):
+    give = 'python3 -c \'import json,sys; i=json.load(sys.stdin)["tool_input"]; {}; '
+    give += "print(json.dumps(dict(hookSpecificOutput=dict(tool_input=i))))'"
+    change, same = give.format('i["dir_path"]="b"'), give.format("pass")
+    heard = Heard(group(BEFORE, change, f"tee seen | {same}", sequential=sequential))
+    told = {"path": "a", "dir_path": "a"}
+    verdict = await heard.hooks.fire(
+        BEFORE, {"tool_name": "list_directory", "tool_input": told}, match=NAMES, forms=FORMS
+    )
+    assert verdict.tool_input == {"path": "b"}
+    seen = json.loads((project / "seen").read_text("utf-8"))["tool_input"]
+    assert seen == ({"path": "b", "dir_path": "b"} if sequential else told)
+
+
+@pytest.mark.requirement("HOOK-04")
+async def test_hooks_beside_the_session_are_waited_for_and_ended_when_that_is_given_up():
+    heard = Heard(group(HookEvent.NOTIFICATION, "x"))
+    enough, ended = asyncio.Event(), asyncio.Event()
+
+    async def waiting() -> None:
+        try:
+            await enough.wait()
+        finally:
+            ended.set()
+
+    heard.hooks.beside(waiting())
+    settling = asyncio.ensure_future(heard.hooks.settle())
+    while not asyncio.all_tasks() - {asyncio.current_task()}:
+        await asyncio.sleep(0)
+    assert not settling.done()
+    enough.set()
+    await settling
+    enough.clear()
+    ended.clear()
+    heard.hooks.beside(waiting())
+    settling = asyncio.ensure_future(heard.hooks.settle())
+    for _ in range(3):
+        await asyncio.sleep(0)
+    settling.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await settling
+    assert ended.is_set()

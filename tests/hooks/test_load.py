@@ -154,3 +154,9 @@ def test_keys_of_others_are_notes_and_the_older_place_of_the_config_is_read():
     assert [each.level for each in loaded.problems] == [Level.NOTE]
     assert loaded.disabled == {"old"}
     assert not loaded.enabled
+
+
+@pytest.mark.requirement("HOOK-04")
+def test_a_hook_that_says_nothing_of_time_may_take_a_minute():
+    (found,) = load(one()).groups
+    assert [each.timeout_ms for each in found.hooks] == [60_000]

@@ -94,3 +94,25 @@ def test_a_sequential_group_counts_only_when_it_is_meant():
     groups = [group(BEFORE, "a"), group(BEFORE, "b", matcher="other", sequential=True)]
     assert not plan(BEFORE, ("write_file",), groups).sequential
     assert plan(BEFORE, ("other",), groups).sequential
+
+
+NAMES = ("search_file_content", "grep_search", "ripGrep")
+
+
+@pytest.mark.parametrize(
+    ("matchers", "known"),
+    [
+        (("",), NAMES),
+        (("*",), NAMES),
+        (("grep_search",), ("grep_search",)),
+        (("^grep",), ("grep_search",)),
+        (("search",), ("search_file_content", "grep_search")),
+        (("ripGrep", "grep_search"), ("ripGrep", "grep_search")),
+    ],
+)
+def test_a_hook_knows_a_tool_by_the_names_that_its_matchers_mean(
+    matchers: tuple[str, ...], known: tuple[str, ...]
+):
+    groups = [group(HookEvent.BEFORE_TOOL, "x", matcher=matcher) for matcher in matchers]
+    ((_, names),) = plan(HookEvent.BEFORE_TOOL, NAMES, groups, lambda name: name in NAMES).heard
+    assert names == known

@@ -12,6 +12,7 @@ from alhena.config.settings import EnvironmentRedaction
 from alhena.hooks.model import OUTPUT_LIMIT, HookRun
 from alhena.hooks.run import HookSurroundings, run_hook, substituted
 from alhena.system.descent import session_members
+from alhena.system.processes import ProcessGroups
 from tests.hooks.kit import hook, surroundings
 
 
@@ -60,9 +61,43 @@ async def test_out_of_time_everything_ends_also_what_ignores_the_request(project
         assert not exists(int((project / name).read_text(encoding="utf-8")))
 
 
-async def test_nothing_that_a_hook_starts_outlives_it(project: Path):
-    ended = await run("sleep 60 >/dev/null 2>&1 & echo $! >pid")
+@pytest.mark.parametrize(
+    "start",
+    [
+        "sleep 60 >/dev/null 2>&1 & echo $! >pid",
+        "setsid sleep 60 >/dev/null 2>&1 & echo $! >pid",
+        "setsid -f bash -c 'echo $$ >pid; exec sleep 60' >/dev/null 2>&1; until [ -s pid ]; do :; done",
+        "nohup env -i setsid sleep 60 >/dev/null 2>&1 & echo $! >pid; disown",
+    ],
+)
+@pytest.mark.parametrize("guarded", [True, False])
+async def test_nothing_that_a_hook_starts_outlives_it(project: Path, start: str, guarded: bool):
+    groups = ProcessGroups() if guarded else None  # held until the end: its watchdog must not help
+    ended = await run_hook(hook(start), b"{}", surroundings(groups=groups))
     assert (ended.exit_code, ended.problem) == (0, "")
+    assert not exists(int((project / "pid").read_text(encoding="utf-8")))
+    if groups is not None:
+        await groups.close()
+
+
+async def test_out_of_time_what_has_left_its_session_ends_too(project: Path):
+    script = "setsid sleep 60 >/dev/null 2>&1 & echo $! >pid; wait"
+    around = surroundings()
+    ended = await run_hook(hook(script, timeout_ms=300), b"", around)
+    assert ended.problem == "Hook timed out after 300ms"
+    assert not exists(int((project / "pid").read_text(encoding="utf-8")))
+
+
+async def test_killed_at_once_what_has_left_its_session_ends_too(project: Path):
+    around = surroundings()
+    os.mkfifo("ready")
+    script = "setsid sleep 60 >/dev/null 2>&1 & echo $! >pid; echo >ready; sleep 60"
+    running = asyncio.ensure_future(run_hook(hook(script), b"", around))
+    await asyncio.to_thread(Path("ready").read_bytes)
+    around.kill()
+    assert around.groups is not None
+    around.groups.kill()
+    assert (await running).exit_code is None
     assert not exists(int((project / "pid").read_text(encoding="utf-8")))
 
 

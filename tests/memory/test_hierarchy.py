@@ -153,10 +153,13 @@ def test_what_cannot_be_read_is_a_warning_and_the_rest_is_there(home: Path, proj
     (home / ".gemini" / "GEMINI.md").mkdir(parents=True)
     put(project, "a/b/GEMINI.md", "x" * (FILE_LIMIT + 1))
     (project / "a" / "GEMINI.md").write_bytes(b"\0\0\0binary")
+    put(project, "a/b/c/d/x", "")
+    (project / "a/b/c/d/GEMINI.md").write_bytes(b"\xff\xfea\0\x00\xd8b\0")
     put(project, "a/b/c/GEMINI.md", "fine")
-    memory = load_memory(request(project / "a" / "b" / "c"))
+    memory = load_memory(request(project / "a" / "b" / "c" / "d"))
     assert [item.content for item in memory.files] == ["fine"]
-    assert len(memory.warnings) == 4
+    assert len(memory.warnings) == 5
+    assert "not valid UTF-16-LE at byte offset 4" in memory.warnings[-1]
     assert all(line.startswith("memory: ") for line in memory.warnings)
 
 

@@ -188,3 +188,31 @@ def test_the_agent_works_on_it_end_to_end(server: ScriptedServer, project: Any):
     result = server.requests[1].json["messages"][-1]["content"][0]
     assert result["tool_use_id"] == "toolu_9"
     assert "the answer is 42" in result["content"][0]["text"]
+
+
+@pytest.mark.parametrize(
+    ("budget", "limit", "thinking", "max_tokens"),
+    [
+        (100, 4000, {"type": "enabled", "budget_tokens": 1024}, 4000),
+        (8192, 4000, {"type": "enabled", "budget_tokens": 3999}, 4000),
+        (8192, 1024, None, 1024),
+        (24576, None, {"type": "enabled", "budget_tokens": 24576}, 24576 + 8192),
+        (0, 500, {"type": "disabled"}, 500),
+        (-1, 500, {"type": "adaptive"}, 500),
+    ],
+)
+async def test_a_budget_of_thinking_is_one_that_the_service_takes(
+    server: ScriptedServer,
+    budget: int,
+    limit: int | None,
+    thinking: dict[str, Any] | None,
+    max_tokens: int,
+):
+    server.reply(message(words("done"), stop="end_turn"))
+    asked = ThinkingConfig(thinking_budget=budget)
+    config = GenerationConfig(max_output_tokens=limit, thinking_config=asked)
+    generator = connected(server)
+    async with aclosing(generator):
+        await taken(generator, asking(generation_config=config))
+    body = server.requests[0].json
+    assert (body.get("thinking"), body["max_tokens"]) == (thinking, max_tokens)

@@ -3,17 +3,22 @@
 from collections.abc import AsyncIterator
 from typing import Any
 
+import msgspec
 import pytest
 
 from alhena.models.errors import RequestRejectedError
 from alhena.models.older_schemas import OlderSchemas
 from alhena.wire.content import text_content
 from alhena.wire.encode import EncodedContent
+from alhena.wire.errors import ConformanceError
 from alhena.wire.request import (
+    FunctionCallingConfig,
+    FunctionCallingMode,
     FunctionDeclaration,
     GenerateContentConfig,
     GenerateContentRequest,
     Tool,
+    ToolConfig,
 )
 from alhena.wire.response import GenerateContentResponse
 from tests.models.asking import api
@@ -120,3 +125,17 @@ async def test_tools_without_an_older_form_are_told_of_and_the_others_declared(
     assert [item["name"] for item in declarations(server, 1)] == ["f"]
     assert len(told) == 1
     assert '"bad"' in told[0]
+
+
+async def test_what_is_said_anew_is_checked_before_it_is_sent(server: ScriptedServer):
+    server.reply(json_reply(UNKNOWN, 400), sse(text("not asked for")))
+    asking = generator(server)
+    request = request_of(declared(f=SCHEMA, lost={"type": "string"}))
+    calling = FunctionCallingConfig(mode=FunctionCallingMode.ANY, allowed_function_names=("lost",))
+    config = msgspec.structs.replace(
+        request.config, tool_config=ToolConfig(function_calling_config=calling)
+    )
+    with pytest.raises(ConformanceError, match="T13"):
+        await said(asking.stream(msgspec.structs.replace(request, config=config)))
+    await asking.aclose()
+    assert len(server.requests) == 1

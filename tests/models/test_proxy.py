@@ -75,6 +75,7 @@ def test_a_cgi_client_cannot_name_the_proxy():
     assert proxy_for(parse_endpoint("http://gemini.example", "url"), environ) is None
 
 
+@pytest.mark.requirement("WIRE-17")
 async def test_plain_requests_go_through_the_proxy_on_one_connection():
     seen: list[tuple[str, dict[str, str]]] = []
     connections = 0
@@ -126,6 +127,7 @@ async def tunnel(reader: StreamReader, writer: StreamWriter) -> None:
         far_writer.transport.abort()
 
 
+@pytest.mark.requirement("WIRE-17")
 async def test_encrypted_requests_are_tunnelled_and_verified(tmp_path: Path):
     public, context = certificate(tmp_path)
     async with listening(greet, context) as port, listening(tunnel) as proxy:

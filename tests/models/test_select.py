@@ -13,8 +13,16 @@ from alhena.models.recorded import RecordedGenerator
 from alhena.models.recorder import Recorder
 from alhena.models.rehearsal.generator import RehearsalGenerator
 from alhena.models.select import ModelChoice, choose_generator
+from alhena.wire.content import text_content
+from alhena.wire.encode import EncodedContent
+from alhena.wire.request import (
+    FunctionDeclaration,
+    GenerateContentConfig,
+    GenerateContentRequest,
+    Tool,
+)
 from tests.models.asking import KEY, MODEL, chunks, texts
-from tests.support.server import ScriptedServer, sse, text
+from tests.support.server import ScriptedServer, json_reply, sse, text
 
 
 def choice(
@@ -199,6 +207,68 @@ def test_a_key_that_goes_unencrypted_is_told(url: str, told: bool):
     environ = {"GEMINI_API_KEY": KEY, "GOOGLE_GEMINI_BASE_URL": url}
     chosen = choose_generator(choice(environ=environ))
     assert any("unencrypted" in notice for notice in chosen.notices) is told
+
+
+@pytest.mark.requirement("WIRE-17")
+@pytest.mark.parametrize("kind", ["gemini-api-key", "vertex-ai"])
+async def test_requests_go_to_the_address_that_the_environment_names(
+    server: ScriptedServer, kind: str
+):
+    server.reply(sse(text("ok")))
+    variable = "GOOGLE_GEMINI_BASE_URL" if kind == "gemini-api-key" else "GOOGLE_VERTEX_BASE_URL"
+    environ = {"GEMINI_API_KEY": KEY, "GOOGLE_API_KEY": KEY, variable: f"{server.url}/below"}
+    settings = settings_of({"security": {"auth": {"selectedType": kind}}}, "test")
+    chosen = choose_generator(choice(environ=environ, settings=settings))
+    await chunks(chosen.generator)
+    await chosen.generator.aclose()
+    (request,) = server.requests
+    assert request.path.startswith("/below/v1")
+    assert request.headers["x-goog-api-key"] == KEY
+
+
+REFUSED = {
+    "error": {
+        "code": 400,
+        "message": 'Invalid JSON payload received. Unknown name "parametersJsonSchema" at '
+        "'tools[0].function_declarations[0]': Cannot find field.",
+    }
+}
+
+
+@pytest.mark.parametrize("kind", ["gemini-api-key", "vertex-ai", "oauth-personal"])
+async def test_a_service_that_knows_the_older_form_of_tools_only_gets_it(
+    server: ScriptedServer, kind: str
+):
+    answer = text("ok")
+    if kind == "oauth-personal":
+        tier = {"currentTier": {"id": "standard-tier"}, "cloudaicompanionProject": "p"}
+        server.reply(json_reply(tier))
+        answer = {"response": answer}
+    server.reply(json_reply(REFUSED, 400), sse(answer))
+    environ = {
+        "GEMINI_API_KEY": KEY,
+        "GOOGLE_API_KEY": KEY,
+        "GOOGLE_GENAI_USE_GCA": "true",
+        "GOOGLE_CLOUD_ACCESS_TOKEN": "token-1",
+        "GOOGLE_GEMINI_BASE_URL": server.url,
+        "GOOGLE_VERTEX_BASE_URL": server.url,
+        "CODE_ASSIST_ENDPOINT": server.url,
+    }
+    settings = settings_of({"security": {"auth": {"selectedType": kind}}}, "test")
+    chosen = choose_generator(choice(environ=environ, settings=settings))
+    schema = {"type": "object", "properties": {"a": {"type": "string"}}}
+    declared = FunctionDeclaration(name="f", description="d", parameters_json_schema=schema)
+    request = GenerateContentRequest(
+        model="gemini-2.5-pro",
+        contents=(EncodedContent(text_content("user", "hi")),),
+        config=GenerateContentConfig(tools=(Tool(function_declarations=(declared,)),)),
+    )
+    found = [part.text async for chunk in chosen.generator.stream(request) for part in chunk.parts]
+    await chosen.generator.aclose()
+    assert found == ["ok"]
+    body = server.requests[-1].json
+    (tool,) = body.get("request", body)["tools"]
+    assert tool["functionDeclarations"][0]["parameters"]["type"] == "OBJECT"
 
 
 def test_a_base_url_that_cannot_be_used_is_a_configuration_error():

@@ -112,6 +112,10 @@ LONG = {
     "a comment for each": "ls # x\n" * 3000 + "evil",
     "many backticks": "echo " + "`evil` " * 3000,
     "many arithmetics": "echo " + "$((" * 20_000,
+    "a long script of sed": "sed -n '" + "p;" * 32_000 + "'",
+    "deep brackets of sed": "sed -n '" + "{" * 65_000 + "'",
+    "seven programs of awk": ";".join("awk '{" + f"a+b*{n};" * 1_200 + "}'" for n in range(7)),
+    "a long program in a shell": "bash -c 'sed -n " + "p;" * 10_000 + "'",
     "NUL": "ls\0; evil",
     "a lone surrogate": "ls \ud800; evil",
 }

@@ -1,6 +1,7 @@
 """Which rule decides a call."""
 
 from itertools import permutations
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -189,3 +190,31 @@ def test_the_reason_names_the_tier_the_file_and_the_rule() -> None:
     decision = ask(rules(rule("deny", toolName="x", denyMessage="Not here.")), "x")
     assert decision.reason == "denied by a rule of the user policies (test.toml, rule 1)"
     assert decision.deny_message == "Not here."
+
+
+def test_an_explanation_tells_what_a_pattern_matched_beside_the_command() -> None:
+    allowed = rules(shell_rule("allow", argsPattern="git status"))
+    decision = ask(allowed, SHELL, {"command": "rm x", "description": "git status"})
+    assert decision.outcome is ASK
+    assert "what its argsPattern matches is not what decides what runs" in decision.reason
+
+
+@pytest.mark.parametrize(
+    ("args", "reason"),
+    [
+        ({}, "the call names no command"),
+        ({"command": ["rm", "x"]}, "the command is not a text"),
+        ({"command": None}, "the command is not a text"),
+        ({"command": "rm\0x"}, "it holds a NUL character"),
+    ],
+)
+def test_a_call_without_a_command_is_asked_about_and_says_so(
+    args: dict[str, Any], reason: str
+) -> None:
+    for table in (shell_rule("ask_user"), shell_rule("allow")):
+        decision = ask(rules(table), SHELL, args)
+        assert decision.outcome is ASK
+    both = rules(shell_rule("ask_user", 10), shell_rule("allow", commandPrefix="rm"))
+    decision = ask(both, SHELL, args)
+    assert decision.outcome is ASK
+    assert reason in decision.reason

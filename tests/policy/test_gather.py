@@ -11,9 +11,10 @@ from alhena import Agent
 from alhena.agent.options import AgentSettings
 from alhena.config.errors import ConfigError
 from alhena.config.settings import settings_of
-from alhena.policy.gather import GatheredPolicy, PolicyRequest, gather_policy
+from alhena.policy.gather import GatheredPolicy, PolicyRequest, gather_policy, told_together
 from alhena.policy.model import PolicyOutcome, PolicyRule, Tier
 from alhena.policy.saved import save_rule
+from alhena.policy.settings_rules import ToolNames
 from alhena.tools.confirmation import ToolConfirmationOutcome
 from alhena.tools.names import BUILT_IN
 from tests.agent.delegating import turn
@@ -127,8 +128,38 @@ def test_a_run_does_not_go_on_with_less_policy_than_was_written(
         paths=("p.toml",) if place == "named" else (),
     )
     assert len(found.problems) == 1
-    assert (found.fatal is not None) == (fatal or place == "named")
+    assert bool(found.fatal) == (fatal or place == "named")
     assert str(files[place]) in str(found.problems[0])
+
+
+@pytest.mark.parametrize("place", [".gemini/policies/p.toml", "p.toml"])
+def test_a_rule_for_a_tool_that_is_not_there_is_warned_about(project: Path, place: str) -> None:
+    write(project / place, DENY_GLOB.replace('"glob"', '"golb"'))
+    found = gather(
+        project,
+        skip_trust=True,
+        paths=() if "/" in place else (place,),
+        tool_names=ToolNames(BUILT_IN),
+    )
+    (problem,) = found.problems
+    assert str(problem).endswith(
+        f"{place}:1: rule 1, toolName 'golb' is no built-in tool. Did you mean glob?"
+    )
+    assert found.fatal == ()
+
+
+def test_everything_that_ends_a_run_is_named_at_once(project: Path, home: Path) -> None:
+    bad = DENY_GLOB.replace("1", "1000")
+    write(home / ".gemini/policies/p.toml", bad * 2 + "[[rule]]\n")
+    write(project / "named.toml", "rule = [3]\n")
+    found = gather(project, paths=("named.toml",))
+    assert len(found.fatal) == 4
+    told = told_together(found.fatal)
+    assert told.startswith(f"{project}/named.toml: rule 1 is no table. Write each rule under")
+    for number in (1, 2):
+        assert f"rule {number}, priority cannot be" in told
+    assert "rule 3, decision is missing" in told
+    assert told_together(found.fatal * 4).endswith("; and 8 more such problems")
 
 
 def test_without_always_saved_approvals_do_not_count_and_refusals_do(

@@ -188,6 +188,33 @@ def test_an_allow_whose_condition_is_misspelt_does_not_become_broader() -> None:
         assert denied.problems[0].level is ProblemLevel.WARNING
 
 
+@pytest.mark.parametrize(
+    ("written", "field", "remedy"),
+    [
+        ('[rule.safety_checker]\ntype="in-process"\nname="allowed-path"', "safety_checker",
+         "Write a [[safety_checker]] of its own"),
+        ("enabled=false", "enabled", "Remove the rule if it is not to hold"),
+        ("disabled=true", "disabled", "Remove the rule"),
+        ('unless="main"', "unless", "Correct the key"),
+        ('[rule.when]\nbranch="main"', "when", "Correct the key"),
+    ],
+)  # fmt: skip
+def test_an_allow_with_a_limit_that_is_unknown_does_not_stand(
+    written: str, field: str, remedy: str
+) -> None:
+    rule = '[[rule]]\ntoolName="write_file"\ndecision="{}"\npriority=1\n' + written
+    loaded = text(rule.format("allow"))
+    assert loaded.rules == ()
+    (problem,) = loaded.problems
+    assert (problem.is_error, problem.field, problem.weakens) == (True, field, False)
+    assert "would allow more than it says" in problem.message
+    assert (problem.remedy or "").startswith(remedy)
+    for decision in ("deny", "ask_user"):
+        restricting = text(rule.format(decision))
+        assert len(restricting.rules) == 1
+        assert [each.level for each in restricting.problems] == [ProblemLevel.WARNING]
+
+
 def test_a_prefix_that_can_allow_nothing_is_pointed_out() -> None:
     loaded = text('[[rule]]\ncommandPrefix="eval make"\ndecision="allow"\npriority=1\n')
     assert len(loaded.rules) == 1

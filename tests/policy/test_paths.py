@@ -54,6 +54,14 @@ def test_a_restriction_holds_for_any_file_and_an_allow_for_all() -> None:
         "sub/.git/config", ".bashrc", "sub/.envrc", ".github/workflows/ci.yml", "Makefile",
         "sub/makefile", "package.json", "a/b/pyproject.toml", "Dockerfile.dev", ".env", "GEMINI.md",
         ".vscode/tasks.json", "x/../.git/config", "./.git/hooks/x", "requirements-dev.txt",
+        "webpack.config.js", "vite.config.ts", "app/vite.config.mts", "jest.config.cjs",
+        "babel.config.json", "eslint.config.mjs", "karma.conf.js", ".eslintrc.js", ".mocharc.cjs",
+        ".babelrc", ".npmrc", ".bazelrc", "gulpfile.js", "tests/conftest.py", "pytest.ini",
+        "tsconfig.json", "tsconfig.build.json", "turbo.json", "nx.json", "deno.jsonc",
+        "dune-project", "lib/dune", "rust-toolchain.toml", ".config/nextest.toml",
+        "buildspec.yml", "serverless.yml", "serverless.ts", "sitecustomize.py", "lib/x.pth",
+        "main.tf", "app/App.csproj", "build.gradle.kts", "gradle/wrapper/gradle-wrapper.properties",
+        "flake.nix", "Gemfile.lock", "lib/tasks/db.rake", "go.work", "docs/conf.config.ts",
     ],
 )  # fmt: skip
 def test_auto_edit_asks_for_files_that_decide_what_runs(tmp_path: Path, path: str) -> None:
@@ -65,7 +73,23 @@ def test_auto_edit_asks_for_files_that_decide_what_runs(tmp_path: Path, path: st
 
 
 def test_auto_edit_edits_everything_else_without_asking(tmp_path: Path) -> None:
-    for path in ("a.py", "src/git/config", "docs/building.md", "my.bashrc.txt", "src/package.py"):
+    for path in (
+        "a.py",
+        "src/git/config",
+        "docs/building.md",
+        "my.bashrc.txt",
+        "src/package.py",
+        "src/config.ts",
+        "src/config.js",
+        "data.json",
+        "src/rc.py",
+        "tests/test_a.py",
+        "src/tasks/a.py",
+        "README.rst",
+        "src/webpack.ts",
+        "a.d.ts",
+        "src/service.go",
+    ):
         assert edit(path, tmp_path).outcome is ALLOW, path
 
 

@@ -45,6 +45,21 @@ ok     p.toml:9 rule 2: allow, 0 examples
     )
 
 
+def test_a_rule_for_a_tool_that_is_not_there_is_pointed_out(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    rule = '[[rule]]\ntoolName = "{}"\n{}decision = "deny"\npriority = 1\n'
+    code, out, _ = alhena(capsys, write("p.toml", rule.format("raed_file", "")))
+    assert code == 0
+    assert "warning: toolName 'raed_file' is no built-in tool. Did you mean read_file?" in out
+    for name, more in (
+        *(("ReadFileTool", ""), ("read_file", ""), ("raed*", ""), ("mcp_x_raed_file", "")),
+        *(("x__raed_file", ""), ("raed_file", 'mcpName = "x"\n'), ("my_linter", "")),
+    ):
+        _, out, _ = alhena(capsys, write("p.toml", rule.format(name, more)))
+        assert "warning" not in out, name
+
+
 def test_a_broken_example_is_named_and_the_exit_code_says_so(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

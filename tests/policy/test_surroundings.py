@@ -1,5 +1,6 @@
 """What decisions learn of directories, and where commands run."""
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -10,15 +11,18 @@ from alhena.policy.model import Decision, PolicyCall, PolicyContext, PolicyRule
 from alhena.policy.surroundings import DirectorySurroundings
 from tests.policy.support import ALLOW, ASK, SHELL, rules, run, shell_rule
 
-PREFIXES = rules(shell_rule("allow", commandPrefix=["git status", "git -C", "npm test", "ls"]))
+PREFIXES = rules(
+    shell_rule("allow", commandPrefix=["git status", "git diff", "git -C", "npm test", "ls"])
+)
+READING = rules(shell_rule("allow", commandClass="read-only"))
 
 
 def git(*arguments: str, cwd: Path) -> None:
     subprocess.run(["git", *arguments], cwd=cwd, check=True, capture_output=True)
 
 
-def at(cwd: Path, command: str, *, trusted: bool = False, **args: str) -> Decision:
-    return said(PREFIXES, cwd, command, trusted=trusted, **args)
+def at(cwd: Path, command: str, **args: str) -> Decision:
+    return said(PREFIXES, cwd, command, trusted=True, **args)
 
 
 def said(
@@ -96,47 +100,123 @@ def test_git_in_another_repository_is_asked_about(project: Path) -> None:
     assert at(project, "git -C $X status").outcome is ASK
 
 
+def planted(project: Path, trick: str) -> str:
+    """What an archive can bring along so that git runs `./evil`; the command that does it."""
+    identity = ("-c", "user.name=a", "-c", "user.email=a@b")
+    evil = project / "evil"
+    evil.write_text("#!/bin/sh\ntouch ran\n", encoding="utf-8")
+    evil.chmod(0o755)
+    (project / "a.txt").write_text("x\n", encoding="utf-8")
+    git("add", "a.txt", cwd=project)
+    git(*identity, "commit", "-q", "-m", "x", cwd=project)
+    match trick:
+        case "a setting":
+            git("config", "core.fsmonitor", str(evil), cwd=project)
+        case "a directory that settings are shared with":
+            (project / "shared").mkdir()
+            for name in ("config", "objects", "refs"):
+                (project / ".git" / name).rename(project / "shared" / name)
+            (project / ".git/commondir").write_text("../shared\n", encoding="utf-8")
+            git("config", "core.fsmonitor", str(evil), cwd=project)
+        case "a repository within":
+            inner = project / "vendor"
+            inner.mkdir()
+            git("init", "-q", cwd=inner)
+            git(*identity, "commit", "-q", "--allow-empty", "-m", "x", cwd=inner)
+            git("add", "vendor", cwd=project)
+            git("config", "core.fsmonitor", str(evil), cwd=inner)
+        case "a hook":
+            hooks = project / ".git/hooks"
+            hooks.mkdir(exist_ok=True)
+            evil.rename(hooks / "post-index-change")
+            os.utime(project / "a.txt", (1, 1))
+            return "git diff"
+        case _:
+            raise ValueError(trick)
+    return "git status"
+
+
 @pytest.mark.parametrize(
-    "setting",
+    "trick",
     [
-        ("core.fsmonitor", "evil"),
-        ("core.hooksPath", "x"),
-        ("core.pager", "x"),
-        ("diff.external", "x"),
-        ("diff.any.textconv", "x"),
-        ("filter.lfs.clean", "x"),
-        ("alias.st", "!x"),
-        ("include.path", "x"),
-        ("includeIf.gitdir:/.path", "x"),
-        ("gpg.ssh.program", "x"),
-        ("merge.x.driver", "x"),
-        ("credential.https://a.b.helper", "x"),
+        "a setting",
+        "a directory that settings are shared with",
+        "a repository within",
+        "a hook",
     ],
 )
-def test_a_repository_whose_settings_run_programs_is_asked_about_unless_trusted(
-    project: Path, setting: tuple[str, str]
+def test_git_in_a_repository_that_nobody_vouched_for_is_asked_about(
+    project: Path, trick: str
 ) -> None:
-    assert at(project, "git status").outcome is ALLOW
-    git("config", *setting, cwd=project)
-    decision = at(project, "git status")
-    assert decision.outcome is ASK
-    assert setting[0].partition(".")[0].lower() in decision.reason
-    assert at(project, "git status", trusted=True).outcome is ALLOW
-    assert at(project, "ls").outcome is ALLOW
+    command = planted(project, trick)
+    assert not list(project.rglob("ran"))
+    git(*command.split()[1:], cwd=project)
+    assert list(project.rglob("ran")), "git does run it"
+    for given in (PREFIXES, READING):
+        decision = said(given, project, command)
+        assert decision.outcome is ASK
+        assert "the folder is not trusted" in decision.reason
+        assert said(given, project, command, trusted=True).outcome is ALLOW
+        assert said(given, project, "ls").outcome is ALLOW
 
 
-def test_a_worktree_that_git_made_counts_and_a_pointer_that_came_along_does_not(
-    project: Path, tmp_path: Path
+def test_every_way_to_git_is_asked_about_in_a_repository_that_nobody_vouched_for(
+    project: Path,
 ) -> None:
-    git("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "x",
-        cwd=project)  # fmt: skip
-    tree = tmp_path / "tree"
-    git("worktree", "add", "-q", str(tree), cwd=project)
-    assert at(tree, "git status").outcome is ALLOW
-    fake = tmp_path / "fake"
-    fake.mkdir()
-    (fake / ".git").write_text(f"gitdir: {project}/.git\n", encoding="utf-8")
-    assert at(fake, "git status").outcome is ASK
+    given = rules(
+        shell_rule(
+            "allow",
+            commandPrefix=["git", "timeout 60 git", "env A=1 git", "/usr/bin/git", "git-status"],
+        ),
+        shell_rule("allow", 50, commandClass="read-only"),
+    )
+    for command in (
+        "git log -3",
+        "git -C src status",
+        "cd src && git diff",
+        "/usr/bin/git status",
+        "timeout 60 git status",
+        "env A=1 git status",
+        "git-status",
+        "git rev-parse HEAD",
+        "ls && git branch | head",
+    ):
+        decision = said(given, project, command)
+        assert decision.outcome is ASK, command
+        assert "the folder is not trusted" in decision.reason, command
+        assert said(given, project, command, trusted=True).outcome is ALLOW, command
+    for command in ("git --version", "git version", "git -v"):
+        assert said(given, project, command).outcome is ALLOW, command
+
+
+def test_where_there_is_no_repository_git_has_nothing_to_run(tmp_path: Path) -> None:
+    for command in ("git status", "ls && git status 2>/dev/null | head -3", "cd . && git log"):
+        assert said(READING, tmp_path, command).outcome is ALLOW, command
+    given = (*READING, *rules(shell_rule("allow", commandPrefix=["tar", "echo", "git init"],
+                                         allowRedirection=True)))  # fmt: skip
+    for command in (
+        "tar -xf a.tar && git status",
+        "git init && git status",
+        "echo 'gitdir: x' > .git; git status",
+    ):
+        decision = said(given, tmp_path, command)
+        assert decision.outcome is ASK, command
+        assert "may make one" in decision.reason, command
+        assert said(given, tmp_path, command, trusted=True).outcome is ALLOW, command
+
+
+def test_a_directory_that_git_takes_for_a_repository_itself_is_one(tmp_path: Path) -> None:
+    """Its parts may stand where its `commondir` says, and HEAD be a link that leads nowhere."""
+    store = tmp_path / "store"
+    git("init", "-q", "--bare", str(store), cwd=tmp_path)
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    (bare / "HEAD").symlink_to("refs/heads/main")
+    (bare / "commondir").write_text("../store\n", encoding="utf-8")
+    git("rev-parse", "--git-dir", cwd=bare)
+    assert DirectorySurroundings(bare).repository(str(bare)) == str(bare)
+    assert said(READING, bare, "git status").outcome is ASK
+    assert said(READING, tmp_path, "git -C bare status", trusted=True).outcome is ASK
 
 
 def test_without_surroundings_only_what_stays_below_is_allowed() -> None:

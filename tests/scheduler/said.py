@@ -1,5 +1,6 @@
 """Hooks that say what a test wants, and a stage with them."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -28,12 +29,13 @@ class SaidHooks:
         self.says = says
         self.heard: list[tuple[HookEvent, dict[str, Any]]] = []
         self.matches: list[tuple[str, ...]] = []
+        self.running: list[asyncio.Future[None]] = []
 
     def has(self, event: HookEvent) -> bool:
         return event in self.says
 
     async def fire(
-        self, event: HookEvent, fields: Mapping[str, Any], *, match: Any = None
+        self, event: HookEvent, fields: Mapping[str, Any], *, match: Any = None, forms: Any = None
     ) -> HookVerdict:
         self.heard.append((event, dict(fields)))
         self.matches.append(match)
@@ -42,6 +44,9 @@ class SaidHooks:
             return say
         said = say(dict(fields))
         return said if isinstance(said, HookVerdict) else await said
+
+    def beside(self, firing: Any) -> None:
+        self.running.append(asyncio.ensure_future(firing))
 
     def events(self) -> list[HookEvent]:
         return [event for event, _ in self.heard]

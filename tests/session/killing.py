@@ -19,12 +19,12 @@ import msgspec
 
 from alhena import Agent, tool
 from alhena.agent.options import AgentSettings
-from alhena.agent.recording import open_store
 from alhena.config.home import project_temp
 from alhena.policy.model import ApprovalMode
 from alhena.session.reading import read_session
 from alhena.session.records import Answered, Started, record_of
 from alhena.session.replay import NOT_STARTED, Replay
+from alhena.session.store import open_store
 from alhena.tools.contract import Kind
 from alhena.wire.conformance import check_request
 from alhena.wire.conformance.pairing import UNKNOWN_OUTCOME

@@ -13,7 +13,6 @@ KILLS = 25
 SEEDS = range(20)
 
 
-@pytest.mark.requirement("CHAT-07")
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_session_that_is_killed_loses_nothing_that_was_acknowledged(seed: int):
     ran = subprocess.run(

@@ -13,6 +13,9 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).parents[2]
 FILES = 24
 BLOCK = 4
+OTHERS = ("pyproject.toml", "Makefile", "CHANGELOG.md", "docs/[a-f]*.md",
+          "src/alhena/policy/defaults/*.toml", ".github/workflows/*.yml")  # fmt: skip
+"""Texts that are no Python: blanks mean other things in them."""
 
 
 class Case(NamedTuple):
@@ -54,7 +57,8 @@ Maker = Callable[[Block, random.Random], Made | None]
 def sources() -> list[Path]:
     """Some sources of every room, always the same ones of one tree."""
     found = [path for path in sorted((ROOT / "src").rglob("*.py")) if path.stat().st_size > 3000]
-    return found[:: max(1, len(found) // FILES)][:FILES]
+    others = [path for pattern in OTHERS for path in sorted(ROOT.glob(pattern))]
+    return [*found[:: max(1, len(found) // FILES)][:FILES], *others]
 
 
 def cases(kind: str) -> Iterator[Case]:

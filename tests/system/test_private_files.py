@@ -57,6 +57,16 @@ def test_the_old_bytes_stand_until_the_new_ones_are_whole(project: Path) -> None
     assert files.read("x") == b"new"
 
 
+def test_who_reads_while_it_is_written_sees_all_of_the_old_file(project: Path) -> None:
+    files = PrivateFiles(project)
+    files.write("x", b"the old login")
+    with (project / "x").open("rb") as reading:
+        assert reading.read(3) == b"the"
+        files.write("x", b"new")
+        assert reading.read() == b" old login"
+    assert files.read("x") == b"new"
+
+
 def test_a_symlink_stays_one(project: Path) -> None:
     (project / "kept").mkdir()
     (project / "home").mkdir()

@@ -1,7 +1,7 @@
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alhena.system.terminal_text import LiveOutput, OutputCapture, TerminalText, looks_binary
@@ -214,3 +214,19 @@ def test_live_output_that_waits_is_bounded_and_says_what_it_lacks() -> None:
     live.add("end")
     clock.advance(1.0)
     assert seen == ["first", "... [18 characters omitted] ...\nxxxxxxxend"]
+
+
+ATOMS = ["\x1b", "\x1b[", "[", "3", "1m", "\x1b[0m", "\x1b[31m", "\x1b]t", "\x07", "\x1b\\", "\n", "\r",
+         "\0", "a", "\xe9", "\x9b", "\x1bP", "(B", "\x1b(B", "\x1bc", "\b", "\x1b[K"]  # fmt: skip
+
+
+@given(parts=st.lists(st.sampled_from(ATOMS), max_size=12), times=st.sampled_from([1, 1, 40]))
+@settings(deadline=None, max_examples=300)
+def test_a_flood_taken_at_once_is_the_text_of_its_single_bytes(
+    parts: list[str], times: int
+) -> None:
+    data = "".join(parts).encode() * times
+    at_once, singly = TerminalText(), TerminalText()
+    whole = at_once.feed(data) + at_once.feed(b"", final=True)
+    pieces = [singly.feed(data[n : n + 1]) for n in range(len(data))]
+    assert whole == "".join(pieces) + singly.feed(b"", final=True)

@@ -116,6 +116,17 @@ def test_a_bare_repository_that_is_allowed_keeps_its_hooks_and_configuration():
     assert names["/srv/main/.git/commondir"] is Filler.SAME_DIRECTORY
 
 
+@pytest.mark.parametrize("shares", ["objects", "commondir"])
+def test_a_repository_of_any_name_keeps_what_makes_git_run_something(shares: str):
+    top = "/srv/main/.git/worktrees/tree"
+    look = standing(top, others=(f"{top}/HEAD", f"{top}/{shares}"))
+    found = protections(layout("/work", allowed=(top,)), look)
+    names = {item.path.removeprefix(top + "/") for item in found}
+    assert names >= {"hooks", "config", "config.worktree", "commondir", "modules", "worktrees"}
+    other = protections(layout("/work", allowed=(top,)), standing(top, others=(f"{top}/HEAD",)))
+    assert f"{top}/commondir" not in {item.path for item in other}
+
+
 def test_the_root_directory_is_no_workspace_to_write_in():
     wish = SandboxWish(origin="a test")
     with pytest.raises(SandboxError, match="the workspace is /"):

@@ -102,6 +102,9 @@ GUARDED = [
     ".git/hooks/pre-commit",
     ".git/config",
     ".git/commondir",
+    ".git/config.worktree",
+    ".git/modules/lib/config",
+    ".git/worktrees/tree/config.worktree",
     ".gemini/settings.json",
     ".gemini/policies/all.toml",
     ".vscode/tasks.json",
@@ -329,6 +332,33 @@ def test_git_works_as_usual_with_bwrap(repository: Path):
     assert "first" in ran.stdout
     status = subprocess.run(["git", "status", "-sb"], capture_output=True, check=True, text=True)
     assert status.stdout == "## other\n"
+
+
+@pytest.mark.requirement("CLI-04")
+def test_what_a_command_leaves_in_a_repository_makes_git_outside_run_nothing(
+    sandboxed: Open, repository: Path
+):
+    git = ("git", "-c", "safe.bareRepository=all")
+    subprocess.run([*git, "config", "core.repositoryFormatVersion", "1"], check=True)
+    subprocess.run([*git, "config", "extensions.worktreeConfig", "true"], check=True)
+    evil = repository / "src/evil"
+    evil.write_text("#!/bin/sh\ntouch ran\n", encoding="utf-8")
+    evil.chmod(0o755)
+    setting = f"[core]\n\tfsmonitor = {evil}\n"
+    sandbox = sandboxed()
+    for name in ("config.worktree", "config", "commondir"):
+        inside(sandbox, f"printf '%s' '{setting}' > .git/{name}; mv top.txt .git/{name}")
+    inside(
+        sandbox,
+        "mkdir src/common; cp -r .git/* src/common; rm src/common/commondir; "
+        f"printf '%s' '{setting}' >> src/common/config; echo ../src/common > .git/commondir",
+    )
+    sandbox.close()
+    subprocess.run([*git, "status"], check=True, capture_output=True)
+    assert not (repository / "ran").exists()
+    (repository / ".git/config.worktree").write_text(setting, encoding="utf-8")
+    subprocess.run([*git, "status"], check=True, capture_output=True)
+    assert (repository / "ran").exists(), "it would have run"
 
 
 @needs_bwrap

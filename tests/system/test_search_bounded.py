@@ -43,7 +43,7 @@ def test_a_text_has_the_matching_lines_that_its_lines_have(
     each = regex.compile(pattern, regex.IGNORECASE)
     expected = [(n, line) for n, line in enumerate(alone, start=1) if each.search(line)]
     matcher = LineMatcher(compile_pattern(pattern), None, (), Deadline(9, lambda: False))
-    assert list(matcher.in_text("x", text, 1)) == expected
+    assert list(matcher.in_text(text, 1)) == expected
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 import asyncio
 import os
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +22,10 @@ def tree(project: Path) -> Path:
 
 @pytest.fixture
 def write(tree: Path) -> Write:
-    return lambda name, content: (tree / name).write_text(content, encoding="utf-8") and None
+    def one(name: str, content: str) -> None:
+        (tree / name).write_text(content, encoding="utf-8")
+
+    return one
 
 
 @pytest.mark.parametrize(
@@ -118,3 +122,82 @@ async def test_the_backend_is_chosen_by_what_is_there(
     monkeypatch.setenv("PATH", str(programs))
     (programs / "rg").unlink()
     assert choose_backend(tmp_path / "home").name == "python"
+
+
+@pytest.mark.requirement("TOOLS-14")
+async def test_a_line_that_takes_too_long_costs_no_other_match(tree: Path, write: Write) -> None:
+    write("a.txt", "AC 1\n")
+    write("seq.fasta", ">one 1\n" + "ACGT" * 20_000 + "\nACAC 2\n")
+    write("z.txt", "GT 3\n")
+    query = Query(pattern=r"(AC|GT)+ ?\d", path=tree, root=tree)
+    result = await PythonSearch().search(query)
+    found = [(match.path.name, match.line) for match in result.matches]
+    assert found == [("a.txt", 1), ("seq.fasta", 3), ("z.txt", 1)]
+    (note,) = result.notes
+    assert note.startswith(f"Line 2 of {tree / 'seq.fasta'} was not searched")
+
+
+async def test_lines_that_take_too_long_have_less_and_less_time(tree: Path, write: Write) -> None:
+    write("seq.fasta", ("ACGT" * 20_000 + "\n") * 8 + "AC 1\n")
+    query = Query(pattern=r"(AC|GT)+ ?\d", path=tree, root=tree)
+    result = await PythonSearch(time_limit=8).search(query)
+    assert [match.line for match in result.matches] == [9]
+    assert "Lines 1, 2, 3 and 5 more of" in result.notes[0]
+
+
+async def test_a_line_that_the_exclude_pattern_is_too_slow_on_is_not_shown(
+    tree: Path, write: Write
+) -> None:
+    write("a.txt", "needle " + "ACGT" * 20_000 + "\nneedle\n")
+    query = Query(pattern="needle", exclude=r"(AC|GT)+ ?\d", path=tree, root=tree)
+    result = await PythonSearch().search(query)
+    assert [match.line for match in result.matches] == [2]
+    assert "Line 1 of" in result.notes[0]
+
+
+async def test_a_pattern_needs_no_memory_that_grows_with_the_line(tree: Path) -> None:
+    (tree / "x.txt").write_text("ab" * 1_900_000 + "\n", encoding="utf-8")
+    limited = (
+        "import asyncio, resource, sys\n"
+        "from pathlib import Path\n"
+        "from alhena.system.search import PythonSearch, Query\n"
+        "import regex, alhena.system.search_lines\n"
+        "used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (used + 250_000_000, -1))\n"
+        "query = Query(pattern=r'(a|ab|b)*c?!?$z*\\d', path=Path('.').resolve(),\n"
+        "    root=Path('.').resolve())\n"
+        "try:\n"
+        "    asyncio.run(PythonSearch().search(query))\n"
+        "except Exception as error:\n"
+        "    print(type(error).__name__, error)\n"
+    )
+    ran = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", limited, cwd=tree, stdout=asyncio.subprocess.PIPE
+    )
+    out, _ = await ran.communicate()
+    assert out.decode().startswith("SearchTimeoutError Line 1 of")
+
+
+@pytest.mark.parametrize(
+    ("line", "pattern", "matches"),
+    [
+        ("x" * 500_000 + "needle" + "x" * 500_000, "needle", True),
+        ("x" * 99_997 + "needle" + "x" * 500_000, "needle", True),
+        ("x" * 500_000 + "needle", "needle$", True),
+        ("needle" + "x" * 500_000, "^needle", True),
+        ("x" * 500_000 + "needle", "^needle", False),
+        ("x" * 99_994 + "needle" + "x" * 200_000, "needle$", False),
+        ("x" * 99_994 + "needle" + "x" * 200_000, "needle.*", True),
+        ("x" * 79_999 + "y" + "x" * 200_000, "(?<=y)x", True),
+        ("x" * 250_000, "y", False),
+    ],
+)
+async def test_a_long_line_is_searched_piece_by_piece(
+    tree: Path, write: Write, line: str, pattern: str, matches: bool
+) -> None:
+    write("a.txt", f"one\n{line}\nx needle\n")
+    result = await PythonSearch().search(Query(pattern=pattern, path=tree, root=tree))
+    assert (2 in [match.line for match in result.matches]) is matches
+    assert not result.notes
+    if pattern == "needle":
+        assert [match.line for match in result.matches] == [2, 3]

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from alhena.system.errors import PatternError
 from alhena.system.search import Query, SearchBackend
 from alhena.system.search_context import lines_around
 from alhena.system.search_finders import RipgrepSearch
@@ -130,3 +131,30 @@ def test_the_lines_around_are_those_of_the_file(tree: Path, write: Write, encodi
     assert [around[n] for n in (1, 3, 7, 8)] == ["é 1", "é 3", "é 7", "é 8"]
     assert around[10] == "x" * 2_000 + "... [truncated]"
     assert lines_around(str(tree / "a.txt"), [11], 0, 3) == {}
+
+
+@pytest.mark.parametrize(
+    ("include", "names"),
+    [
+        ("app/[id]/page.tsx", ["app/[id]/page.tsx", "app/i/page.tsx"]),
+        ("app/[id]/*.tsx", ["app/[id]/page.tsx", "app/i/page.tsx"]),
+        ("./app/i/*.tsx", ["app/i/page.tsx"]),
+        ("**/[id]/*.tsx", ["app/[id]/page.tsx", "app/i/page.tsx"]),
+        ("[slug].ts", ["app/[slug].ts"]),
+        ("a{b,c}.txt", ["ab.txt", "a{b,c}.txt"]),
+    ],
+)
+async def test_brackets_and_braces_of_names_are_included(
+    backend: SearchBackend, tree: Path, write: Write, include: str, names: list[str]
+) -> None:
+    for name in ("app/[id]/page.tsx", "app/i/page.tsx", "app/[slug].ts", "a{b,c}.txt", "ab.txt"):
+        write(name, "needle\n")
+    assert [name for name, _, _ in await found(backend, "needle", tree, include=include)] == names
+
+
+async def test_an_include_of_too_many_alternatives_is_refused(
+    backend: SearchBackend, tree: Path, write: Write
+) -> None:
+    write("a.txt", "needle\n")
+    with pytest.raises(PatternError, match="Invalid include pattern"):
+        await found(backend, "needle", tree, include="{a,b}" * 11)

@@ -16,12 +16,14 @@ from alhena.tools.builtin.delegate_to_agent import AgentSummary, DelegateToAgent
 from alhena.tools.builtin.enter_plan_mode import EnterPlanMode
 from alhena.tools.builtin.exit_plan_mode import ExitPlanMode
 from alhena.tools.builtin.get_internal_docs import GetInternalDocs
+from alhena.tools.builtin.google_web_search import GoogleWebSearch
 from alhena.tools.builtin.save_memory import SaveMemory
 from alhena.tools.builtin.write_todos import WriteTodos
 from alhena.tools.confirmation import Question
 from alhena.tools.contract import ExecutionContext, Tool, ToolErrorType, ToolFailure, ToolResult
 from alhena.wire.text import scrub
 from tests.tools.test_plan_mode_tools import Modes
+from tests.tools.web import ScriptedModel, response
 
 
 async def ask(questions: tuple[Question, ...]) -> Answers | None:
@@ -42,6 +44,7 @@ def tools(directory: Path) -> dict[str, Tool]:
         GetInternalDocs(),
         DelegateToAgent((AgentSummary("a", "Works."),), run),
         CompleteTask({"type": "string"}, lambda result: True),
+        GoogleWebSearch(ScriptedModel(response("An answer."))),
     ]
     return {tool.name: tool for tool in made}
 

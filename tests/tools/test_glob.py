@@ -52,6 +52,9 @@ async def test_recent_files_come_first_then_the_others_by_name(glob: Glob, proje
         ("SRC/*.TS", "src/b.ts"),
         ("src/**", "src/app/[id]/page.tsx src/b.ts src/deep/b.tsx"),
         ("src/app/[id]/page.tsx", "src/app/[id]/page.tsx"),
+        ("src/app/[id]/*.tsx", "src/app/[id]/page.tsx"),
+        ("**/[id]/{page,layout}.tsx", "src/app/[id]/page.tsx"),
+        ("**/[s-u]rc/b.ts", "src/b.ts"),
         ("**/.hidden", ".hidden"),
         ("s?c/b.*", "src/b.ts"),
         ("[!a]*", "A.py .hidden"),
@@ -150,10 +153,24 @@ async def test_what_cannot_be_searched_is_a_typed_failure(
     assert failure_type(await call(glob, **params)) == type
 
 
-async def test_many_files_are_cut_with_a_note(glob: Glob, project: Path) -> None:
+async def test_many_files_are_cut_with_a_note(project: Path) -> None:
     for number in range(MOST_FILES + 5):
         os.mknod(project / f"{number:05}")
+    glob = Glob(Workspace(project), most_characters=0)
     lines = text_of(await call(glob, pattern="*")).split("\n")
     assert lines[0].startswith(f"Found {MOST_FILES + 5} file(s)")
     assert len(lines) == MOST_FILES + 2
     assert lines[-1] == "(5 more files are not shown; use a narrower pattern)"
+
+
+async def test_a_long_result_ends_with_a_whole_path_and_says_what_is_left(
+    glob: Glob, project: Path
+) -> None:
+    for number in range(1_000):
+        os.mknod(project / f"{number:04}-{'x' * 60}")
+        os.utime(project / f"{number:04}-{'x' * 60}", (1, 1))
+    text = text_of(await call(glob, pattern="*"))
+    assert 38_000 < len(text) <= 40_000
+    *paths, last = text.split("\n")[1:]
+    assert paths == [f"{project}/{number:04}-{'x' * 60}" for number in range(len(paths))]
+    assert last == f"({1_000 - len(paths)} more files are not shown; use a narrower pattern)"

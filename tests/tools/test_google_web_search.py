@@ -11,7 +11,7 @@ from alhena.tools.names import declared_name
 from alhena.wire.request import Tool
 from alhena.wire.response import GenerateContentResponse
 from tests.tools.files import call, failure_type, text_of
-from tests.tools.web import ScriptedModel, failing, response
+from tests.tools.web import ScriptedModel, blocked, failing, response
 
 
 @pytest.mark.requirement("TOOLS-18")
@@ -49,6 +49,7 @@ async def test_an_answer_without_grounding_has_no_sources() -> None:
         GenerateContentResponse(),
         response(),
         response(" \n"),
+        response(finishReason="STOP"),
         response({"text": "hm", "thought": True}),
     ],
 )
@@ -57,6 +58,32 @@ async def test_an_empty_answer_is_no_result_and_no_error(answer: GenerateContent
     result = await call(GoogleWebSearch(ScriptedModel(answer)), query="q")
     assert text_of(result) == 'No search results or information found for query: "q"'
     assert result.error is None
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (blocked("SAFETY"), "the service blocked the prompt (SAFETY)"),
+        (blocked("OTHER", "Not\nhere."), "the service blocked the prompt (OTHER): Not here."),
+        (response(finishReason="SAFETY"), "before it said anything (SAFETY)"),
+        (
+            response(finishReason="MALFORMED_FUNCTION_CALL", finishMessage="call:x"),
+            "before it said anything (MALFORMED_FUNCTION_CALL): call:x",
+        ),
+    ],
+)
+@pytest.mark.requirement("TOOLS-18")
+async def test_an_answer_that_the_service_keeps_back_is_a_failure_with_its_reason(
+    answer: GenerateContentResponse, reason: str
+) -> None:
+    result = await call(GoogleWebSearch(ScriptedModel(answer)), query="q")
+    assert failure_type(result) == "web_search_failed"
+    assert reason in text_of(result)
+
+
+async def test_a_text_with_an_unusual_end_is_given() -> None:
+    answer = response("42", finishReason="MAX_TOKENS")
+    assert "42" in text_of(await call(GoogleWebSearch(ScriptedModel(answer)), query="q"))
 
 
 @pytest.mark.requirement("TOOLS-18")

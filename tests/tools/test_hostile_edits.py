@@ -1,5 +1,6 @@
 """Edits that are meant ill or are odd: nothing but what was asked for changes, and soon."""
 
+import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -49,13 +50,13 @@ async def test_a_carriage_return_can_be_taken_away_where_it_is_a_character(proje
     ("expected", "told"),
     [
         (2, ("Expected 2 occurrences but found 1 for old_string in file: ROOT/a.txt. It stands at "
-         "lines 2. Set expected_replacements to 1 if that is all")),
+         "line 2. Set expected_replacements to 1 if that is all")),
         (1, ("Expected 1 occurrence but found 3 for old_string in file: ROOT/a.txt. They stand at "
          "lines 1, 2, 3. Give more of the surrounding lines")),
         (4, ("Expected 4 occurrences but found 3 for old_string in file: ROOT/a.txt. They stand at "
          "lines 1, 2, 3. Set expected_replacements to 3 if that is all")),
         (5, ("Expected 5 occurrences but found 3 for old_string in file: ROOT/a.txt. They stand at "
-         "lines 1. Set expected_replacements to 3 if that is all")),
+         "line 1. Set expected_replacements to 3 if that is all")),
     ],
 )  # fmt: skip
 async def test_a_wrong_count_says_what_to_do_about_it(
@@ -181,3 +182,21 @@ async def test_no_text_takes_long_to_look_through(project: Path, before: str, ol
     params = {"old_string": old, "new_string": "y", "instruction": "Change it."}
     result = await call(SmartEdit(Workspace(project)), file_path="a.txt", **params)
     assert failure_type(result) == "edit_no_occurrence_found"
+
+
+async def test_letters_composed_otherwise_are_named_as_the_reason(project: Path) -> None:
+    decomposed = unicodedata.normalize("NFD", "größe = maß(übergröße)\n")
+    (project / "a.txt").write_text(f"one\n{decomposed}", encoding="utf-8")
+    params = {"file_path": "a.txt", "old_string": "größe = maß(übergröße)", "new_string": "x"}
+    result = await call(Replace(Workspace(project)), **params)
+    assert failure_type(result) == "edit_no_occurrence_found"
+    assert "closest place is line 2" in text_of(result)
+    assert "Unicode normalization, NFC and NFD" in text_of(result)
+
+
+async def test_places_that_overlap_on_a_line_are_told_as_one(project: Path) -> None:
+    (project / "a.txt").write_text("foo foo foo\n", encoding="utf-8")
+    params = {"file_path": "a.txt", "old_string": "foo  foo", "new_string": "x"}
+    result = await call(Replace(Workspace(project)), **params)
+    assert failure_type(result) == "edit_expected_occurrence_mismatch"
+    assert "They overlap, at line 1: give more" in text_of(result)

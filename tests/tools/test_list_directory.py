@@ -102,9 +102,10 @@ async def test_a_bad_wildcard_is_refused(ls: ListDirectory) -> None:
     assert failure_type(await call(ls, path=".", ignore=["[a"])) == "invalid_tool_params"
 
 
-async def test_a_huge_directory_is_cut(ls: ListDirectory, project: Path) -> None:
+async def test_a_huge_directory_is_cut(project: Path) -> None:
     for number in range(MOST_ENTRIES + 3):
         os.mknod(project / f"{number}")
+    ls = ListDirectory(Workspace(project), most_characters=0)
     lines = text_of(await call(ls, path=".")).split("\n")
     assert len(lines) == MOST_ENTRIES + 3
     assert lines[-1] == "(3 more entries are not shown; use glob with a pattern)"
@@ -116,3 +117,30 @@ async def test_an_unreadable_ignore_file_is_told(ls: ListDirectory, project: Pat
     text = text_of(await call(ls, path="."))
     assert "a (0 bytes)" in text
     assert "Path is a directory, not a file" in text
+
+
+async def test_a_long_listing_ends_with_a_whole_line_and_says_what_is_left(
+    ls: ListDirectory, project: Path
+) -> None:
+    for number in range(1_000):
+        os.mknod(project / f"{number:04}-{'x' * 60}")
+    text = text_of(await call(ls, path="."))
+    assert 38_000 < len(text) <= 40_000
+    *lines, empty, last = text.split("\n")[1:]
+    assert lines == [f"{number:04}-{'x' * 60} (0 bytes)" for number in range(len(lines))]
+    assert (empty, last) == (
+        "",
+        f"({1_000 - len(lines)} more entries are not shown; use glob with a pattern)",
+    )
+
+
+async def test_nothing_is_told_of_a_file_that_a_link_leads_to_outside(
+    ls: ListDirectory, project: Path
+) -> None:
+    (project.parent / "secret").write_text("12345", encoding="utf-8")
+    (project / "out").symlink_to("../secret")
+    (project / "in").symlink_to("a")
+    (project / "a").write_text("123", encoding="utf-8")
+    assert text_of(await call(ls, path=".")).split("\n")[1:] == [
+        "a (3 bytes)", "in (3 bytes)", "out (link out of the workspace)",
+    ]  # fmt: skip

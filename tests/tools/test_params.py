@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alhena.tools.contract import ToolErrorType, ToolFailure
-from alhena.tools.params import normalise, prepare, validate
+from alhena.tools.params import changes, normalise, prepare, validate, with_aliases
 from alhena.tools.schema import plainly_valid, respelled
 
 READ = {
@@ -20,6 +20,46 @@ READ = {
     },
     "required": ["absolute_path"],
 }
+
+
+def test_parameters_are_shown_under_every_accepted_name():
+    assert with_aliases("read_file", {"absolute_path": "a", "offset": 4, "limit": 2}, READ) == {
+        "absolute_path": "a",
+        "file_path": "a",
+        "offset": 4,
+        "limit": 2,
+        "start_line": 5,
+        "end_line": 6,
+    }
+    assert with_aliases("read_file", {"absolute_path": "a"}, READ) == {
+        "absolute_path": "a",
+        "file_path": "a",
+    }
+    assert with_aliases("nobodys", {"a": 1}) == {"a": 1}
+    own = {"properties": {"dir_path": {}}}
+    assert with_aliases("glob", {"dir_path": "a"}, own) == {"dir_path": "a"}
+    assert changes("glob", {"dir_path": "a"}, {"dir_path": "b"}, own) == {"dir_path": "b"}
+
+
+@pytest.mark.parametrize(
+    ("given_back", "changed"),
+    [
+        ({}, {}),
+        ({"file_path": "b"}, {"absolute_path": "b"}),
+        ({"file_path": "a", "absolute_path": "a", "start_line": 5}, {}),
+        ({"file_path": "b", "absolute_path": "a"}, {"absolute_path": "b"}),
+        ({"file_path": "b", "absolute_path": "c"}, {"absolute_path": "c"}),
+        ({"start_line": 6}, {"offset": 5, "limit": 1}),
+        ({"end_line": 9}, {"offset": 4, "limit": 5}),
+        ({"limit": 3}, {"limit": 3}),
+        ({"limit": True}, {"limit": True}),
+        ({"more": None}, {"more": None}),
+        ({"start_line": 7}, {"start_line": 7, "end_line": 6}),
+    ],
+)
+def test_only_what_is_different_is_a_change_and_it_has_the_declared_name(given_back, changed):
+    told = with_aliases("read_file", {"absolute_path": "a", "offset": 4, "limit": 2}, READ)
+    assert changes("read_file", told, given_back, READ) == changed
 
 
 @pytest.mark.parametrize(

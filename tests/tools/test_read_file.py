@@ -322,3 +322,41 @@ def test_the_streamed_window_is_the_window_of_the_whole(
     assert streamed.lines == whole.lines
     assert streamed.total == whole.total
     assert streamed.content() == whole.content()
+
+
+@pytest.mark.requirement("TOOLS-08")
+async def test_a_read_ends_with_a_whole_line_below_the_limit_of_a_result(
+    read: ReadFile, project: Path
+) -> None:
+    lines = [f"{number:04}{'x' * 96}" for number in range(1_000)]
+    (project / "a.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    seen: list[str] = []
+    while len(seen) < 1_000:
+        text = text_of(await call(read, absolute_path="a.txt", offset=len(seen), limit=700))
+        assert len(text) <= 40_000
+        header, _, content = text.partition("--- FILE CONTENT (truncated) ---\n")
+        shown = content.splitlines()
+        first, last = len(seen) + 1, len(seen) + len(shown)
+        assert f"Showing lines {first}-{last} of 1000 total lines." in header
+        assert last == 1_000 or f"use offset: {last}." in header
+        seen += shown
+    assert seen == lines
+
+
+async def test_a_limit_of_results_is_what_the_session_says(project: Path) -> None:
+    (project / "a.txt").write_text("line\n" * 1_000, encoding="utf-8")
+    whole = ReadFile(Workspace(project), most_characters=0)
+    assert text_of(await call(whole, absolute_path="a.txt")) == "line\n" * 1_000
+    small = ReadFile(Workspace(project), most_characters=1_200)
+    text = text_of(await call(small, absolute_path="a.txt"))
+    assert "Showing lines 1-120 of 1000" in text
+    assert text.count("line\n") == 119
+    assert len(text) <= 1_200
+
+
+@pytest.mark.parametrize(("text", "shown"), [("one\n", "1 line"), ("one\ntwo\n", "2 lines")])
+async def test_people_are_told_how_many_lines_were_read(
+    read: ReadFile, project: Path, text: str, shown: str
+) -> None:
+    (project / "a.txt").write_text(text, encoding="utf-8")
+    assert (await call(read, absolute_path="a.txt")).display == f"Read {shown} from a.txt"

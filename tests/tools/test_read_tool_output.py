@@ -141,3 +141,40 @@ async def test_whatever_the_arguments_a_reading_tool_answers(
         assert text_of(result)
         if result.error is not None:
             result.error.message.encode("utf-8")
+
+
+async def test_what_another_session_of_the_project_named_is_read(
+    store: OutputStore, tmp_path: Path
+) -> None:
+    earlier = OutputStore(tmp_path / "outputs", "earlier")
+    path = kept(earlier, "what a call by itself has kept")
+    text = text_of(await call(ReadToolOutput(store), path=path))
+    assert text.endswith("\nwhat a call by itself has kept")
+    by_id = await call(ReadToolOutput(store), call_id="c0")
+    assert failure_type(by_id) == "file_not_found"
+
+
+@pytest.mark.parametrize("way", ["project", "link", "hidden", "above", "deeper", "plain"])
+async def test_another_projects_output_is_not_read(
+    store: OutputStore, tmp_path: Path, way: str
+) -> None:
+    top = tmp_path / "outputs"
+    kept(store)
+    path = {
+        "project": Path(kept(OutputStore(tmp_path / "others", "s1"))),
+        "link": top / "session-link" / "a.txt",
+        "hidden": top / "session-s1" / ".a.txt",
+        "above": top / "session-s1" / ".." / "a.txt",
+        "deeper": top / "session-s1" / "b" / "a.txt",
+        "plain": top / "b" / "a.txt",
+    }[way]
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "secret" / "a.txt").write_text("secret", encoding="utf-8")
+    (top / "session-link").symlink_to(tmp_path / "secret")
+    for made in (top / "session-s1" / "b", top / "b"):
+        made.mkdir()
+        (made / "a.txt").touch()
+    (top / "session-s1" / ".a.txt").touch()
+    (top / "a.txt").touch()
+    result = await call(ReadToolOutput(store), path=str(path))
+    assert failure_type(result) == "file_not_found"

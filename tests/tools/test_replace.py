@@ -44,6 +44,8 @@ async def test_one_occurrence_is_replaced_and_the_change_shown(
         ({"expected_replacements": 3}, "b b b\n"),
         ({"allow_multiple": True}, "b b b\n"),
         ({"allow_multiple": False}, "edit_expected_occurrence_mismatch"),
+        ({"allow_multiple": True, "expected_replacements": 3}, "b b b\n"),
+        ({"allow_multiple": True, "expected_replacements": 2}, "edit_expected_occurrence_mismatch"),
     ],
 )
 async def test_the_number_of_occurrences_has_to_be_the_expected_one(

@@ -1,6 +1,7 @@
 import asyncio
 import os
 import signal
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from alhena.tools.contract import (
     ToolResult,
 )
 from alhena.tools.display import TerminalOutput
+from alhena.tools.shell_report import INTERRUPTED
 
 LABELS = (
     "Command", "Directory", "Output", "Error", "Exit Code", "Signal", "Background PIDs",
@@ -241,6 +243,42 @@ async def test_cancelling_kills_the_group_and_hands_on_what_was_written(
     assert session_members(pids[0]) == ()
     assert "".join(seen) == "one\ntwo\n"
     assert groups.pgids == ()
+
+
+async def test_a_cancelled_call_ends_with_what_its_command_had_written(
+    shell: RunShellCommand, groups: ProcessGroups
+) -> None:
+    cancellation = threading.Event()
+    pids: list[int] = []
+    context = ExecutionContext(
+        shell.workspace.cwd, cancellation=cancellation, report_pid=pids.append
+    )
+    script = "echo one; mkfifo gate; (trap '' TERM; sleep 60) & echo x >gate; sleep 60"
+    running = asyncio.create_task(built(shell, command=script).execute(context))
+    while not (shell.workspace.cwd / "gate").exists():
+        await asyncio.sleep(0)
+    await asyncio.to_thread((shell.workspace.cwd / "gate").read_text, encoding="utf-8")
+    cancellation.set()
+    running.cancel()
+    found = lines(await running)
+    assert (found["Output"], found["Error"]) == ("one", INTERRUPTED)
+    assert (found["Exit Code"], found["Process Group PGID"]) == ("(none)", str(pids[0]))
+    assert session_members(pids[0]) == ()
+    assert groups.pgids == ()
+
+
+async def test_a_cancelled_call_whose_command_wrote_nothing_has_no_result(
+    shell: RunShellCommand,
+) -> None:
+    cancellation = threading.Event()
+    context = ExecutionContext(shell.workspace.cwd, cancellation=cancellation)
+    running = asyncio.create_task(built(shell, command="mkfifo gate; cat gate").execute(context))
+    while not (shell.workspace.cwd / "gate").exists():
+        await asyncio.sleep(0)
+    cancellation.set()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
 
 
 @pytest.mark.parametrize("params", [{"command": ""}, {"command": " \n"}, {"command": "a\0b"},

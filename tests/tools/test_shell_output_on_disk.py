@@ -5,17 +5,23 @@ import json
 import resource
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from alhena.events import OutputTruncatedEvent
+from alhena.hooks.model import HookVerdict
 from alhena.scheduler.executor import Executor
+from alhena.scheduler.hooked import ToolHooks
+from alhena.scheduler.states import Status
 from alhena.system.workspace import Workspace
 from alhena.tools.builtin.read_file import ReadFile
 from alhena.tools.builtin.run_shell_command import RunShellCommand, ShellLimits
 from alhena.tools.contract import ExecutionContext, ToolFailure, ToolResult
 from alhena.tools.output_store import OutputStore
+from alhena.tools.shell_report import INTERRUPTED
 from tests.scheduler.kit import Stage, request, told
+from tests.scheduler.said import AFTER, SaidHooks
 from tests.support.command import alhena
 from tests.tools.files import call, text_of
 
@@ -137,14 +143,63 @@ async def test_a_full_disk_does_not_disturb_the_command(project: Path, store: Ou
     assert path.stat().st_size == 100_000
 
 
-async def test_cancelling_removes_the_file(project: Path, store: OutputStore) -> None:
+async def test_of_a_cancelled_command_the_output_stays_and_the_model_is_told_where(
+    project: Path, store: OutputStore
+) -> None:
     stage = shell(project, store)
-    running = asyncio.create_task(output_of(stage, "seq 1 100000; sleep 60"))
-    while not (store.directory / "run_shell_command__call_1.txt").exists():
-        await asyncio.sleep(0.01)
+    named = request("call/1", "run_shell_command", command="seq 1 100000; touch all; sleep 60")
+    running = asyncio.create_task(stage.run(named))
+    while not (project / "all").exists():
+        await asyncio.sleep(0)
+    stage.scheduler.cancel_all()
+    (done,) = await running
+    path = store.directory / "run_shell_command__call_1.txt"
+    assert done.status is Status.CANCELLED
+    answer = told(done)
+    assert answer["error"] == "[Operation Cancelled] Reason: Operation cancelled by user"
+    assert f"For full output see: {path}\n" in answer["output"]
+    assert f"\nError: {INTERRUPTED}\n" in answer["output"]
+    assert len(answer["output"]) < 41_000
+    assert done.response.output_file == str(path)
+    assert "\nOutput: 1\n2\n" in path.read_text(encoding="utf-8")
+
+
+async def test_of_a_cancelled_command_the_model_and_the_screen_have_what_it_wrote(
+    project: Path, store: OutputStore
+) -> None:
+    stage = shell(project, store)
+    named = request("call/1", "run_shell_command", command="echo one; touch all; sleep 60")
+    running = asyncio.create_task(stage.run(named))
+    while not (project / "all").exists():
+        await asyncio.sleep(0)
     running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
-    assert list(store.directory.iterdir()) == []
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    (event,) = stage.responses()
+    (answer,) = [part.function_response for part in event.parts]
+    assert answer is not None
+    assert "\nOutput: one\nError: It was stopped" in answer.response["output"]
+    assert answer.response["error"].startswith("[Operation Cancelled] Reason: ")
+    assert isinstance(event.display, dict)
+    assert event.display["text"] == f"one\n{INTERRUPTED}"
+    assert not store.directory.exists() or list(store.directory.iterdir()) == []
+
+
+async def test_what_hooks_behind_a_command_have_not_heard_is_kept_back_when_it_is_cancelled(
+    project: Path,
+) -> None:
+    hooks: Any = SaidHooks({AFTER: HookVerdict()})
+    tool = RunShellCommand(Workspace(project))
+    stage = Stage(tool, executor=Executor(project, hooks=ToolHooks(hooks)))
+    named = request("call/1", "run_shell_command", command="echo one; touch all; sleep 60")
+    running = asyncio.create_task(stage.run(named))
+    while not (project / "all").exists():
+        await asyncio.sleep(0)
+    stage.scheduler.cancel_all()
+    (done,) = await running
+    assert hooks.heard == []
+    assert list(told(done)) == ["error"]
+    assert "its hooks had not been heard" in told(done)["error"]
 
 
 async def test_without_truncation_all_of_it_is_given(project: Path, tmp_path: Path) -> None:

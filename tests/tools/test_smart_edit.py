@@ -147,7 +147,13 @@ async def test_cancelling_while_the_model_thinks_changes_nothing(project: Path) 
 
 
 @pytest.mark.requirement("TOOLS-11")
-@pytest.mark.parametrize("name", ["a.json", "a.JSONC", "a.json5", "a.ipynb"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a.json", "a.JSONC", "a.json5", "a.ipynb", "a.jsonl", "a.ndjson", "a.geojson",
+        "a.webmanifest", ".eslintrc", "Pipfile.lock",
+    ],
+)  # fmt: skip
 async def test_nothing_like_json_is_corrected(project: Path, name: str) -> None:
     model = Model(RIGHT)
     tool = smart_edit(project, model)
@@ -156,6 +162,27 @@ async def test_nothing_like_json_is_corrected(project: Path, name: str) -> None:
     assert failure_type(result) == "edit_no_occurrence_found"
     assert model.prompts == []
     assert (project / name).read_bytes() == BEFORE.encode()
+
+
+@pytest.mark.parametrize(
+    ("before", "asked"),
+    [
+        ('{"def area(width, height)": 1}\n', 0),
+        ('\n  [\n  "def area(width, height)"\n]\n', 0),
+        ('{"def area(width, height)": 1}\n{"b": 2}\n', 0),
+        ('{ def area(width, height)": 1\n', 1),
+        ("[]\ndef area(width, height):\n", 1),
+    ],
+)
+async def test_json_is_known_by_its_text_whatever_the_name(
+    project: Path, before: str, asked: int
+) -> None:
+    model = Model(RIGHT)
+    tool = smart_edit(project, model)
+    (project / "state").write_text(before, encoding="utf-8")
+    result = await call(tool, **{**WRONG, "file_path": "state"})
+    assert failure_type(result) == "edit_no_occurrence_found"
+    assert len(model.prompts) == asked
 
 
 @pytest.mark.requirement("TOOLS-11")
@@ -240,3 +267,19 @@ async def test_every_declared_parameter_is_required(project: Path, missing: str)
     result = await call(smart_edit(project, None), **params)
     assert failure_type(result) == "invalid_tool_params"
     assert missing in text_of(result)
+
+
+@pytest.mark.requirement("TOOLS-11")
+async def test_a_correction_has_forty_seconds(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[float | None] = []
+    bounded = asyncio.timeout
+
+    def noting(delay: float | None) -> asyncio.Timeout:
+        given.append(delay)
+        return bounded(delay)
+
+    monkeypatch.setattr(asyncio, "timeout", noting)
+    await call(smart_edit(project, Model(RIGHT)), **WRONG)
+    assert given == [40.0]

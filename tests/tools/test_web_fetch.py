@@ -13,7 +13,7 @@ from alhena.tools.contract import ExecutionContext, ToolFailure
 from alhena.wire.request import Tool
 from tests.system.web import PUBLIC, Web, plain, web
 from tests.tools.files import call, failure_type, text_of
-from tests.tools.web import RETRIEVED, ScriptedModel, failing, response, retrieved
+from tests.tools.web import RETRIEVED, ScriptedModel, blocked, failing, response, retrieved
 
 
 def tool_for(model: ScriptedModel, net: Web, clock: Callable[[], float] = lambda: 0.0) -> WebFetch:
@@ -180,6 +180,20 @@ async def test_pages_about_which_the_model_says_nothing_are_a_failure(second: ob
         )
     assert failure_type(result) == "web_fetch_fallback_failed"
     assert "the model gave no answer" in text_of(result)
+
+
+async def test_what_the_service_objects_to_is_said_of_either_question() -> None:
+    async with web(HOSTS) as net:
+        net.answers["/x"] = plain(b"", status="404 Not Found")
+        net.answers["/y"] = plain(b"text")
+        first = ScriptedModel(blocked("PROHIBITED_CONTENT"))
+        unread = await call(tool_for(first, net), prompt="http://a.example/x")
+        second = ScriptedModel(failing(), response(finishReason="RECITATION"))
+        unsaid = await call(tool_for(second, net), prompt="http://a.example/y")
+    assert failure_type(unread) == failure_type(unsaid) == "web_fetch_fallback_failed"
+    assert "the service blocked the prompt (PROHIBITED_CONTENT)" in text_of(unread)
+    assert "no answer about them: the service ended the answer" in text_of(unsaid)
+    assert "(RECITATION)" in text_of(unsaid)
 
 
 async def test_without_credentials_nothing_is_fetched() -> None:

@@ -67,3 +67,67 @@ async def test_what_may_mean_something_else_is_a_miss(
     )
     assert failure_type(result) == MISS
     assert (tmp_path / "a.py").read_text(encoding="utf-8") == before
+
+
+@pytest.mark.requirement("TOOLS-11")
+@pytest.mark.parametrize(
+    ("name", "here", "given"),
+    [
+        ("a.css", "div [data-x] { color: red }", "div[data-x] { color: red }"),
+        ("a.css", "div[data-x] p { top: 0 }", "div [data-x] p { top: 0 }"),
+        ("a.css", "a @media b", "a@media b"),
+        ("a.js", "const word = /a +/.test(x)", "const word = /a+/.test(x)"),
+        ("a.js", "const word = /a+ b/.test(x)", "const word = /a+b/.test(x)"),
+        ("a.sh", "rm -rf build *", "rm -rf build*"),
+        ("a.sh", "rm -rf build * && make", "rm -rf build* && make"),
+        ("a.sh", "A= foo bar", "A=foo bar"),
+        ("a.sh", "A =foo bar", "A=foo bar"),
+        ("a.sh", "rm -r / tmp/x", "rm -r /tmp/x"),
+        ("a.sh", "/ tmp/x --all", "/tmp/x --all"),
+        ("a.sh", "~ user/x --all", "~user/x --all"),
+        ("a.sh", "ls ~ user/x", "ls ~user/x"),
+        ("a.sh", "git commit - a now", "git commit -a now"),
+        ("a.sh", "git commit -a now", "git commit-a now"),
+        ("a.sh", 'echo one "two"', 'echo one"two"'),
+        ("a.sh", "echo 'one' two", "echo 'one'two"),
+        ("a.sh", "echo $ HOME now", "echo $HOME now"),
+        ("a.sh", ". ./x.sh arg", "../x.sh arg"),
+        ("a.yml", "-a b c", "- a b c"),
+        ("a.yml", "- a b c", "-a b c"),
+        ("a.yml", "key: &anchor value", "key: & anchor value"),
+        ("a.toml", "x = [1]\ny [2] = 3", "x = [1]\ny[2] = 3"),
+    ],
+)
+async def test_a_blank_that_parts_or_joins_is_not_free(
+    tmp_path: Path, name: str, here: str, given: str
+) -> None:
+    tool = SmartEdit(Workspace(tmp_path))
+    for before, old in ((here, given), (given, here)):
+        (tmp_path / name).write_text(f"{before}\n", encoding="utf-8")
+        result = await call(
+            tool, file_path=name, instruction="Change.", old_string=old, new_string=f"{old} more"
+        )
+        assert failure_type(result) == MISS
+        assert (tmp_path / name).read_text(encoding="utf-8") == f"{before}\n"
+
+
+@pytest.mark.parametrize(
+    ("here", "given"),
+    [
+        ("x = compute( a, b )", "x = compute(a, b)"),
+        ("total=first+second*third", "total = first + second * third"),
+        ("if (a==b) { return c; }", "if (a == b) { return c; }"),
+        ("value: int = size", "value:int=size"),
+        ("f = (a, b)=>a", "f = (a, b) => a"),
+        ('img(src="a", alt="b")', 'img( src = "a", alt = "b" )'),
+    ],
+)
+async def test_a_blank_that_only_looks_nicer_is_free(tmp_path: Path, here: str, given: str) -> None:
+    (tmp_path / "a.txt").write_text(f"{here}\n", encoding="utf-8")
+    result = await call(
+        SmartEdit(Workspace(tmp_path)), file_path="a.txt", instruction="Change.",
+        old_string=given, new_string=f"{given} more",
+    )  # fmt: skip
+    assert result.data is not None, result.llm_content
+    assert result.data["rung"] == "tokens"
+    assert (tmp_path / "a.txt").read_text(encoding="utf-8") == f"{here} more\n"

@@ -6,13 +6,15 @@ from hypothesis import strategies as st
 
 from alhena.wire.conformance import check_request
 from alhena.wire.conformance.check import RequestChecker
+from alhena.wire.conformance.contents import SIGNATURE_STAND_INS
 from alhena.wire.conformance.gate import RequestGate
-from alhena.wire.content import Content, Part
+from alhena.wire.content import Content, FunctionCall, Part
 from alhena.wire.encode import EncodedContent
 from alhena.wire.errors import ConformanceError
 from alhena.wire.request import GenerateContentConfig, GenerateContentRequest
 from tests.wire.histories import CONFIG, call, histories, model, response, user
 
+STAND_IN = SIGNATURE_STAND_INS[0]
 HI = user(Part(text="hi"))
 ANYTHING = st.sampled_from(
     [
@@ -27,8 +29,22 @@ ANYTHING = st.sampled_from(
         user(response("gone"), Part(text="x")),
         user(response(), call()),
         model(Part(text="t", thought=True)),
+        model(call(thought_signature="QUJD"), call("replace", thought_signature="QUJD")),
+        model(call(thought_signature="QUJD"), call("replace", thought_signature=STAND_IN)),
+        model(call("", thought_signature="QUJD")),
+        model(
+            Part(
+                function_call=FunctionCall(name="read_file", will_continue=True),
+                thought_signature="QUJD",
+            )
+        ),
+        model(Part(text="", thought_signature="QUJD")),
+        model(Part(thought_signature="QUJD", thought=True)),
+        user(Part(text="x", thought_signature="QUJD")),
     ]
 )
+"""Signatures are base64: the check of a conversation does not look at their form (S3)."""
+
 CONFIGS = [CONFIG, GenerateContentConfig()]
 
 

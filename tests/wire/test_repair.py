@@ -175,6 +175,13 @@ def test_responses_without_a_call_go_and_what_stands_beside_them_stays() -> None
     assert [rule for rule, _ in repairs] == ["F2", "C6", "C6"]
 
 
+def test_signatures_go_from_what_becomes_the_users() -> None:
+    signed = model(response(thought_signature="QUJD"), Part(text="", thought_signature="QUJD"))
+    contents, repairs = done(HI, model(call()), signed, model(Part(text="a")), HI)
+    assert contents == [HI, model(call()), user(response()), model(Part(text="a")), HI]
+    assert {rule for rule, _ in repairs} == {"S2", "F2"}
+
+
 def test_a_prompt_is_not_merged_into_responses() -> None:
     contents = [HI, model(call()), user(response()), HI]
     assert done(*contents) == (contents, [])

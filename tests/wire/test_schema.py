@@ -303,3 +303,14 @@ def test_the_place_without_a_type_is_named(schema: Any, place: str | None) -> No
 def test_a_plain_schema_is_what_adapting_makes_of_it(value: Any) -> None:
     if is_plain(value):
         assert local_schema(value) == value
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+def test_bounds_that_json_cannot_say_are_left_out(number: float) -> None:
+    keywords = ("minimum", "maximum", "exclusiveMinimum", "multipleOf", "maxLength")
+    schema = {
+        "type": "object",
+        "properties": {"a": {"type": "number", **dict.fromkeys(keywords, number)}},
+    }
+    assert not is_plain(schema)
+    assert local_schema(schema)["properties"]["a"] == {"type": "number"}

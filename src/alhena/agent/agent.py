@@ -121,6 +121,11 @@ class Agent:
         return self._opened().session_id
 
     @property
+    def resumed(self) -> bool:
+        """Whether this session goes on from what another run left."""
+        return self._opened().prompts > 0
+
+    @property
     def history(self) -> tuple[Content, ...]:
         """The conversation so far."""
         return tuple(entry.content for entry in self._opened().chat.history.contents)
@@ -182,9 +187,12 @@ class Agent:
         return answer
 
     def interrupt(self) -> bool:
-        """Ends the run in good order: tools are stopped, every call gets its response. False when
-        there is nothing to interrupt, or it was interrupted already."""
-        driver = self._driver
+        """Ends the run in good order: tools are stopped, every call gets its response. Of a session
+        that is being closed, the hooks it waits for. False when there is nothing to interrupt, or
+        it was interrupted already."""
+        driver, closing = self._driver, self._closing
+        if driver is None and closing is not None and closing.prompt_hooks is not None:
+            return closing.prompt_hooks.hurry()
         if driver is None or driver.done() or driver.cancelling():
             return False
         return driver.cancel("interrupted")
@@ -316,7 +324,7 @@ class Agent:
             (before, attached), around = around, ((), ())  # they go with the prompt, not with
             parts = (*before, *parts, *attached)  # what hooks send after it
             ids = (prompt_id, session.session_id)
-            return await run_prompt(chat, session.scheduler, limits, parts, ids, session.settle)
+            return await run_prompt(chat, session.scheduler, limits, parts, ids, session.step)
 
         if session.prompt_hooks is None:
             await send((Part(text=prompt),))

@@ -1,5 +1,6 @@
 """The hooks of a session at work: around its prompts, its requests and its answers."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal
 
@@ -43,6 +44,7 @@ class PromptHooks:
         self._source: Literal["startup", "resume", "clear"] = source
         self._opening = opening
         self._started = False
+        self._ending: asyncio.Future[None] | None = None
 
     async def carry(
         self, prompt: str, chat: Chat, send: SendPrompt, announce: Callable[[str], None]
@@ -64,9 +66,30 @@ class PromptHooks:
     async def end(
         self, reason: Literal["exit", "clear", "logout", "prompt_input_exit", "other"]
     ) -> None:
-        """The session ends; what its hooks say of that changes nothing."""
-        if self._started:
-            await self._hooks.fire(HookEvent.SESSION_END, inputs.session_end(reason), match=reason)
+        """The session ends; what its hooks say of that changes nothing. Returns when they, and
+        those that ran beside it, are done, or were ended by `hurry`."""
+        self._ending = ending = asyncio.ensure_future(self._end(reason))
+        try:
+            await asyncio.wait({ending})
+        except asyncio.CancelledError:
+            ending.cancel()
+            await asyncio.wait({ending})
+            raise
+        if not ending.cancelled():
+            ending.result()
+
+    def hurry(self) -> bool:
+        """Ends the hooks that the end of the session waits for; False when there are none."""
+        return self._ending is not None and self._ending.cancel()
+
+    async def _end(
+        self, reason: Literal["exit", "clear", "logout", "prompt_input_exit", "other"]
+    ) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._hooks.settle())
+            if self._started:
+                fields = inputs.session_end(reason)
+                tasks.create_task(self._hooks.fire(HookEvent.SESSION_END, fields, match=reason))
 
     async def _begin(self, prompt: str, chat: Chat) -> tuple[Part, ...]:
         """The parts that the prompt is sent as."""

@@ -24,10 +24,10 @@ async def run_prompt(
     limits: TurnLimits,
     parts: tuple[Part, ...],
     ids: tuple[str, str],
-    settle: Callable[[], Awaitable[None]] = at_once,
+    step: Callable[[], Awaitable[None]] = at_once,
 ) -> Turn:
     """Carries a prompt to its last turn; `limits` goes on counting. `ids` are the prompt's and the
-    session's. `settle` is awaited before the results of tools are sent.
+    session's. `step` is awaited before the results of tools are sent.
 
     Every call gets exactly one response, also when the run is cancelled, a limit is reached or a
     tool stops it: then the responses are recorded without asking the model again.
@@ -44,7 +44,7 @@ async def run_prompt(
             return turn
         try:
             limits.check()
-            await settle()
+            await step()
         except BaseException:
             chat.record_responses(parts)
             raise

@@ -1,6 +1,7 @@
 """The session's model as its tools use it: one question, one answer, and an account of both."""
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -8,6 +9,7 @@ from alhena.chat.accounting import Account
 from alhena.errors import AlhenaError
 from alhena.events import Event, RetryEvent
 from alhena.models.generator import ContentGenerator
+from alhena.wire.calls import CallIds
 from alhena.wire.content import USER, Content, text_content
 from alhena.wire.encode import EncodedContent
 from alhena.wire.request import (
@@ -16,7 +18,10 @@ from alhena.wire.request import (
     GenerationConfig,
     Tool,
 )
-from alhena.wire.response import GenerateContentResponse
+from alhena.wire.response import FinishReason, GenerateContentResponse
+
+if TYPE_CHECKING:
+    from alhena.chat.errors import InvalidResponseError
 
 ROLE = "utility_tool"
 
@@ -42,8 +47,14 @@ class SessionModel:
         system: str | None = None,
         model: str | None = None,
     ) -> GenerateContentResponse:
-        """The answer to `contents`. Raises ModelError or WireError."""
-        from alhena.models.retry.generator import RetryingGenerator
+        """The answer to `contents`. What is empty or cannot be read is asked for again, as in the
+        conversation; what was withheld is returned, for it says why. Raises ModelError or
+        WireError."""
+        from alhena.chat.errors import ASKED_AGAIN
+        from alhena.models.errors import UnusableAnswerError
+        from alhena.models.retry.generator import RetryingGenerator, retry_event
+        from alhena.models.retry.manner import Manner
+        from alhena.wire.conformance.gate import RequestGate
 
         generator, own = self._source()
         if isinstance(generator, RetryingGenerator):
@@ -57,6 +68,27 @@ class SessionModel:
                 generation_config=GenerationConfig(temperature=0, top_p=1),
             ),
         )
+        request, _ = RequestGate().admit(request)
+        patience = None
+        while True:
+            response = await self._answer(generator, request)
+            problem = _problem(response)
+            if problem is None or problem.reason not in ASKED_AGAIN:
+                return response
+            error = UnusableAnswerError(problem.message, remedy=problem.remedy)
+            if not isinstance(generator, RetryingGenerator):
+                raise error
+            patience = patience or generator.patience()
+            wait = patience.after(error, Manner.BROKEN)
+            if wait is None:
+                raise error
+            self._tell(retry_event(error, patience, wait, model=request.model, prompt_id=""))
+            await generator.pause(wait)
+
+    async def _answer(
+        self, generator: ContentGenerator, request: GenerateContentRequest
+    ) -> GenerateContentResponse:
+        """One request and its answer, with their events."""
         account = Account(request, role=ROLE, texts=self._texts)
         self._emit(account.sent())
         try:
@@ -74,4 +106,24 @@ class SessionModel:
     async def ask(self, prompt: str) -> str:
         """The text that answers a prompt. Raises ModelError or WireError."""
         response = await self.generate((text_content(USER, prompt),))
+        problem = _problem(response)
+        if problem is not None:
+            from alhena.models.errors import UnusableAnswerError
+
+            raise UnusableAnswerError(problem.message, remedy=problem.remedy)
         return "".join(part.text or "" for part in response.parts if not part.thought)
+
+
+def _problem(response: GenerateContentResponse) -> "InvalidResponseError | None":
+    """Why a whole answer is of no use, if it is not. A reason that is missing is none of that."""
+    from alhena.chat.errors import InvalidResponseError
+    from alhena.chat.turn import Turn
+
+    turn = Turn("", CallIds(""), lambda _event: None)
+    turn.feed(response)
+    turn.finish_reason = turn.finish_reason or FinishReason.STOP
+    try:
+        turn.check(answers_tools=False)
+    except InvalidResponseError as error:
+        return error
+    return None

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from alhena.config.settings import Settings
+from alhena.errors import InputError
 from alhena.models.generator import ContentGenerator
 from alhena.policy.model import ApprovalMode, PolicyRule
+from alhena.system.workspace import current_directory
 from alhena.tools.builtin.ask_user import Ask
 from alhena.tools.contract import Tool
 from alhena.wire.content import Content
@@ -71,3 +73,13 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
     approve: "Approver | None"
     policy: tuple[str | os.PathLike[str] | PolicyRule, ...]
     settings: AgentSettings
+
+    def directory(self) -> Path:
+        """The workspace's directory. Raises InputError when it is none."""
+        if self.cwd is None:
+            return current_directory()
+        if not self.cwd.is_dir():
+            raise InputError(
+                f"the directory {self.cwd} does not exist.", remedy="Name an existing one."
+            )
+        return self.cwd

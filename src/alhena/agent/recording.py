@@ -21,13 +21,14 @@ from alhena.events import (
     UserMessageEvent,
     WarningEvent,
 )
+from alhena.wire.text import scrub
 
 if TYPE_CHECKING:
     from alhena.agent.channel import EventChannel
     from alhena.chat.chat import Chat
     from alhena.session.journal import Disk, Journal
     from alhena.session.recorder import Recorder
-    from alhena.session.store import Resumed, SessionStore
+    from alhena.session.store import Resumed
     from alhena.wire.content import Content
     from alhena.wire.encoded import EncodedContent
 
@@ -42,9 +43,9 @@ class Recording:
     """Writes a session down while it goes on.
 
     A new session has no file before the first answer to a prompt begins: until then nothing has
-    happened that could be lost. Where none can be made, `emit` hears a warning and the session goes
-    on unrecorded. Once there is one, what cannot be written ends the run: `settle` raises
-    JournalError, and nothing is lost that it did not.
+    happened that could be lost. With `at_once` it has one as soon as there is a prompt. Where none
+    can be made, `emit` hears a warning and the session goes on unrecorded. Once there is one, what
+    cannot be written ends the run: `settle` raises JournalError.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class Recording:
         self.session_id = session_id
         self.path = temp / "sessions" / f"{session_id}.jsonl"
         self.opening = 0
+        self.at_once = False
         self.when_begun: Callable[[], None] = lambda: None
         self._temp = temp
         self._project = project
@@ -92,7 +94,7 @@ class Recording:
     def event(self, event: Event) -> None:
         """Takes an event, as a listener of the session's channel."""
         self._prompted = self._prompted or isinstance(event, UserMessageEvent)
-        begins = self._asked or isinstance(event, RunFinishedEvent)
+        begins = self.at_once or self._asked or isinstance(event, RunFinishedEvent)
         self._asked = isinstance(event, ApiRequestEvent)
         if self._journal is None and begins:
             self._begin()
@@ -123,6 +125,20 @@ class Recording:
             self._failed = self._told = True
             raise
         self._failed = self._told = False
+
+    async def step(self) -> None:
+        """Has what happened so far on its way to the disk, which is not waited for. Raises
+        JournalError, also for what went wrong with it the last time."""
+        self._begin()
+        journal = self._journal
+        if journal is None or journal.settled:
+            return
+        if journal.doubtful or self._failed:
+            await self.settle()
+            return
+        from threading import Thread
+
+        Thread(target=_synchronised, args=(journal,), name="alhena-journal", daemon=True).start()
 
     async def flush(self) -> str | None:
         """As `settle`; says why it could not be done, unless that was said."""
@@ -175,20 +191,24 @@ class Recording:
         from alhena.session.records import VERSION, Header, now
         from alhena.version import __version__
 
+        header = Header(
+            at=now(),
+            version=VERSION,
+            session_id=self.session_id,
+            project=scrub(str(self._project)),
+            writer=__version__,
+            opening=self.opening,
+        )
         try:
             claim_project_temp(self._temp, self._project)
             self.path.parent.mkdir(mode=0o700, exist_ok=True)
             journal = Journal.create(self.path, self._disk)
-            journal.append(
-                Header(
-                    at=now(),
-                    version=VERSION,
-                    session_id=self.session_id,
-                    project=str(self._project),
-                    writer=__version__,
-                    opening=self.opening,
-                )
-            )
+            try:
+                journal.append(header)
+            except JournalError:
+                self.path.unlink()
+                journal.drop()
+                raise
         except (OSError, AlhenaError) as error:
             self._waiting = None
             reason = error.message if isinstance(error, JournalError) else str(error)
@@ -258,6 +278,13 @@ class Beginning:
             self.recording.abandon()
 
 
+def _synchronised(journal: "Journal") -> None:
+    from alhena.session.errors import JournalError
+
+    with suppress(JournalError):  # it is doubtful from then on, and whoever comes next is told
+        journal.synchronise()
+
+
 def begin(
     resume: str | None, place: Place, emit: Callable[[Event], None], *, record: bool
 ) -> Beginning:
@@ -287,18 +314,11 @@ async def close_recording(recording: Recording) -> None:
         warnings.warn(str(problem), RuntimeWarning, stacklevel=2)
 
 
-def open_store(temp: Path) -> "SessionStore":
-    """The sessions of the project whose temporary directory this is."""
-    from alhena.session.store import SessionStore
-
-    return SessionStore(temp / "sessions", ((temp / "tool-outputs", "session-"), (temp, "")))
-
-
 def _resumed(
     name: str, cwd: Path, environ: Mapping[str, str], emit: Callable[[Event], None]
 ) -> Beginning | None:
     """The session that is meant; None for the latest where there is none."""
-    from alhena.session.store import LATEST
+    from alhena.session.store import LATEST, open_store
     from alhena.version import __version__
 
     temp = project_temp(environ, cwd)
@@ -348,6 +368,7 @@ def _prune(session_id: str, temp: Path, settings: Settings, emit: Callable[[Even
     if not asked.enabled:
         return
     from alhena.session.retention import prune, retention
+    from alhena.session.store import open_store
 
     try:
         limits = retention(

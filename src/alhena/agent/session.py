@@ -13,23 +13,22 @@ from alhena.agent.limits import TurnLimits
 from alhena.agent.links import SessionLinks, at_once
 from alhena.agent.options import AgentOptions
 from alhena.agent.recording import Beginning, Place, Recording, begin, close_recording
-from alhena.agent.session_context import environment_facts
-from alhena.agent.session_memory import SessionMemory, memory_request
+from alhena.agent.session_context import first_contents
+from alhena.agent.session_memory import open_memory
 from alhena.agent.session_model import SessionModels, traits_of
 from alhena.agent.session_processes import SessionProcesses
 from alhena.agent.workbench import Workbench, WorkbenchOptions, open_workbench
 from alhena.chat.chat import Chat, Outlets
 from alhena.chat.history import History
-from alhena.chat.prompt import environment_context, system_instruction
+from alhena.chat.prompt import system_instruction
 from alhena.config.home import config_home, installation_id_path, user_settings_path
 from alhena.config.settings import Settings, load_settings
-from alhena.errors import InputError
 from alhena.events import WarningEvent
 from alhena.models.retry.policy import retry_policy
 from alhena.models.select import ChosenGenerator, ModelChoice, choose_generator
 from alhena.policy.model import ApprovalMode
 from alhena.scheduler.scheduler import Scheduler
-from alhena.system.workspace import Workspace, current_directory
+from alhena.system.workspace import Workspace
 from alhena.wire.calls import CallIds
 from alhena.wire.content import Content
 from alhena.wire.encode import EncodedContent
@@ -111,6 +110,11 @@ class Session(msgspec.Struct, kw_only=True):
         if self.recording is not None and self.recording.failed:
             await self.recording.settle()
 
+    async def step(self) -> None:
+        """Has what has happened so far on its way to the disk. Raises JournalError."""
+        if self.recording is not None:
+            await self.recording.step()
+
     async def settle(self) -> None:
         """Has what has happened so far on the disk when it returns. Raises JournalError."""
         if self.recording is not None:
@@ -141,7 +145,7 @@ def open_session(
     given = options.settings
     environ: Mapping[str, str] = os.environ if given.environ is None else given.environ
     settings = given.settings or load_settings(user_settings_path(environ))
-    cwd = _directory(options.cwd)
+    cwd = options.directory()
     begun = begin(given.resume, (cwd, environ, settings), channel.emit, record=given.record)
     try:
         return _open(options, channel, begun, (cwd, environ, settings), source)
@@ -165,14 +169,9 @@ def _open(
     processes = SessionProcesses()
     bus, close_bus = _bus(options, channel)
     workspace = Workspace(cwd, given.include_directories)
-    memory = SessionMemory(
-        memory_request(workspace, environ, settings, skip_trust=given.skip_trust), channel.emit
-    )
-    opening = (
-        begun.opening_contents
-        or given.history
-        or environment_context(environment_facts(workspace, environ, memory.project_text))
-    )
+    memory = open_memory(workspace, (environ, settings), channel.emit, skip=given.skip_trust)
+    first = begun.opening_contents or given.history
+    opening = first or first_contents(workspace, environ, memory.project_text)
     memory.began_with(opening)
     ask = given.ask or (None if given.bus is None else _questions(given.bus))
     mode = fallback_mode(settings.model.fallback, models.requested)
@@ -207,9 +206,8 @@ def _open(
         processes.groups,
     )
     bench.hide_denied()
-    bench.memory = memory
-    bench.warnings += (*begun.notices, *memory.memory.warnings)
-    bench.notes += memory.memory.notes
+    bench.warnings += begun.notices
+    memory.join(bench)
     channel.subscribe(processes.feed)
     chat = _chat(bench, links, chosen, models, begun.contents or opening)
     begun.attach(chat, channel, 0 if given.history else len(opening))
@@ -295,6 +293,8 @@ def _hook(
     from alhena.agent.hooking import PromptHooks, model_hooks
 
     session.processes.kill_hooks = bench.hooks.kill
+    if session.recording is not None:
+        session.recording.at_once = True  # hooks may read it
     chat.interposer = model_hooks(bench.hooks, links.emit)
     left = tuple(entry.content for entry in chat.history.contents[: opening or None])
     return PromptHooks(bench.hooks, links.emit, source, left)
@@ -392,12 +392,3 @@ def _config(
         tools=(Tool(function_declarations=declarations),) if declarations else None,
         generation_config=generation,
     )
-
-
-def _directory(given: Path | None) -> Path:
-    """The workspace's directory. Raises InputError when it is none."""
-    if given is None:
-        return current_directory()
-    if not given.is_dir():
-        raise InputError(f"the directory {given} does not exist.", remedy="Name an existing one.")
-    return given

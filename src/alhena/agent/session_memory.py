@@ -17,6 +17,7 @@ from alhena.tools.contract import ToolLocation
 from alhena.wire.content import Content
 
 if TYPE_CHECKING:
+    from alhena.agent.workbench import Workbench
     from alhena.memory.below import TouchedMemory
     from alhena.tools.contract import Discover
 
@@ -43,6 +44,19 @@ def memory_request(
     )
 
 
+def open_memory(
+    workspace: Workspace,
+    place: tuple[Mapping[str, str], Settings],
+    emit: Callable[[Event], None],
+    *,
+    skip: bool,
+) -> "SessionMemory":
+    """Reads the memory of a session over `workspace`; `place` are variables and settings, `skip`
+    is `--skip-trust`. Raises ConfigError."""
+    environ, settings = place
+    return SessionMemory(memory_request(workspace, environ, settings, skip_trust=skip), emit)
+
+
 class SessionMemory:
     """The memory files of one session. `emit` takes warnings about files that are found later."""
 
@@ -62,6 +76,12 @@ class SessionMemory:
     def project_text(self) -> str:
         """What the project's own files say; it goes into the first content."""
         return self.memory.text(MemoryKind.PROJECT)
+
+    def join(self, bench: "Workbench") -> None:
+        """Becomes the memory of a workbench, which tells what is wrong with it."""
+        bench.memory = self
+        bench.warnings += self.memory.warnings
+        bench.notes += self.memory.notes
 
     def watch(self, listener: Callable[[], None]) -> None:
         """Calls `listener` whenever the files have been read anew."""

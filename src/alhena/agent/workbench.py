@@ -20,7 +20,7 @@ from alhena.errors import InputError
 from alhena.events import Event
 from alhena.policy.engine import PolicyEngine
 from alhena.policy.filter import PolicyFilter, tighten
-from alhena.policy.gather import GatheredPolicy, PolicyRequest, gather_policy
+from alhena.policy.gather import GatheredPolicy, PolicyRequest, gather_policy, told_together
 from alhena.policy.model import (
     ApprovalMode,
     Decision,
@@ -325,10 +325,10 @@ def _gathered(options: WorkbenchOptions) -> GatheredPolicy:
             skip_trust=options.skip_trust,
         )
     )
-    if gathered.fatal is not None:
+    if gathered.fatal:
         raise ConfigError(
-            f"the policy cannot be used: {str(gathered.fatal).rstrip('.')}.",
-            remedy="Until then nothing runs." if gathered.fatal.remedy else "Correct it.",
+            f"the policy cannot be used: {told_together(gathered.fatal)}.",
+            remedy="Until then nothing runs." if gathered.fatal[0].remedy else "Correct it.",
         )
     return gathered
 

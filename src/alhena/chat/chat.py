@@ -72,6 +72,7 @@ class Chat:
         self._outlets = outlets
         self._ids = ids
         self._gate = RequestGate(history.checker)
+        self._says_reasons = True
 
     @property
     def history(self) -> History:
@@ -153,7 +154,8 @@ class Chat:
             asked = True
             try:
                 asked = await self._exchange(request, turn)
-                turn.check(answers_tools=answers_tools)
+                needed = asked and self._reason_needed(recovery)
+                turn.check(answers_tools=answers_tools, reason_needed=needed)
             except asyncio.CancelledError:
                 if turn.text:
                     self.history.add_model(text_content(MODEL, turn.text, CUT_OFF))
@@ -164,9 +166,23 @@ class Chat:
                 recovery = recovery or self._recovery(self._retrying, prompt_id)
                 substitute = await recovery.after(error, turn, self.model.name)
             else:
+                if turn.calls and asked:
+                    alike = recovery is None or recovery.silent
+                    self._says_reasons = turn.finish_reason is not None or not alike
                 return turn
             if substitute is not None:
                 self.take_over(substitute)
+
+    def _reason_needed(self, recovery: "Recovery | None") -> bool:
+        """Whether calls without a finish reason are asked for again, as they may not be all there
+        were. Some services leave it out behind calls: when all attempts end so, the last is taken,
+        and from then on the first, until there is a reason again."""
+        if self._retrying is None or not self._says_reasons:
+            return False
+        if recovery is not None:
+            return not recovery.broken_spent
+        policy = self._retrying.policy
+        return min(policy.broken_attempts, policy.max_attempts) > 1
 
     def _recovery(self, retrying: RetryingGenerator, prompt_id: str) -> "Recovery":
         from alhena.chat.recovery import Recovery

@@ -110,6 +110,8 @@ def curate(contents: Sequence[Content]) -> tuple[Content, ...]:
     A dropped run that held function calls takes the user content with their responses along, so
     that no response is left without its call (conformance F2).
     """
+    if not any(map(_is_invalid_turn, contents)):
+        return tuple(contents)
     kept: list[Content] = []
     index = 0
     while index < len(contents):
@@ -122,7 +124,7 @@ def curate(contents: Sequence[Content]) -> tuple[Content, ...]:
         while end < len(contents) and contents[end].role == MODEL:
             end += 1
         run = contents[index:end]
-        if all(_is_valid(item) for item in run):
+        if not any(map(_is_invalid_turn, run)):
             kept.extend(run)
         elif end < len(contents) and _answers(contents[end]):
             end += 1
@@ -150,8 +152,14 @@ def _sound(entries: list[EncodedContent], checker: RequestChecker) -> list[Encod
     return list(map(EncodedContent, repaired.contents))
 
 
-def _is_valid(content: Content) -> bool:
-    return bool(content.parts) and all(_is_valid_part(part) for part in content.parts)
+def _is_invalid_turn(content: Content) -> bool:
+    if content.role != MODEL:
+        return False
+    for part in content.parts:
+        plain = part.text or (part.function_call is not None and part.text is None)
+        if not plain and not _is_valid_part(part):
+            return True
+    return not content.parts
 
 
 def _is_valid_part(part: Part) -> bool:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from alhena.chat.errors import InvalidResponseError
+from alhena.chat.errors import ASKED_AGAIN, InvalidResponseError
 from alhena.errors import AlhenaError
 from alhena.events import Event, ModelFallbackEvent
 from alhena.models.errors import ModelError, RecordingError
@@ -31,12 +31,6 @@ NUDGE_THOUGHTS = (
 )
 TOOLS_DONE = "[Tool execution completed.]"
 """What stands for the model's turn between results of tools and a word to it."""
-
-_ASKED_AGAIN = frozenset(
-    {"empty_response", "malformed_function_call", "unexpected_tool_call", "too_many_tool_calls"}
-)
-"""Reasons of an unusable answer for which the next one may be better. What was withheld for its
-content is not asked for again."""
 
 
 class Substitute(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,6 +65,7 @@ class Recovery:
         role: str,
         prompt_id: str,
     ) -> None:
+        self.silent = True  # all that failed were calls without a finish reason
         self._nudge: str | None = None
         self._retrying = retrying
         self._fallback = fallback
@@ -86,6 +81,7 @@ class Recovery:
         if isinstance(error, RecordingError) and self._last is not None:
             raise self._last from error  # the recording ends where nothing was asked again
         self._last = error
+        self.silent = self.silent and turn.silent
         manner = self._manner(error)
         if not self._passes_on(error, manner, model):
             wait = self._patience.after(error, manner)
@@ -98,6 +94,11 @@ class Recovery:
                 await self._retrying.pause(wait)
                 return None
         return await self._substitute(error, turn, model)
+
+    @property
+    def broken_spent(self) -> bool:
+        """Whether an answer that broke off is not asked for again."""
+        return self._patience.broken_spent
 
     def told(self, contents: tuple[EncodedContent, ...]) -> tuple[EncodedContent, ...]:
         """The contents of the next attempt: the same, or with a word to the model in the last one,
@@ -113,14 +114,14 @@ class Recovery:
 
     def _manner(self, error: AlhenaError) -> Manner:
         if isinstance(error, InvalidResponseError):
-            return Manner.BROKEN if error.reason in _ASKED_AGAIN else Manner.NEVER
+            return Manner.BROKEN if error.reason in ASKED_AGAIN else Manner.NEVER
         return self._patience.manner(error)
 
     def _passes_on(self, error: AlhenaError, manner: Manner, model: str) -> bool:
         """Whether to look for another model although waiting might help."""
         return (
             manner is Manner.CAPACITY
-            and self._patience.capacity_spent
+            and (self._patience.capacity_spent or self._patience.is_long(error))
             and self._fallback is not None
             and isinstance(error, ModelError)
             and self._fallback.offers(model, error)

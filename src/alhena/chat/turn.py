@@ -26,6 +26,7 @@ class Turn:
         self.finish_reason: str | None = None
         self.finish_message: str | None = None
         self.block_reason: str | None = None
+        self.silent = False  # it ended in good order, with calls and without a finish reason
         self.usage = UsageMetadata()
         self.model_version: str | None = None
         self.automatic_history: tuple[Content, ...] = ()
@@ -34,9 +35,15 @@ class Turn:
         self._emit = emit
         self._seen: dict[str, tuple[FunctionCall, int]] = {}
         self._chunk = 0
+        self._before: GenerateContentResponse | None = None
+        self._pieces = False
 
     def feed(self, response: GenerateContentResponse) -> None:
-        """Takes one chunk and emits its text and thoughts."""
+        """Takes one chunk and emits its text and thoughts. One with calls that is the same as the
+        chunk before it was sent twice."""
+        before, self._before = self._before, response
+        if response == before and any(part.function_call for part in response.parts):
+            return
         self._chunk += 1
         if response.usage_metadata is not None:
             self.usage = response.usage_metadata
@@ -67,6 +74,7 @@ class Turn:
     def _take_call(self, part: Part, call: FunctionCall) -> None:
         name = call.name or NO_NAME
         call_id = call.id
+        self._pieces = self._pieces or bool(call.will_continue or call.partial_args)
         same, chunk = self._seen.get(call_id or "", (None, 0))
         if same == call and chunk != self._chunk:  # a chunk that was sent twice
             return
@@ -91,13 +99,15 @@ class Turn:
                 )
             )
 
-    def check(self, *, answers_tools: bool) -> None:
+    def check(self, *, answers_tools: bool, reason_needed: bool = True) -> None:
         """Raises when the finished turn is no usable answer.
 
-        A turn with calls is usable unless the service says that it is malformed or withheld; the
-        reason may be missing, as some services leave it out behind calls. An empty answer is
-        accepted only behind tool results, where the model may have nothing to add; one that thought
-        and then said nothing has lost its thread.
+        A turn with calls is usable unless the service says that it is malformed or withheld, or
+        sent a call in pieces, which nobody asked for. Without a finish reason it may have been cut
+        before another call; as some services leave the reason out behind calls, it is accepted
+        when `reason_needed` is false. An empty answer is accepted only behind tool results, where
+        the model may have nothing to add; one that thought and then said nothing has lost its
+        thread.
         """
         if self.block_reason:
             raise InvalidResponseError(
@@ -105,7 +115,15 @@ class Turn:
                 f"the model's service blocked the prompt ({self.block_reason}).",
                 remedy="Rephrase it or leave out what triggers the filter.",
             )
-        if self.calls and self.finish_reason not in _UNUSABLE:
+        if self._pieces:
+            raise InvalidResponseError(
+                FinishReason.MALFORMED_FUNCTION_CALL.lower(),
+                "the model's service sent a call in pieces, which it was not asked for.",
+                remedy="Run the prompt again.",
+            )
+        self.silent = bool(self.calls) and self.finish_reason is None
+        usable = self.calls and self.finish_reason not in _UNUSABLE
+        if usable and not (self.silent and reason_needed):
             return
         if self.finish_reason is None:
             raise StreamCutError(

@@ -11,11 +11,14 @@ from alhena.gateway.ids import answer_id
 from alhena.wire.response import GenerateContentResponse
 
 ENTRY = "alhena.entry"
+STALLED = "client stalled"
+"""The outcome of an answer whose client took nothing of it for too long."""
 
 
 class Entry(msgspec.Struct, rename="camel", omit_defaults=True):
     """What the log says of a request. `status` is 499 when the client went away before an answer
-    began; `outcome` tells how an answer ended otherwise than whole."""
+    began; `outcome` tells how an answer ended otherwise than whole, `detail` what of the reason is
+    not for the client: addresses and names of files."""
 
     id: str
     time: str
@@ -27,12 +30,17 @@ class Entry(msgspec.Struct, rename="camel", omit_defaults=True):
     stream: bool = False
     status: int = 0
     outcome: str = ""
+    detail: str = ""
     ms: float = 0.0
     first_byte_ms: float | None = None
     bytes_in: int = 0
     bytes_out: int = 0
     input_tokens: int | None = None
     output_tokens: int | None = None
+
+    def line(self) -> str:
+        """The line in the log."""
+        return msgspec.json.encode(self).decode("utf-8") + "\n"
 
     def count(self, response: GenerateContentResponse) -> None:
         """Notes the tokens that an answer says it took."""
@@ -43,7 +51,8 @@ class Entry(msgspec.Struct, rename="camel", omit_defaults=True):
 
 
 class AccessLog:
-    """Writes a line for each request that `app` has answered. `write` gets text with its newline.
+    """Writes a line for each request that `app` has answered, and gives answers its id. `write`
+    gets text with its newline; it must not block.
 
     Paths are logged without their query, which may hold a key.
     """
@@ -69,13 +78,16 @@ class AccessLog:
                 entry.bytes_out += len(body)
             else:
                 entry.status = message["status"]
+                token = entry.id.encode("ascii")
+                known = [(b"x-request-id", token), (b"request-id", token)]
+                message["headers"] = [*message["headers"], *known]
             await send(message)
 
         try:
             await self._app(scope, receive, counted)
         finally:
             entry.ms = _since(start)
-            self._write(msgspec.json.encode(entry).decode("utf-8") + "\n")
+            self._write(entry.line())
 
 
 def entry_of(scope: Any) -> Entry:

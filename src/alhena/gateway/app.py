@@ -1,5 +1,6 @@
 """The gateway as an ASGI application."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 
 from starlette.applications import Starlette
@@ -25,9 +26,12 @@ from alhena.gateway.requests import Asked, Reading, reads_anthropic, reads_googl
 from alhena.gateway.speech import Speech
 from alhena.gateway.upstream import Upstream
 from alhena.wire.encoded import encode_value
+from alhena.wire.request import GenerateContentRequest
 
 _GOOGLE_VERSIONS = ("/v1beta", "/v1alpha")
 _GONE = 499
+_LARGE = 256 * 1024
+"""Bytes of a body that take longer to read than other requests should wait."""
 
 
 class Gateway:
@@ -83,7 +87,7 @@ class Gateway:
             self._guard.check(request.headers)
             await work()
         except ClientGoneError:
-            exchange.entry.outcome = "client gone"
+            exchange.entry.outcome = exchange.entry.outcome or "client gone"
             exchange.entry.status = exchange.entry.status or _GONE
         except AlhenaError as error:
             await exchange.refuse(fault_of(error))
@@ -102,18 +106,30 @@ class Gateway:
         try:
             body = await read_body(request, self._limits, take)
             exchange.entry.bytes_in = len(body)
-            asked = reading(read_json(body), request)
+            asked, sent = await self._read(body, request, reading)
+            exchange.entry.model = asked.request.model[:200]
+            exchange.entry.stream = asked.request.stream
+            exchange.entry.served_by = sent.model
             del body
-            await until_gone(request.receive, self._ask(exchange, asked))
+            await until_gone(request.receive, self._ask(exchange, asked, sent))
         finally:
             self._under_way -= 1
             self._bodies.give_back(held)
 
-    async def _ask(self, exchange: Exchange, asked: Asked) -> None:
+    async def _read(
+        self, body: bytes, request: Request, reading: Reading
+    ) -> tuple[Asked, GenerateContentRequest]:
+        """What is asked, and the request to send. A large body is read in a thread, so that it
+        keeps no other request waiting."""
+
+        def read() -> tuple[Asked, GenerateContentRequest]:
+            asked = reading(read_json(body), request)
+            return asked, self.upstream.prepared(asked.request, own=asked.own)
+
+        return await asyncio.to_thread(read) if len(body) > _LARGE else read()
+
+    async def _ask(self, exchange: Exchange, asked: Asked, request: GenerateContentRequest) -> None:
         entry = exchange.entry
-        entry.model, entry.stream = asked.request.model[:200], asked.request.stream
-        request = self.upstream.prepared(asked.request, own=asked.own)
-        entry.served_by = request.model
         if asked.counts:
             tokens = await exchange.within_time(self.upstream.count(request))
             entry.input_tokens = tokens

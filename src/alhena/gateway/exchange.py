@@ -32,6 +32,8 @@ class Exchange:
         self._speech = speech
         self._limits = limits
         self._quiet_since = 0.0
+        self._begun = False
+        self._beginning = asyncio.Lock()
         self.entry = entry
 
     async def reply(self, status: int, body: Any, headers: Headers | None = None) -> None:
@@ -44,7 +46,7 @@ class Exchange:
     async def refuse(self, fault: Fault) -> None:
         """An error instead of an answer."""
         form = self._speech.error(fault)
-        self.entry.outcome = fault.kind
+        self._note(fault)
         headers: Headers = []
         if fault.retry_after_s is not None:
             headers.append((b"retry-after", b"%d" % math.ceil(fault.retry_after_s)))
@@ -65,51 +67,53 @@ class Exchange:
     ) -> None:
         """A streamed answer. A chunk is taken when the client has taken what came before it.
 
-        Raises AlhenaError for what fails before the first chunk; later failures are told in the
-        stream, which they end.
+        The answer begins with the first chunk, or with a ping when that is long in coming. Raises
+        AlhenaError for what fails before; later failures are told in the stream, which they end.
         """
-        clock = asyncio.get_running_loop().time
-        deadline = clock() + self._limits.total_s
         async with aclosing(chunks):
-            try:
-                async with asyncio.timeout_at(deadline):
-                    first = await anext(chunks)
-            except TimeoutError as error:
-                raise _late(self._limits) from error
-            data = self._fed(first, form)
-            await self._start(
-                200,
-                form.media_type.encode("ascii"),
-                [(b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no")],
-            )
-            await self._write(data, more=True)
+            self._quiet_since = asyncio.get_running_loop().time()
             pulse = asyncio.create_task(self._pulse(form))
             try:
-                last = await self._rest(chunks, form, deadline)
+                last = await self._told(chunks, form)
             finally:
                 pulse.cancel()
+            await self._begin(form)
             await self._write(last, more=False)
 
-    async def _rest(
-        self,
-        chunks: AsyncGenerator[GenerateContentResponse, None],
-        form: StreamForm,
-        deadline: float,
+    async def _told(
+        self, chunks: AsyncGenerator[GenerateContentResponse, None], form: StreamForm
     ) -> bytes:
         """Writes what comes; returns the bytes to end with."""
         try:
-            async with asyncio.timeout_at(deadline):
+            async with asyncio.timeout(self._limits.total_s):
                 async for chunk in chunks:
                     data = self._fed(chunk, form)
+                    await self._begin(form)
                     if data:
                         await self._write(data, more=True)
             return form.finish()
         except AlhenaError as error:
-            fault = fault_of(error)
+            failed = error
         except TimeoutError:
-            fault = fault_of(_late(self._limits))
-        self.entry.outcome = fault.kind
+            failed = _late(self._limits)
+        if not self._begun:
+            raise failed
+        self._note(fault := fault_of(failed))
         return form.failure(fault)
+
+    async def _begin(self, form: StreamForm) -> None:
+        """Sends the head of a streamed answer if it is not sent yet, by whoever comes first."""
+        if self._begun and not self._beginning.locked():
+            return
+        async with self._beginning:
+            if not self._begun:
+                self._begun = True
+                headers = [(b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no")]
+                await self._start(200, form.media_type.encode("ascii"), headers)
+
+    def _note(self, fault: Fault) -> None:
+        self.entry.outcome = fault.kind
+        self.entry.detail = fault.detail[:1000]
 
     def _fed(self, chunk: GenerateContentResponse, form: StreamForm) -> bytes:
         if chunk.usage_metadata is not None:
@@ -123,23 +127,13 @@ class Exchange:
         while True:
             quiet = clock() - self._quiet_since
             if quiet >= silence and (ping := form.ping()):
+                await self._begin(form)
                 await self._write(ping, more=True)
             await asyncio.sleep(silence - quiet if quiet < silence else silence)
 
     async def _start(self, status: int, media_type: bytes, headers: Headers) -> None:
-        token = self.entry.id.encode("ascii")
-        await self._send(
-            {
-                "type": "http.response.start",
-                "status": status,
-                "headers": [
-                    (b"content-type", media_type),
-                    (b"x-request-id", token),
-                    (b"request-id", token),
-                    *headers,
-                ],
-            }
-        )
+        told = [(b"content-type", media_type), *headers]
+        await self._send({"type": "http.response.start", "status": status, "headers": told})
 
     async def _write(self, data: bytes, *, more: bool) -> None:
         await self._send({"type": "http.response.body", "body": data, "more_body": more})

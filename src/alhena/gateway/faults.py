@@ -1,5 +1,6 @@
 """What can go wrong with a request, in words that every dialect has a form for."""
 
+import re
 from enum import StrEnum
 from typing import Any
 
@@ -11,13 +12,15 @@ from alhena.models.errors import (
     CredentialsError,
     ModelError,
     ModelNotFoundError,
+    NetworkError,
     QuotaError,
+    RecordingError,
     RequestRejectedError,
     ServerFaultError,
     SpentQuotaError,
 )
 from alhena.wire.dialects.errors import DialectError, UnusableAnswerError
-from alhena.wire.errors import ConformanceError, EncodeError
+from alhena.wire.errors import ConformanceError, DecodeError, EncodeError
 from alhena.wire.schema.errors import SchemaError
 
 
@@ -44,11 +47,13 @@ class FaultKind(StrEnum):
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True):
     """Why a request is not answered. `place` is where in its body the reason stands,
-    `retry_after_s` when to ask again; `details` are the service's own (google.rpc)."""
+    `retry_after_s` when to ask again; `details` are the service's own (google.rpc). `detail` is
+    for the log: what clients need not know of the gateway's service, files and credentials."""
 
     kind: FaultKind
     message: str
     place: str = ""
+    detail: str = ""
     retry_after_s: float | None = None
     details: tuple[dict[str, Any], ...] = ()
 
@@ -63,6 +68,17 @@ class RefusedError(AlhenaError):
         self.fault = fault
 
 
+_INNER = (CredentialsError, NetworkError, RecordingError)
+_TOLD: tuple[tuple[type[AlhenaError], str], ...] = (
+    (CredentialsError, "the model service refuses the gateway's own credentials."),
+    (NetworkError, "the model service cannot be reached."),
+    (RecordingError, "there is no recorded answer to this request."),
+    (DecodeError, "the model service gave an answer that cannot be read."),
+)
+_ADDRESS = re.compile(r"https?://[^\s,;:()]+(?::\d+)?[^\s,;:()]*")
+_FAILED = "the model service could not be asked; the log of the gateway says why."
+
+
 def refused(kind: FaultKind, message: str, *, retry_after_s: float | None = None) -> RefusedError:
     """The error of a request that the gateway itself refuses."""
     return RefusedError(Fault(kind=kind, message=message, retry_after_s=retry_after_s))
@@ -73,10 +89,12 @@ def fault_of(error: AlhenaError) -> Fault:
     advice for whoever runs the gateway."""
     if isinstance(error, RefusedError):
         return error.fault
-    if isinstance(error, ModelError):
+    if isinstance(error, ModelError) and not isinstance(error, _INNER):
+        told = _ADDRESS.sub("the model service", error.message, count=1)
         return Fault(
             kind=_kind_of(error),
-            message=error.message,
+            message=told,
+            detail=error.message if told != error.message else "",
             retry_after_s=error.retry_after_s,
             details=error.details,
         )
@@ -89,7 +107,8 @@ def fault_of(error: AlhenaError) -> Fault:
         return Fault(kind=FaultKind.INVALID, message=error.message, place=places[0])
     if isinstance(error, EncodeError | SchemaError):
         return Fault(kind=FaultKind.INVALID, message=error.message)
-    return Fault(kind=FaultKind.UPSTREAM, message=error.message)
+    told = next((text for kind, text in _TOLD if isinstance(error, kind)), _FAILED)
+    return Fault(kind=FaultKind.UPSTREAM, message=told, detail=error.message)
 
 
 def _kind_of(error: ModelError) -> FaultKind:
@@ -102,8 +121,6 @@ def _kind_of(error: ModelError) -> FaultKind:
         return FaultKind.NO_MODEL
     if isinstance(error, RequestRejectedError):
         return FaultKind.TOO_LARGE if error.status == 413 else FaultKind.INVALID
-    if isinstance(error, CredentialsError):
-        return FaultKind.UPSTREAM  # those of the gateway, which its client can do nothing about
     if isinstance(error, ServerFaultError) and error.status in {503, 529}:
         return FaultKind.OVERLOADED
     if isinstance(error, ServerFaultError) and error.status == 504:

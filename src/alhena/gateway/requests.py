@@ -13,7 +13,11 @@ from alhena.gateway.openai import OpenAiSpeech
 from alhena.gateway.speech import Speech
 from alhena.wire.dialects import anthropic, gemini, openai
 from alhena.wire.dialects.conversation import DialectRequest
+from alhena.wire.dialects.errors import DialectError
+from alhena.wire.plain import as_array, as_object
 
+MAX_MESSAGES = 20_000
+"""The most messages of a request: far more than a model can read, and few enough to check."""
 _METHODS = ("generateContent", "streamGenerateContent", "countTokens")
 
 
@@ -31,8 +35,15 @@ Reading = Callable[[Any, Request], Asked]
 """Reads a body (as JSON values) and the request it came with. Raises AlhenaError."""
 
 
+def _require_few(body: Any, key: str) -> None:
+    items = as_array((as_object(body) or {}).get(key)) or ()
+    if len(items) > MAX_MESSAGES:
+        raise DialectError(f"holds {len(items)} messages; {MAX_MESSAGES} is the most.", key)
+
+
 def reads_anthropic(body: Any, request: Request) -> Asked:
     """POST /v1/messages, and its count_tokens."""
+    _require_few(body, "messages")
     counts = request.url.path.endswith("/count_tokens")
     return Asked(request=anthropic.read_request(body), speech=AnthropicSpeech(), counts=counts)
 
@@ -40,6 +51,7 @@ def reads_anthropic(body: Any, request: Request) -> Asked:
 def reads_openai(body: Any, request: Request) -> Asked:
     """POST /v1/chat/completions."""
     del request
+    _require_few(body, "messages")
     return Asked(request=openai.read_request(body), speech=OpenAiSpeech())
 
 
@@ -49,6 +61,7 @@ def reads_google(body: Any, request: Request) -> Asked:
     if not model or method not in _METHODS:
         known = ", ".join(_METHODS)
         raise refused(FaultKind.NOT_FOUND, f"there is no method {method[:60]!r} here, but {known}.")
+    _require_few(body, "contents")
     return Asked(
         request=gemini.read_request(body, model, stream=method == "streamGenerateContent"),
         speech=GoogleSpeech(sse=request.query_params.get("alt") == "sse"),

@@ -17,6 +17,7 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from alhena.config.errors import ConfigError
+from alhena.gateway.access_log import STALLED, Entry, entry_of
 from alhena.gateway.limits import Limits
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -24,15 +25,55 @@ _TICKS_PER_SECOND = 10
 _POLL_S = 0.005
 
 
-def protocol_for(limits: Limits) -> type[H11Protocol]:
+class StallWatch:
+    """Calls `give_up` when a client takes nothing of what waits in `transport` for so long. One
+    that takes a little is waited for, however slow it is."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        transport: asyncio.WriteTransport,
+        patience_s: float,
+        give_up: Callable[[], None],
+    ) -> None:
+        self._loop = loop
+        self._transport = transport
+        self._patience_s = patience_s
+        self._give_up = give_up
+        self._timer = self._begun()
+
+    def stop(self) -> None:
+        """Ends the watch."""
+        self._timer.cancel()
+
+    def _begun(self) -> asyncio.TimerHandle:
+        waiting = self._transport.get_write_buffer_size()
+        return self._loop.call_later(self._patience_s, self._judge, waiting)
+
+    def _judge(self, before: int) -> None:
+        if self._transport.get_write_buffer_size() < before:
+            self._timer = self._begun()
+        else:
+            self._give_up()
+
+
+def note_stall(entry: Entry, log: Callable[[str], None] | None) -> None:
+    """Notes in the entry of a request that its client takes nothing. `log` is there when the entry
+    is in the log already, as that of an answer sent whole: it is then written once more."""
+    entry.outcome = STALLED
+    if log is not None:
+        log(entry.line())
+
+
+def protocol_for(limits: Limits, log: Callable[[str], None]) -> type[H11Protocol]:
     """The HTTP protocol, which gives up clients that send the head of a request too slowly, and
-    those that do not take what is sent to them."""
+    those that take nothing of what is sent to them, as `log` then says."""
 
     class PatientProtocol(H11Protocol):
         """One connection."""
 
         _head: asyncio.TimerHandle | None = None
-        _stall: asyncio.TimerHandle | None = None
+        _stall: StallWatch | None = None
 
         def connection_made(self, transport: asyncio.Transport) -> None:
             super().connection_made(transport)
@@ -40,7 +81,8 @@ def protocol_for(limits: Limits) -> type[H11Protocol]:
 
         def connection_lost(self, exc: Exception | None) -> None:
             self._head = _cancelled(self._head)
-            self._stall = _cancelled(self._stall)
+            if self._stall is not None:
+                self._stall.stop()
             super().connection_lost(exc)
 
         def data_received(self, data: bytes) -> None:
@@ -52,11 +94,16 @@ def protocol_for(limits: Limits) -> type[H11Protocol]:
 
         def pause_writing(self) -> None:
             super().pause_writing()
-            self._stall = self.loop.call_later(limits.stall_s, self.transport.abort)
+            self._stall = StallWatch(self.loop, self.transport, limits.stall_s, self._give_up)
 
         def resume_writing(self) -> None:
             super().resume_writing()
-            self._stall = _cancelled(self._stall)
+            if self._stall is not None:
+                self._stall.stop()
+
+        def _give_up(self) -> None:
+            note_stall(entry_of(self.scope), log if self.cycle.response_complete else None)
+            self.transport.abort()
 
         def _await_head(self) -> None:
             if self._head is None:
@@ -103,7 +150,7 @@ class GatewayServer(uvicorn.Server):
         log: Callable[[str], None],
         signals: bool = False,
     ) -> None:
-        super().__init__(_config(app, limits))
+        super().__init__(_config(app, limits, log))
         self._tell_started = started
         self._defects = _Defects(log)
         self._signals = _SIGNALS if signals else ()
@@ -205,10 +252,10 @@ def listening_socket(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _config(app: ASGIApp, limits: Limits) -> uvicorn.Config:
+def _config(app: ASGIApp, limits: Limits, log: Callable[[str], None]) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http=protocol_for(limits),
+        http=protocol_for(limits, log),
         ws="none",
         lifespan="off",
         interface="asgi3",

@@ -17,6 +17,7 @@ from alhena.hooks.model import (
     HookRun,
     HookSource,
     HookVerdict,
+    InputForms,
     OnFailure,
 )
 from alhena.hooks.output import MESSAGE_LIMIT, HookAnswer, clipped, interpret
@@ -52,7 +53,9 @@ class Firing:
         groups: tuple[HookGroup, ...],
         around: HookSurroundings,
         emit: Callable[[Event], None],
+        forms: InputForms | None = None,
     ) -> None:
+        self._forms = forms
         self._event = event
         self._groups = groups
         self._around = around
@@ -63,20 +66,35 @@ class Firing:
         told = {**self._around.base_input(self._event), **fields}
         if plan.sequential:
             heard: list[Hearing] = []
-            for hook in plan.hooks:
-                hearing = await self._hear(hook, told)
+            for hook, names in plan.heard:
+                hearing = await self._hear(hook, _as_known(told, names))
                 heard.append(hearing)
-                told = chained(self._event, told, hearing.said)
+                told = self._chained(told, hearing.said)
             return heard
         room = asyncio.Semaphore(MAX_AT_ONCE)
 
-        async def in_turn(hook: HookDefinition) -> Hearing:
+        async def in_turn(hook: HookDefinition, names: tuple[str, ...]) -> Hearing:
             async with room:
-                return await self._hear(hook, told)
+                return await self._hear(hook, _as_known(told, names))
 
         async with asyncio.TaskGroup() as tasks:
-            running = [tasks.create_task(in_turn(hook)) for hook in plan.hooks]
+            running = [tasks.create_task(in_turn(*each)) for each in plan.heard]
         return [task.result() for task in running]
+
+    def _chained(self, told: dict[str, Any], said: HookVerdict) -> dict[str, Any]:
+        """What the next is told; of a changed input, every name of what was changed."""
+        following = chained(self._event, told, said)
+        if said.tool_input is not None and self._forms is not None:
+            following["tool_input"] = self._forms.shown(following["tool_input"])
+        return following
+
+    def _said(self, hook: HookDefinition, answer: HookAnswer, told: dict[str, Any]) -> HookVerdict:
+        """What an answer means; of an input that is given back, what it changes."""
+        said = weighed(hook, answer)
+        if said.tool_input is None or self._forms is None:
+            return said
+        given = self._forms.changes(told.get("tool_input", {}), said.tool_input)
+        return msgspec.structs.replace(said, tool_input=given or None)
 
     async def _hear(self, hook: HookDefinition, told: dict[str, Any]) -> Hearing:
         started = time.perf_counter()
@@ -86,7 +104,8 @@ class Firing:
             self._tell_of_cancellation(hook, told, started)
             raise
         answer = interpret(self._event, run)
-        hearing = Hearing(hook=hook, run=run, answer=answer, said=weighed(hook, answer), input=told)
+        said = self._said(hook, answer, told)
+        hearing = Hearing(hook=hook, run=run, answer=answer, said=said, input=told)
         self._tell(hearing)
         return hearing
 
@@ -200,6 +219,13 @@ def outcome_of(said: HookVerdict, failure: str) -> str:
     if said.ask:
         return "ask"
     return "warn" if failure else "allow"
+
+
+def _as_known(told: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    """The same under the name of the tool that a hook knows, which its matcher tells."""
+    if not names or told.get("tool_name") in names:
+        return told
+    return {**told, "tool_name": names[0]}
 
 
 def _encoded(told: dict[str, Any]) -> bytes:

@@ -18,6 +18,7 @@ from alhena.hooks.system import Hooks
 
 if TYPE_CHECKING:
     from alhena.events import Event
+    from alhena.hooks.pinned import PinnedFiles
     from alhena.hooks.run import HookSurroundings
 
 
@@ -30,12 +31,14 @@ class HookState(StrEnum):
 
 
 class HookEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """A configured hook with its group, and its state; `why` says why it does not run."""
+    """A configured hook with its group, and its state; `why` says why it does not run, `pinned`
+    which files of the project are part of it, where it is one of a project's."""
 
     group: HookGroup
     hook: HookDefinition
     state: HookState
     why: str = ""
+    pinned: "PinnedFiles | None" = None
 
 
 class HooksRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,7 +131,9 @@ def gather_hooks(request: HooksRequest) -> GatheredHooks:
     entries = [
         entry
         for document, found in loaded
-        for entry in _entries(document, _fingerprinted(document, found, request), own, accepted)
+        for entry in _entries(
+            document, _fingerprinted(document, found, request), own, accepted, str(request.cwd)
+        )
     ]
     for _, found in loaded:
         problems += found.problems
@@ -197,7 +202,11 @@ def _fingerprinted(
 
 
 def _entries(
-    document: HookDocument, found: LoadedHooks, own: LoadedHooks, accepted: frozenset[str]
+    document: HookDocument,
+    found: LoadedHooks,
+    own: LoadedHooks,
+    accepted: frozenset[str],
+    project: str,
 ) -> list[HookEntry]:
     """The hooks of a document with their states. What `own`, the user's settings, turn off counts
     for all but a system's and a program's; what a document turns off counts for itself."""
@@ -216,5 +225,12 @@ def _entries(
             elif document.source is HookSource.PROJECT and hook.fingerprint not in accepted:
                 state = HookState.UNTRUSTED
                 why = "it is new or has changed; see alhena hooks trust"
-            entries.append(HookEntry(group=group, hook=hook, state=state, why=why))
+            pinned: PinnedFiles | None = None
+            if document.source is HookSource.PROJECT:
+                from alhena.hooks.pinned import pinned_files
+
+                pinned = pinned_files(hook, project)
+                if pinned.problem and state is HookState.UNTRUSTED:
+                    why = f"it cannot be trusted: {pinned.problem}"
+            entries.append(HookEntry(group=group, hook=hook, state=state, why=why, pinned=pinned))
     return entries

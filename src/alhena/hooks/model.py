@@ -1,5 +1,6 @@
 """What a hook is, the events it can hear of, and what the hooks of one event say together."""
 
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Any
 
@@ -97,6 +98,15 @@ class TailCall(msgspec.Struct, frozen=True):
 
     name: str
     args: dict[str, Any]
+
+
+class InputForms(msgspec.Struct, frozen=True):
+    """How a tool's input is put to hooks, and how what they set is read: `shown` gives parameters
+    under all names that hooks may know, `changes` what is different in the second of what was told
+    and what was given, under the tool's own names."""
+
+    shown: Callable[[dict[str, Any]], dict[str, Any]]
+    changes: Callable[[dict[str, Any], dict[str, Any]], dict[str, Any]]
 
 
 class HookVerdict(msgspec.Struct, frozen=True, kw_only=True):

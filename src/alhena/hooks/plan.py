@@ -22,10 +22,18 @@ _ORDER = tuple(HookSource)
 
 
 class HookPlan(msgspec.Struct, frozen=True):
-    """The hooks to run, in order; at once, or each after the one before."""
+    """The hooks to run, in order; at once, or each after the one before. `names` are, for each of
+    them, those names of the tool that its matchers mean; () where all are alike."""
 
     hooks: tuple[HookDefinition, ...]
     sequential: bool
+    names: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def heard(self) -> tuple[tuple[HookDefinition, tuple[str, ...]], ...]:
+        """Each hook with the names of the tool that it knows."""
+        names = self.names or ((),) * len(self.hooks)
+        return tuple(zip(self.hooks, names, strict=True))
 
 
 def plan(
@@ -46,10 +54,29 @@ def plan(
         if group.event is event and matches(event, group.matcher, names, is_tool)
     ]
     found: dict[tuple[str, tuple[tuple[str, str], ...]], HookDefinition] = {}
-    for hook in (hook for group in matching for hook in group.hooks):
-        key = (hook.key, tuple(sorted(hook.env.items())))
-        found[key] = hook if key not in found else _joined(found[key], hook)
-    return HookPlan(tuple(found.values()), any(group.sequential for group in matching))
+    known: dict[tuple[str, tuple[tuple[str, str], ...]], dict[str, None]] = {}
+    for group in matching:
+        meant = dict.fromkeys(_meant(event, group.matcher, names, is_tool))
+        for hook in group.hooks:
+            key = (hook.key, tuple(sorted(hook.env.items())))
+            found[key] = hook if key not in found else _joined(found[key], hook)
+            known[key] = known.get(key, {}) | meant
+    return HookPlan(
+        tuple(found.values()),
+        any(group.sequential for group in matching),
+        tuple(map(tuple, known.values())) if event in _TOOL_EVENTS else (),
+    )
+
+
+def _meant(
+    event: HookEvent, matcher: str, names: tuple[str, ...], is_tool: Callable[[str], bool]
+) -> tuple[str, ...]:
+    """Those of a tool's names that a matcher means."""
+    if matcher in ("", "*"):
+        return names
+    if matcher in names:
+        return (matcher,)
+    return tuple(name for name in names if matches(event, matcher, (name,), is_tool))
 
 
 def matches(

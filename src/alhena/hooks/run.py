@@ -140,6 +140,7 @@ def _command(hook: HookDefinition, document: bytes, around: HookSurroundings) ->
         merge_stderr=False,
         stdin=document,
         leaves_nothing=True,
+        label=hook.label or "hook",  # what makes a session of its own is ended, too
     )
 
 

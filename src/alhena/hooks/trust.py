@@ -6,8 +6,6 @@ fingerprints; what else is there belongs to other programs, and is kept.
 
 import hashlib
 import os
-import re
-import shlex
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -16,15 +14,23 @@ import msgspec
 from alhena.config.errors import ConfigError
 from alhena.config.files import read_limited
 from alhena.hooks.model import HookDefinition, HookEvent, HookGroup
+from alhena.hooks.pinned import MAX_BYTES, pinned_files
 
 _PREFIX = "sha256:"
-_MAX_FILES = 32
-_MAX_BYTES = 64 << 20
 
 
 def fingerprint(event: HookEvent, matcher: str, hook: HookDefinition, project: str) -> str:
-    """A digest of a hook: when it runs, what it runs with, and the files of the project that its
-    command names. It changes when any of them does."""
+    """A digest of a hook: when it runs, what it runs with, and the files of the project that it
+    names. It changes when any of them does. "" for one that cannot be accepted, for its files
+    cannot be held on to (`pinned_files` says why)."""
+    pinned = pinned_files(hook, project)
+    if pinned.problem:
+        return ""
+    try:
+        files = [[name, path, _digest(path)] for name, path in pinned.files]
+    except OSError:
+        return ""
+    root = os.path.realpath(project)
     parts = (
         event,
         matcher,
@@ -33,46 +39,16 @@ def fingerprint(event: HookEvent, matcher: str, hook: HookDefinition, project: s
         hook.timeout_ms,
         hook.on_failure,
         sorted(hook.env.items()),
-        [[name, _digest(path)] for name, path in _named_files(hook.command, project)],
+        pinned.folder,
+        [[name, os.path.relpath(path, root), digest] for name, path, digest in files],
     )
     data = msgspec.json.encode(parts)
     return _PREFIX + hashlib.sha256(data).hexdigest()
 
 
-def _named_files(command: str, project: str) -> list[tuple[str, str]]:
-    """The words of a command that are files of the project, with their real paths."""
-    root = os.path.realpath(project)
-    found: dict[str, str] = {}
-    for word in _words(command):
-        for name in ("GEMINI_PROJECT_DIR", "CLAUDE_PROJECT_DIR", "GEMINI_CWD"):
-            word = word.replace(f"${{{name}}}", root).replace(f"${name}", root)
-        if "\0" in word:
-            continue
-        path = os.path.realpath(os.path.join(root, word))
-        if path.startswith(root + os.sep) and os.path.isfile(path):
-            found[os.path.relpath(path, root)] = path
-    return sorted(found.items())[:_MAX_FILES]
-
-
-def _words(command: str) -> list[str]:
-    """The words of a command but for the files it writes to; those within quotes taken apart,
-    too."""
-    command = re.sub(r">[>|]?\s*[^\s;|&<>]+", " ", command)
-    for mark in ";|&()<>`\n":
-        command = command.replace(mark, " ")
-    try:
-        words = shlex.split(command)
-    except ValueError:  # a quote without its other half
-        words = command.replace("'", " ").replace('"', " ").split()
-    return [*words, *(part for word in words if " " in word for part in word.split())]
-
-
 def _digest(path: str) -> str:
-    try:
-        return hashlib.sha256(read_limited(path, _MAX_BYTES)).hexdigest()
-    except OSError as error:
-        # Then it says the same whatever the file holds, until it can be read again.
-        return f"not read: {error.strerror or error}"
+    """The content of a file, and where it is: of a link, where it leads. Raises OSError."""
+    return hashlib.sha256(read_limited(path, MAX_BYTES)).hexdigest()
 
 
 def with_fingerprints(groups: Iterable[HookGroup], project: str) -> tuple[HookGroup, ...]:

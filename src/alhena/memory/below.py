@@ -51,8 +51,8 @@ class TouchedMemory:
         return max(around, key=lambda root: len(root.parts), default=None)
 
     def _directories(self, real: Path, root: Path) -> list[Path]:
-        """From the root down to the directory of a path, those that hold a file that is not known
-        and that no ignore rule leaves out."""
+        """From the root down to the directory of a path, those that are trusted, hold a file that
+        is not known, and that no ignore rule leaves out."""
         start = real if os.path.isdir(real) else real.parent
         if not is_within(str(start), str(root)):
             return []
@@ -61,6 +61,7 @@ class TouchedMemory:
             directory
             for directory in reversed(chain[: chain.index(root) + 1])
             if any(self._is_new(directory / name) for name in self._request.context.file_names)
+            and self._request.trust(directory).trusted
         ]
         if not directories:
             return []

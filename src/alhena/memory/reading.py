@@ -83,8 +83,13 @@ def read_memory(path: Path, allowed: Iterable[Path], limits: Limits | None = Non
         raise ReadFailureError(f"{printable(path)} is no text file.")
     if limits is not None:
         limits.total -= len(data)
-    text = decode_text(data).shown
-    return MemoryText(path, text, (status.st_dev, status.st_ino))
+    file = decode_text(data)
+    if file.damage is not None:
+        encoding = file.codec.encoding.upper()
+        raise ReadFailureError(
+            f"{printable(path)} is not valid {encoding} at byte offset {file.damage.offset}."
+        )
+    return MemoryText(path, file.shown, (status.st_dev, status.st_ino))
 
 
 def _limit(most: int) -> str:

@@ -15,19 +15,27 @@ from alhena.models.service import FixedAccess, HttpService
 from alhena.wire.content import MODEL, USER, Content, Part
 from alhena.wire.dialects import anthropic
 from alhena.wire.dialects.anthropic.signatures import is_foreign
+from alhena.wire.dialects.anthropic.writing import DEFAULT_MAX_TOKENS
 from alhena.wire.dialects.conversation import DialectRequest
 from alhena.wire.dialects.errors import DialectError
 from alhena.wire.dialects.names import ToolNames
 from alhena.wire.encode import EncodedContent
 from alhena.wire.encoded import encode_value
 from alhena.wire.errors import DecodeError
-from alhena.wire.request import GenerateContentConfig, GenerateContentRequest
+from alhena.wire.request import (
+    GenerateContentConfig,
+    GenerateContentRequest,
+    GenerationConfig,
+)
 from alhena.wire.response import EmbedContentResponse, GenerateContentResponse
 
 DEFAULT_BASE_URL = "https://api.anthropic.com"
 VERSION = "2023-06-01"
 KEY_PAGE = "https://console.anthropic.com/settings/keys"
 MESSAGES = "/v1/messages"
+
+_LEAST_BUDGET = 1024
+"""The fewest tokens that thinking may be granted."""
 
 
 class AnthropicApi:
@@ -177,8 +185,8 @@ def _own(content: Content) -> Content:
 def _accepted(
     config: GenerateContentConfig, contents: tuple[Content, ...]
 ) -> GenerateContentConfig:
-    """The config without what the service refuses: two ways of sampling at once, and thinking
-    behind calls whose own thoughts are gone."""
+    """The config without what the service refuses: two ways of sampling at once, thinking behind
+    calls whose own thoughts are gone, and budgets of thinking out of its bounds."""
     given = config.generation_config
     if given is None:
         return config
@@ -187,7 +195,22 @@ def _accepted(
         made = replace(made, top_p=None)
     if made.thinking_config is not None and _lost_thought(contents):
         made = replace(made, thinking_config=None)
+    made = _with_budget(made)
     return config if made == given else replace(config, generation_config=made)
+
+
+def _with_budget(config: GenerationConfig) -> GenerationConfig:
+    """The config with a budget that the service takes, which is a part of the limit of output; no
+    thinking where there is no room for the least. A limit that nobody set grows by the budget."""
+    budget = config.thinking_config.thinking_budget if config.thinking_config else None
+    if config.thinking_config is None or budget is None or budget <= 0:
+        return config
+    budget = max(budget, _LEAST_BUDGET)
+    limit = config.max_output_tokens or budget + DEFAULT_MAX_TOKENS
+    if limit <= _LEAST_BUDGET:
+        return replace(config, thinking_config=None)
+    thinking = replace(config.thinking_config, thinking_budget=min(budget, limit - 1))
+    return replace(config, max_output_tokens=limit, thinking_config=thinking)
 
 
 def _lost_thought(contents: tuple[Content, ...]) -> bool:

@@ -10,7 +10,8 @@ class ModelError(AlhenaError):
 
     `status` is the HTTP status when there was one, `details` are the typed detail objects of the
     service's error (google.rpc, as plain values), and `retry_after_s` is when it said to ask again,
-    in seconds. `attempts` is how often the request was sent in all.
+    in seconds. `attempts` is how often the request was sent in all; `too_long` says that this wait
+    is why it was not sent again.
     """
 
     kind = "api_error"
@@ -29,10 +30,19 @@ class ModelError(AlhenaError):
         self.details = details
         self.retry_after_s = retry_after_s
         self.attempts = 1
+        self.too_long = False
 
     def __str__(self) -> str:
         text = super().__str__()
+        if self.too_long and self.retry_after_s is not None:
+            text = f"{text} (The service asks for a wait of {self.retry_after_s:.0f} s.)"
         return f"{text} (Tried {self.attempts} times.)" if self.attempts > 1 else text
+
+
+class UnusableAnswerError(ModelError):
+    """An answer came, and was empty, withheld or not to be read."""
+
+    kind = "invalid_response"
 
 
 class CredentialsError(ModelError):

@@ -67,10 +67,12 @@ class NativeProvider:
         the generator raises, and what `sendable` does. Closing the iterator closes the answer."""
         sent = sendable(request, model=request.model)
         answer = self._generator.stream(sent)
+        taken: set[str] = set()
         try:
             async for response in answer:
-                chunks = provider_chunks(response, names=request.names, new_id=self._ids.next)
-                for chunk in chunks:
+                for chunk in provider_chunks(
+                    response, names=request.names, new_id=self._ids.next, taken=taken
+                ):
                     yield chunk
         finally:
             if isinstance(answer, AsyncGenerator):

@@ -20,7 +20,8 @@ _NAMES = ("parametersjsonschema", "parameters_json_schema")
 
 class OlderSchemas:
     """Asks `inner`; when it refuses a request for the form its tools are declared in, asks again
-    in the older form, and from then on at once. `tell` gets what tools are lost by that."""
+    in the older form, and from then on at once. `tell` gets what tools are lost by that. What is
+    said anew is checked anew, for the check of a request comes before this."""
 
     def __init__(self, inner: ContentGenerator, tell: Callable[[str], None] | None = None) -> None:
         self.inner = inner
@@ -82,9 +83,14 @@ class OlderSchemas:
         if not self._older or config.tools is None:
             return request
         if self._last is None or self._last[0] is not config:
+            from alhena.wire.conformance.check import check_config, refuse_errors
+            from alhena.wire.conformance.rules import Findings
             from alhena.wire.schema.adapt import SchemaForm, with_form
 
             older, lost = with_form(config, SchemaForm.OPENAPI)
+            findings = Findings()
+            check_config(older, findings)
+            refuse_errors(findings.violations)
             if self._tell is not None:
                 for tool in lost:
                     self._tell(f'Tool "{tool.name}" is left out: {tool.reason}')

@@ -194,9 +194,7 @@ def _gemini_api(choice: ModelChoice, kind: AuthType) -> ChosenGenerator:
         service = msgspec.structs.replace(service, headers={**named, **service.headers})
     generator: ContentGenerator = GeminiApi(service, environ=choice.environ)
     if based:
-        from alhena.models.older_schemas import OlderSchemas
-
-        generator = OlderSchemas(generator, choice.tell)
+        generator = _of_either_form(generator, choice)
     return ChosenGenerator(
         generator=generator,
         model=choice.model,
@@ -217,7 +215,7 @@ def _vertex(choice: ModelChoice) -> ChosenGenerator:
         headers={**settings.billing.vertex_ai.headers, **_installation(choice)},
     )
     return ChosenGenerator(
-        generator=generator,
+        generator=_of_either_form(generator, choice),
         model=choice.model,
         notices=_unencrypted(generator.endpoint, "the credentials"),
         auth_type=AuthType.VERTEX,
@@ -238,11 +236,18 @@ def _code_assist(choice: ModelChoice, kind: AuthType) -> ChosenGenerator:
         error.remedy = " ".join(filter(None, (error.remedy, _key_instead(choice))))
         raise
     return ChosenGenerator(
-        generator=generator,
+        generator=_of_either_form(generator, choice),
         model=choice.model,
         notices=_unencrypted(generator.endpoint, "the access token"),
         auth_type=kind,
     )
+
+
+def _of_either_form(generator: ContentGenerator, choice: ModelChoice) -> ContentGenerator:
+    """For services that may know the older form of declarations only."""
+    from alhena.models.older_schemas import OlderSchemas
+
+    return OlderSchemas(generator, choice.tell)
 
 
 def _key_instead(choice: ModelChoice) -> str:

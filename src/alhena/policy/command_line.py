@@ -4,7 +4,7 @@ A rule that looks at the command allows a part only when everything about it is 
 restricts is looked for in everything the part may come down to.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -13,9 +13,10 @@ from alhena.policy.active import ActiveRules
 from alhena.policy.bash.hazards import hazard
 from alhena.policy.bash.model import Analysis, Doubt, Effect, Part
 from alhena.policy.bash.prefix import Match, programs_of
-from alhena.policy.bash.reach import Reach, reach
+from alhena.policy.bash.reach import Command, Reach, reach
 from alhena.policy.bash.reader import analyse
 from alhena.policy.bash.readonly import folder_may_run, not_read_only
+from alhena.policy.bash.scripts import MAX_SCRIPTS, script_length
 from alhena.policy.conditions import Conditions, looks_at_arguments, looks_at_commands
 from alhena.policy.model import Decision, PolicyCall, PolicyContext, PolicyOutcome, PolicyRule
 from alhena.policy.places import CHANGES_DIRECTORY, Places
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 _CONDITION = "[["
 _FEW = 16
+_LONG = "the scripts in this line are very long"
 _NEED_NO_RULE = frozenset(
     {CHANGES_DIRECTORY, _CONDITION, "true", "false", ":", "exit", "break", "continue"}
 )
@@ -34,7 +36,7 @@ _NEED_NO_RULE = frozenset(
 def decide_command(call: PolicyCall, active: ActiveRules, context: PolicyContext) -> Decision:
     """The decision on a call of the shell tool; `active` are the rules for it."""
     argument = call.args.get("command")
-    command = argument if isinstance(argument, str) else "\0"  # never certain
+    command = argument if isinstance(argument, str) else ""
     # Reading the command is spared when the first rule decides without looking at it.
     if active.rules and not looks_at_arguments(active.rules[0]):
         first = active.rules[0]
@@ -45,13 +47,14 @@ def decide_command(call: PolicyCall, active: ActiveRules, context: PolicyContext
 
 class _Read:
     """A part with what it may come down to, which is incomplete when the whole line is; `programs`
-    are its names."""
+    are its names. One with a `long` script is not read for what that does."""
 
-    __slots__ = ("part", "programs", "reach")
+    __slots__ = ("long", "part", "programs", "reach")
 
-    def __init__(self, part: Part, *, complete: bool) -> None:
+    def __init__(self, part: Part, *, complete: bool, long: bool = False) -> None:
         self.part = part
-        found = reach(part)
+        self.long = long
+        found = Reach((Command(part.words),), complete=False) if long else reach(part)
         self.reach = found if complete else Reach(found.commands, complete=False)
         self.programs = programs_of(self.reach)
 
@@ -66,8 +69,8 @@ class _CommandLine:
         self.command = command
         self.active = active
         self.conditions = Conditions(call, context.surroundings)
-        self.analysis: Analysis = analyse(command)
-        self.places = Places(call, context.surroundings)
+        self.analysis = _analysed(call, command)
+        self.places = Places(call, context.surroundings, self.analysis.parts)
 
     def decide(self) -> Decision:
         parts = self.analysis.parts or (Part(text=self.command),)
@@ -78,7 +81,8 @@ class _CommandLine:
             self.analysis.doubts and any(map(_holds_code, parts))
         )
         strictest: Decision | None = None
-        for decision in self._judged(parts, complete=complete):
+        reads = self._reads(parts, complete=complete)
+        for decision in self._judged(reads):
             if strictest is None or strictness(decision) > strictness(strictest):
                 strictest = decision
             if strictest.outcome is PolicyOutcome.DENY:
@@ -86,9 +90,17 @@ class _CommandLine:
         # A line of nothing but `cd` and `true` is decided like any other.
         return strictest or self._judge(_Read(parts[0], complete=complete))
 
-    def _judged(self, parts: tuple[Part, ...], *, complete: bool) -> Iterator[Decision]:
-        for part in parts:
-            read = _Read(part, complete=complete)
+    def _reads(self, parts: tuple[Part, ...], *, complete: bool) -> Iterator[_Read]:
+        if len(self.command) <= MAX_SCRIPTS:
+            yield from (_Read(part, complete=complete) for part in parts)
+            return
+        scripts = [script_length(word.text for word in part.words) for part in parts]
+        long = sum(scripts) > MAX_SCRIPTS
+        for part, length in zip(parts, scripts, strict=True):
+            yield _Read(part, complete=complete, long=long and length > 0)
+
+    def _judged(self, reads: Iterable[_Read]) -> Iterator[Decision]:
+        for read in reads:
             if not self._needs_no_rule(read.part):
                 yield self._judge(read)
                 continue
@@ -118,7 +130,7 @@ class _CommandLine:
             rule = candidate.rule
             if rule.decision is PolicyOutcome.ALLOW or not looks_at_commands(rule):
                 continue
-            match = self.conditions.restricts(rule, read.part, read.reach)
+            match = self._restricts(rule, read)
             if match is Match.YES:
                 return by_rule(rule, (read.part.text,))
             if match is Match.MAYBE:
@@ -139,11 +151,7 @@ class _CommandLine:
                 if self._objection(rule, read) is None:
                     return floor or by_rule(rule, (part.text,))
                 continue
-            match = (
-                self.conditions.restricts(rule, part, read.reach)
-                if looks_at_arguments(rule)
-                else Match.YES
-            )
+            match = self._restricts(rule, read) if looks_at_arguments(rule) else Match.YES
             if match is Match.MAYBE:
                 floor = floor or self._uncertain(rule, read)
             elif match is Match.YES:
@@ -171,7 +179,7 @@ class _CommandLine:
             return "it leaves the workspace, or where it leads is not known"
         rules = (candidate.rule for candidate in self.active.about(read.programs))
         if any(rule.command_class and rule.decision is PolicyOutcome.ALLOW for rule in rules):
-            refusal = not_read_only(part)
+            refusal = _LONG if read.long else not_read_only(part)
             return f"it may do more than read: {refusal}" if refusal else None
         return None
 
@@ -181,6 +189,8 @@ class _CommandLine:
         part = read.part
         if not looks_at_arguments(rule):
             return None if rule.allow_redirection else self._against_any(read)
+        if read.long:
+            return _LONG
         if rule.paths:
             return ""  # which files a command touches is not known
         named = self._named(rule, part)
@@ -195,7 +205,7 @@ class _CommandLine:
             if written is not None:
                 return f"{written} writes, and the rule does not say allowRedirection"
         dangerous = None if rule.command_class else hazard(part, named)
-        return dangerous or self.places.objection(part)
+        return dangerous or self.places.objection(part, read.reach)
 
     def _named(self, rule: PolicyRule, part: Part) -> tuple[str, ...] | str:
         """The words that the rule names, or why it does not allow them ("": not about them)."""
@@ -210,11 +220,15 @@ class _CommandLine:
             return "it runs nothing, and changes what comes after it"
         return named
 
+    def _restricts(self, rule: PolicyRule, read: _Read) -> Match:
+        if read.long and rule.command_class is not None:
+            return Match.MAYBE
+        return self.conditions.restricts(rule, read.part, read.reach)
+
     def _folder_runs(self, part: Part) -> str | None:
-        """Why a command that only reads may run something here, the folder not being trusted. For
-        git the repository is looked at (`Places`)."""
+        """Why a command that only reads may run something here, the folder not being trusted."""
         facts = self.places.surroundings
-        if facts is None or facts.trusted or part.words[0].text == "git":
+        if facts is None or facts.trusted:
             return None
         return folder_may_run(part)
 
@@ -243,7 +257,8 @@ class _CommandLine:
             ):
                 continue
             objection = self._objection(rule, read)
-            if objection and self.conditions.restricts(rule, read.part, read.reach) is Match.YES:
+            meant = objection and self._restricts(rule, read)
+            if meant is Match.YES or (meant and read.long and rule.command_class is not None):
                 return Decision(
                     outcome=PolicyOutcome.ASK_USER,
                     reason=f"{describe_rule(rule)} would allow this, but {objection}",
@@ -264,6 +279,15 @@ class _CommandLine:
             rule=rule,
             parts=(read.part.text,),
         )
+
+
+def _analysed(call: PolicyCall, command: str) -> Analysis:
+    """The parts of the command; a call without one is never certain."""
+    if isinstance(call.args.get("command"), str):
+        return analyse(command)
+    missing = "command" not in call.args
+    doubt = "the call names no command" if missing else "the command is not a text"
+    return Analysis((), (Doubt(doubt, ""),), complete=False)
 
 
 def _in_words(doubt: Doubt) -> str:
@@ -292,4 +316,6 @@ def _unnamed(rule: PolicyRule, part: Part) -> str:
         return "the program it runs is not known before bash runs it"
     if rule.command_class is not None:
         return ""
+    if not rule.command_prefixes and not rule.command_regex:
+        return "what its argsPattern matches is not what decides what runs"
     return "it is run by another program, or written in another way"

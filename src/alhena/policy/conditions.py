@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from alhena.policy.model import PolicyCall, PolicyRule
-from alhena.policy.patterns import PatternClock
+from alhena.policy.patterns import PatternClock, to_word_end, to_word_end_in_json
 from alhena.policy.stable_json import stable_json
 
 if TYPE_CHECKING:
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 SHELL_FIELDS = ("command", "directory", "dir_path")
 """The arguments of a shell call that an `argsPattern` can allow by: where and what runs, not what
 the model says about it."""
+
+
+_BEFORE_COMMAND = '{"command":"'
 
 
 def looks_at_arguments(rule: PolicyRule) -> bool:
@@ -60,7 +63,10 @@ class Conditions:
                 if allows(prefix, part):
                     return prefix_words(prefix) if self._pattern_allows(rule, part) else None
             return None
-        if rule.command_regex and not self._clock.starts(rule.command_regex, part.text):
+        if rule.command_regex is not None:
+            if not self._clock.starts(to_word_end(rule.command_regex), part.text):
+                return None
+        elif rule.args_pattern is not None and not self._speaks_of(rule.args_pattern, part):
             return None
         if not self._pattern_allows(rule, part):
             return None
@@ -116,6 +122,15 @@ class Conditions:
         return self._arguments_match(pattern, allow=True) and all(
             self._clock.search(pattern, text) for text in texts
         )
+
+    def _speaks_of(self, pattern: str, part: "Part") -> bool:
+        """Does the pattern match the part from its beginning? What matches behind the program, in
+        its arguments, or beside the command alone, says nothing of what runs."""
+        try:
+            text = stable_json({"command": part.text})
+        except ValueError:
+            return False
+        return bool(self._clock.reaches(to_word_end_in_json(pattern), text, len(_BEFORE_COMMAND)))
 
     def _command_match(self, rule: PolicyRule, command: "Command", part: "Part | None") -> "Match":
         """All conditions of the rule on one command; `part` is given for the part itself."""

@@ -1,7 +1,7 @@
 """The policy of a session, from all its sources: the same for a run and for its explanation."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,10 +19,13 @@ from alhena.policy.filter import PolicyFilter
 from alhena.policy.load import LoadedPolicies, PolicyProblem
 from alhena.policy.model import PolicyOutcome, PolicyRule, Tier
 from alhena.policy.settings_rules import ToolNames, settings_policy
+from alhena.policy.slips import with_slips
 from alhena.policy.sources import load_filter, load_path, load_policies
 
 if TYPE_CHECKING:
     from alhena.policy.safety.model import SafetyChecker
+
+_MOST_TOLD = 8
 
 
 class PolicyRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,12 +60,18 @@ class GatheredPolicy(msgspec.Struct, frozen=True, kw_only=True):
     checkers: tuple["SafetyChecker", ...] = ()
 
     @property
-    def fatal(self) -> PolicyProblem | None:
-        """The problem for which no run may go on: an error in what was named, or one that may
+    def fatal(self) -> tuple[PolicyProblem, ...]:
+        """The problems for which no run may go on: errors in what was named, and those that may
         have dropped a restriction."""
-        if self.named_errors:
-            return self.named_errors[0]
-        return next((item for item in self.problems if item.is_error and item.weakens), None)
+        weaker = (each for each in self.problems if each.is_error and each.weakens)
+        return tuple(dict.fromkeys((*self.named_errors, *weaker)))
+
+
+def told_together(problems: Sequence[PolicyProblem]) -> str:
+    """Problems as one sentence, each with its remedy, the first few by name."""
+    told = [str(each).rstrip(".") for each in problems[:_MOST_TOLD]]
+    more = len(problems) - len(told)
+    return "; ".join([*told, *([f"and {more} more such problems"] if more else [])])
 
 
 def gather_policy(request: PolicyRequest) -> GatheredPolicy:
@@ -72,9 +81,11 @@ def gather_policy(request: PolicyRequest) -> GatheredPolicy:
     """
     settings, environ = request.settings, request.environ
     extra = (request.cwd / path for path in settings.policy_paths)
-    own = load_policies(user_policies_path(environ), extra)
-    named = LoadedPolicies.joined(
-        load_path(request.cwd / path, Tier.USER) for path in request.paths
+    known = {*request.tool_names.declared, *request.tool_names.accepted}
+    own = with_slips(load_policies(user_policies_path(environ), extra), known)
+    named = with_slips(
+        LoadedPolicies.joined(load_path(request.cwd / path, Tier.USER) for path in request.paths),
+        known,
     )
     written = settings_policy(settings, request.tool_names, request.allowed_tools)
     trust = folder_trust(
@@ -128,7 +139,8 @@ def _filters(
         rest.append(beside)
         if found is not None:
             filters.append(found)
-    return filters, LoadedPolicies.joined(rest), notes
+    names = {*request.tool_names.declared, *request.tool_names.accepted}
+    return filters, with_slips(LoadedPolicies.joined(rest), names), notes
 
 
 def _without_program(

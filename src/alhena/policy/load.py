@@ -52,8 +52,9 @@ class PolicyProblem(msgspec.Struct, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         place = self.file if self.line is None else f"{self.file}:{self.line}"
-        rule = "" if self.rule is None else f" {self.table} {self.rule},"
-        field = "" if self.field is None else f" {self.field}"
+        rule = "" if self.rule is None else f" {self.table} {self.rule}"
+        comma = "," if self.rule is not None and self.field is not None else ""
+        field = "" if self.field is None else f"{comma} {self.field}"
         remedy = "" if self.remedy is None else f". {self.remedy}"
         return f"{place}:{rule}{field} {self.message}{remedy}"
 

@@ -20,6 +20,10 @@ _FIELDS = frozenset(
      "deny_message"}
 )  # fmt: skip
 _NOTES = frozenset({"name", "description", *EXAMPLES})
+_REMARKS = frozenset(
+    {"author", "comment", "comments", "id", "note", "notes", "reason", "reviewed", "source", "tags",
+     "title"}
+)  # fmt: skip
 _UNSUPPORTED = frozenset({"subagent", "toolAnnotations"})
 _DECISIONS = 'Write decision = "allow", "deny" or "ask_user".'
 _LEAVE_OUT = "Say what it is to be, or leave it out."
@@ -259,8 +263,8 @@ def _useless_prefixes(rule: PolicyRule) -> tuple[tuple[str, str], ...]:
 
 
 def _unknown_keys(table: Mapping[str, Any], decision: PolicyOutcome) -> tuple[tuple[str, str], ...]:
-    """Warnings for keys that mean nothing here. An allow without a condition it was meant to have
-    would be broader than written, so there a key that may be one is an error."""
+    """Warnings for keys that mean nothing here. An allow without something that was meant to limit
+    it would be broader than written, so there a key that may be that is an error."""
     warnings: list[tuple[str, str]] = []
     for key in table:
         if key in _FIELDS or key in _NOTES:
@@ -268,11 +272,22 @@ def _unknown_keys(table: Mapping[str, Any], decision: PolicyOutcome) -> tuple[tu
         near = _nearest(key)
         hint = f"; did you mean {near}?" if near else ""
         message = "is not supported" if key in _UNSUPPORTED else f"is no field of a rule{hint}"
-        if decision is PolicyOutcome.ALLOW and (key in _UNSUPPORTED or near in _CONDITIONS):
+        harmless = key in _REMARKS or near in _FIELDS.difference(_CONDITIONS)
+        if decision is PolicyOutcome.ALLOW and not harmless:
             reason = f"{message} (without it the rule would allow more than it says)"
-            raise RuleError(key, reason, "Correct the key, or remove it if the rule is meant so.")
+            raise RuleError(key, reason, _remedy(key))
         warnings.append((key, f"{message}; it is ignored"))
     return tuple(warnings)
+
+
+def _remedy(key: str) -> str:
+    match key:
+        case "safety_checker":
+            return "Write a [[safety_checker]] of its own, with the conditions of the rule."
+        case "enabled" | "disabled" | "active":
+            return "Remove the rule if it is not to hold, else this key."
+        case _:
+            return "Correct the key, or remove it if the rule is meant so."
 
 
 def _nearest(key: str) -> str | None:

@@ -5,14 +5,24 @@ timeout; it is imported by the first rule that has a pattern.
 """
 
 import time
+from enum import Enum
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from regex import Pattern
+    from regex import Match, Pattern
 
 MAX_PATTERN_LENGTH = 2048
 BUDGET_SECONDS = 0.05
+
+
+class _Unknown(Enum):
+    """The answer for a pattern that could not be run to its end."""
+
+    UNKNOWN = 0
+
+
+_UNKNOWN = _Unknown.UNKNOWN
 
 
 @lru_cache(maxsize=1024)
@@ -28,6 +38,16 @@ def compile_pattern(pattern: str) -> "Pattern[str]":
         return regex.compile(pattern)
     except (regex.error, OverflowError, RecursionError, MemoryError) as error:
         raise ValueError(f"is not a regular expression: {error}") from error
+
+
+def to_word_end(pattern: str) -> str:
+    """`pattern` for matches in a command that end where a word does."""
+    return rf"(?:{pattern})(?:(?!\S)|(?<=\s))"
+
+
+def to_word_end_in_json(pattern: str) -> str:
+    """The same for a command in JSON, where quotes, tabs and line breaks are escaped."""
+    return rf'(?:{pattern})(?:(?=\s|"|\\[nt])|(?<=\s|[^\\]")|\Z)'
 
 
 class PatternClock:
@@ -57,18 +77,35 @@ class PatternClock:
         """Could a match that begins inside `text` be completed by more text?"""
         return self._run(pattern, text, anywhere=True, partial=True)
 
+    def reaches(self, pattern: str, text: str, start: int) -> bool | None:
+        """Does a match begin at or before `start`, and end behind it?"""
+        for position, anywhere in ((start, False), (0, True)):
+            found = self._found(pattern, text, position=position, anywhere=anywhere)
+            if found is _UNKNOWN:
+                return None
+            if found and found.start() <= start < found.end():
+                return True
+        return False
+
     def _run(self, pattern: str, text: str, *, anywhere: bool, partial: bool) -> bool | None:
-        if self._left <= 0:
+        found = self._found(pattern, text, anywhere=anywhere, partial=partial)
+        if found is _UNKNOWN:
             return None
+        if found is None:
+            return False
+        return not (anywhere and partial and found.partial and found.start() == len(text))
+
+    def _found(
+        self, pattern: str, text: str, *, anywhere: bool, partial: bool = False, position: int = 0
+    ) -> "Match[str] | _Unknown | None":
+        if self._left <= 0:
+            return _UNKNOWN
         started = time.thread_time()
         try:
             compiled = compile_pattern(pattern)
             method = compiled.search if anywhere else compiled.match
-            found = method(text, timeout=self._left, partial=partial)
+            return method(text, pos=position, timeout=self._left, partial=partial)
         except (TimeoutError, ValueError, RecursionError, MemoryError):
-            return None
+            return _UNKNOWN
         finally:
             self._left -= time.thread_time() - started
-        if found is None:
-            return False
-        return not (anywhere and partial and found.partial and found.start() == len(text))

@@ -23,6 +23,7 @@ from alhena.policy.filter import PolicyFilter
 from alhena.policy.load import PolicyProblem, ProblemLevel
 from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule, Tier
 from alhena.policy.names import SHELL_NAMES
+from alhena.policy.slips import slip
 
 MCP_EXCLUDED = Tier.USER + 0.9996
 EXCLUDE = Tier.USER + 0.9995
@@ -212,16 +213,12 @@ def _slips(entries: Iterable[_Entry], known: ToolNames) -> Iterator[PolicyProble
     """Warnings for names that look like slips of the pen; any name may be a program's tool."""
     names = {*known.declared, *known.accepted}
     for entry in entries:
-        if not names or entry.name in names or "*" in entry.name or "__" in entry.name:
-            continue
-        from difflib import get_close_matches
-
-        near = get_close_matches(entry.name, sorted(names), n=1, cutoff=0.8)
-        if near:
+        near = slip(entry.name, names)
+        if near is not None:
             yield PolicyProblem(
                 file=entry.source,
                 message=f"{entry.name!r} is no built-in tool",
-                remedy=f"Did you mean {near[0]}?",
+                remedy=f"Did you mean {near}?",
                 level=ProblemLevel.WARNING,
             )
 

@@ -47,7 +47,7 @@ def load_filter(
     loaded = load_directory(directory, Tier.USER)
     rules = [replace(rule, layer=layer) for rule in loaded.rules]
     checkers = [replace(each, rule=replace(each.rule, layer=layer)) for each in loaded.checkers]
-    rest = LoadedPolicies(problems=loaded.problems, checkers=tuple(checkers))
+    rest = replace(loaded, rules=(), checkers=tuple(checkers))
     return (PolicyFilter(name, rules) if rules else None), rest
 
 

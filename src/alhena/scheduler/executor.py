@@ -159,7 +159,9 @@ class Executor:
                 kind = type(result).__name__
                 raise TypeError(f"the tool returned {kind} instead of a ToolResult")
             said: str | ToolFailure | TailCall = ""
-            if self.hooks is not None:
+            if self.hooks is not None and self.hooks.after_heard:
+                if call.cancel_reason is not None:
+                    return ToolFailure(UNHEARD, ToolErrorType.CANCELLED)
                 try:
                     said = await self.hooks.after(call, result)
                 except asyncio.CancelledError:
@@ -175,11 +177,15 @@ class Executor:
     async def _discovered(
         self, call: TrackedCall, scheduled: ScheduledToolCall, result: ToolResult
     ) -> str:
-        """What the model should know of the places of this call."""
+        """What the model should know of the places of this call. Cancelled meanwhile, nothing: the
+        tool has run, and what it did is told."""
         if self.discover is None or result.error is not None:
             return ""
         places = tuple(scheduled.invocation.locations())
-        return await self.discover(scheduled.tool.name, places, call.cancellation)
+        try:
+            return await self.discover(scheduled.tool.name, places, call.cancellation)
+        except asyncio.CancelledError:
+            return ""
 
     def _bounded(self, call: TrackedCall, tool: str, result: ToolResult, said: str) -> Execution:
         """The result as it is passed on, `said` by its hooks behind what is left of it."""

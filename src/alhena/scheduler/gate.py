@@ -85,14 +85,6 @@ class Gate:
             if not self._at_work:
                 self._unwatch()
 
-    async def release(self, call: TrackedCall) -> None:
-        """Ends what runs beside a call that has come to its end."""
-        beside, call.beside = call.beside, []
-        for task in beside:
-            task.cancel()
-        if beside:
-            await asyncio.wait(beside)
-
     def refusal(self, call: TrackedCall, hidden: RegisteredTool) -> str:
         """Why no call to a hidden tool can run, in words for people."""
         asked = PolicyCall(names=hidden.names, args=call.current.args, server_name=hidden.server)
@@ -160,11 +152,11 @@ class Gate:
             )
         return await self._asker.approved(call, why, by_hook=by_hook) and not call.ended
 
-    def _notify(self, call: TrackedCall, request: "ConfirmationRequest") -> None:
+    def _notify(self, _call: TrackedCall, request: "ConfirmationRequest") -> None:
         """Tells the hooks, beside the question: a person need not wait for them."""
         hooks = self._hooks
         if hooks is not None and hooks.notification_heard:
-            call.beside.append(asyncio.create_task(hooks.notify(request)))
+            hooks.notify(request)
 
     async def _heard(self, call: TrackedCall, hooks: "ToolHooks") -> "HookVerdict | None":
         """What BeforeTool hooks say; None when the call was stopped first."""

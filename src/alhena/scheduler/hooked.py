@@ -8,7 +8,7 @@ import msgspec
 
 from alhena.hooks import inputs
 from alhena.hooks.inputs import McpContext
-from alhena.hooks.model import HookEvent, HookVerdict, TailCall
+from alhena.hooks.model import HookEvent, HookVerdict, InputForms, TailCall
 from alhena.hooks.system import Hooks
 from alhena.scheduler.confirm import ConfirmationRequest
 from alhena.scheduler.plain import plain
@@ -28,8 +28,12 @@ from alhena.tools.contract import (
     ToolInvocation,
     ToolResult,
 )
+from alhena.tools.params import changes, with_aliases
 from alhena.tools.registry import RegisteredTool
 from alhena.wire.content import Part
+
+LATER_NAMES = ("grep_search", "invoke_agent")
+"""Names that later generations declare tools under; hooks know either, and a model may use both."""
 
 AT_ONCE = 8
 """Events of one session whose hooks run side by side."""
@@ -84,8 +88,12 @@ class ToolHooks:
         context = said.additional_context
         return "" if context is None else f"<hook_context>{context}</hook_context>"
 
-    async def notify(self, request: ConfirmationRequest) -> None:
-        """Tells Notification hooks that a person is asked; what they say changes nothing."""
+    def notify(self, request: ConfirmationRequest) -> None:
+        """Tells Notification hooks that a person is asked; what they say changes nothing. They may
+        outlast the question and the call: nobody waits for them before the session ends."""
+        self._hooks.beside(self._tell(request))
+
+    async def _tell(self, request: ConfirmationRequest) -> None:
         details = plain(request.details)
         async with self._beside:
             await self._hooks.fire(
@@ -96,16 +104,22 @@ class ToolHooks:
         self, event: HookEvent, call: TrackedCall, fields: dict[str, Any]
     ) -> HookVerdict:
         names = () if call.entry is None else call.entry.names
-        match = tuple(dict.fromkeys((call.current.name, *names)))
+        later = (name for name in names if name in LATER_NAMES)
+        told = (fields["tool_name"], *names[:1], *later, call.current.name, *names)
         async with self._room:
-            return await self._hooks.fire(event, fields, match=match)
+            return await self._hooks.fire(
+                event, fields, match=tuple(dict.fromkeys(told)), forms=_forms(call)
+            )
 
     def _fields(self, call: TrackedCall) -> dict[str, Any]:
         entry = call.entry
         replaced = call.replacements > 0
+        called = call.current.name
+        # A name that was merely accepted is one that no hook would look for.
+        known = entry is None or called in (entry.wire_name, *LATER_NAMES) or entry.server
         return inputs.before_tool(
-            call.current.name if entry is None else entry.tool.name,
-            plain(call.params),
+            called if known or entry is None else entry.tool.name,
+            _forms(call).shown(plain(call.params)),
             mcp_context=None if entry is None else self._server(entry),
             original_request_name=call.request.name if replaced else None,
         )
@@ -122,17 +136,31 @@ def stopped(reason: str) -> str:
     return f"Agent execution stopped by hook: {reason}"
 
 
+def _forms(call: TrackedCall) -> InputForms:
+    """The input of a call under the names that it is accepted by, too: hooks may know either."""
+    entry = call.entry
+    if entry is None:
+        return InputForms(dict, lambda _told, given: given)
+    name, schema = entry.tool.name, entry.tool.parameter_schema
+    return InputForms(
+        lambda params: with_aliases(name, params, schema),
+        lambda told, given: changes(name, told, given, schema),
+    )
+
+
 def rebuilt(
     call: TrackedCall, entry: RegisteredTool, given: dict[str, Any]
 ) -> ToolInvocation | ToolFailure | None:
     """The call with the parameters of a hook laid over its own; None when they are the same."""
-    changed = [key for key, value in given.items() if _differs(call.params, key, value)]
+    forms = _forms(call)
+    changed = forms.changes(forms.shown(call.params), given)
     if not changed:
         return None
+    before = call.params
     boundary = Boundary()
     built: ToolInvocation | ToolFailure | None = None
     with boundary:
-        built = entry.tool.build({**call.params, **given})
+        built = entry.tool.build({**before, **changed})
         if not isinstance(built, ToolFailure):
             call.take(built)
     if boundary.failure is not None or built is None:
@@ -143,7 +171,9 @@ def rebuilt(
             f"Tool parameters modified by hook are invalid: {built.message}",
             ToolErrorType.INVALID_TOOL_PARAMS,
         )
-    keys = ", ".join(changed)
+    keys = ", ".join(key for key in changed if _differs(before, built.params, key))
+    if not keys:
+        return None
     call.input_notice = f"[System] Tool input parameters ({keys}) were modified by hook"
     return built
 
@@ -167,8 +197,8 @@ def _appended(content: LlmContent, notice: str) -> LlmContent:
     return (*items, Part(text=notice))
 
 
-def _differs(params: dict[str, Any], key: str, value: Any) -> bool:
-    return key not in params or params[key] != value
+def _differs(before: dict[str, Any], after: dict[str, Any], key: str) -> bool:
+    return (key in before, before.get(key)) != (key in after, after.get(key))
 
 
 def _content(content: LlmContent) -> Any:

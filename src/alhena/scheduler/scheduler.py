@@ -151,12 +151,9 @@ class Scheduler:
 
     async def _carry(self, call: TrackedCall) -> None:
         """Takes one call through the gate and to its end."""
-        try:
-            await self._gate.authorise(call)
-            if call.status is Status.SCHEDULED:
-                await self._executor.run(call)
-        finally:
-            await self._gate.release(call)
+        await self._gate.authorise(call)
+        if call.status is Status.SCHEDULED:
+            await self._executor.run(call)
         if call.ended:
             response = call.completed().response
             if response.error_type is ToolErrorType.STOP_EXECUTION:

@@ -82,7 +82,6 @@ class CallOnItsWay:
         self.answer: asyncio.Future[Answer | ToolFailure] | None = None
         self.reconsider: asyncio.Future[None] | None = None
         self.stale = False
-        self.beside: list[asyncio.Task[Any]] = []
         self.allowed = False
         self.input_notice = ""
         self._shown: ToolCallState | None = None

@@ -58,7 +58,8 @@ class Journal:
         self._named = True
         self._syncing = threading.Lock()
         if not extent.ended:
-            self._put(b"\n")
+            self._pending.append(b"\n")
+            self._total += 1
 
     @classmethod
     def create(cls, path: Path, disk: Disk | None = None) -> "Journal":
@@ -121,6 +122,11 @@ class Journal:
         """Whether all that was appended is on the disk."""
         return self._synced == self._total and not self._torn and not self._lost
 
+    @property
+    def doubtful(self) -> bool:
+        """Whether something could not be written, or not be brought to the disk."""
+        return self._lost or self._torn or bool(self._pending)
+
     def synchronise(self) -> None:
         """Brings what is written to the disk. Raises JournalError; then it will be written again,
         for nobody knows what has become of it."""
@@ -150,6 +156,10 @@ class Journal:
         go all the same."""
         with self._hold:
             self.sync()
+
+    def drop(self) -> None:
+        """Lets the file go as it is."""
+        self._hold.close()
 
     def _put(self, line: bytes) -> None:
         self._pending.append(line)

@@ -33,6 +33,7 @@ from alhena.session.replay import joined
 from alhena.wire.content import USER, Content, Part
 from alhena.wire.encoded import EncodedContent, encode_value, mend
 from alhena.wire.errors import EncodeError
+from alhena.wire.text import scrub
 
 _PASSING = (ContentEvent, ToolOutputEvent, ToolCallsUpdateEvent, ApiRequestEvent)
 """Events of which the contents, or later events, say all that lasts."""
@@ -59,7 +60,7 @@ class Recorder:
         elif isinstance(event, ToolCallResponseEvent):
             self._answer(event)
         elif isinstance(event, UserMessageEvent):
-            self._append(Prompted(at=self._clock(), text=event.text))
+            self._append(Prompted(at=self._clock(), text=scrub(event.text)))
         else:
             if isinstance(event, RunStartedEvent | ModelFallbackEvent) and _is_main(event):
                 self._model = event.model
@@ -75,7 +76,8 @@ class Recorder:
         if event.pid is not None or event.status not in ("scheduled", "executing"):
             return
         if event.status == "executing" and event.parent_call_id is None:
-            self._append(Started(at=self._clock(), call_id=event.call_id, name=event.name))
+            call_id, name = scrub(event.call_id), scrub(event.name)
+            self._append(Started(at=self._clock(), call_id=call_id, name=name))
         else:
             self._happened(event)
 
@@ -87,8 +89,8 @@ class Recorder:
             self._append(
                 Answered(
                     at=self._clock(),
-                    call_id=event.call_id,
-                    name=event.name,
+                    call_id=scrub(event.call_id),
+                    name=scrub(event.name),
                     parts=tuple(map(msgspec.Raw, raws)),
                 )
             )

@@ -32,11 +32,13 @@ class Replay:
     """Takes the lines of a journal in order. `contents` is the history they lead to.
 
     `prompts` counts what people have said, `model` is who was last to answer; `times` says when
-    each content came. `superseded` are those that are part of it no more, with their times. `feed`
-    raises msgspec.DecodeError for a line that contradicts those before it.
+    each content came. `superseded` are those that are part of it no more, with their times, when
+    somebody wants them (`whole`). `feed` raises msgspec.DecodeError for a line that contradicts
+    those before it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, whole: bool = False) -> None:
+        self._whole = whole
         self.header: Header | None = None
         self.contents: list[EncodedContent] = []
         self.times: list[str] = []
@@ -118,13 +120,14 @@ class Replay:
             content = _contents().decode(data)
             self.contents.append(EncodedContent(content, lambda _content, data=data: data))
             self.times.append(record.at)
-            if content.role == MODEL:
+            if content.role != USER:
                 self._answers.clear()
                 self._started.clear()
 
     def _supersede(self, keep: int) -> None:
-        gone = zip(self.times[keep:], self.contents[keep:], strict=True)
-        self.superseded.extend(gone)
+        if self._whole:
+            gone = zip(self.times[keep:], self.contents[keep:], strict=True)
+            self.superseded.extend(gone)
         del self.contents[keep:], self.times[keep:]
 
     def _answering(self, refs: bytes) -> bytes:

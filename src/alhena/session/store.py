@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from alhena.session.errors import HeldSessionError, NoSessionError, SessionError
+from alhena.session.errors import HeldSessionError, JournalError, NoSessionError, SessionError
 from alhena.session.journal import Disk, Journal
 from alhena.session.reading import Extent, read_session
 from alhena.session.records import VERSION, Continued, Header, Prompted, now, record_of
@@ -75,8 +75,9 @@ class SessionStore:
 
     def summaries(self) -> tuple[SessionSummary, ...]:
         """The sessions in the order in which they began. One whose first records are damaged has
-        neither time nor title. Raises SessionError."""
-        found = [_summary(path, status) for path, status in self.files()]
+        neither time nor title; one that was killed before it wrote anything is none. Raises
+        SessionError."""
+        found = [_summary(path, status) for path, status in self.files() if status.st_size]
         return tuple(sorted(found, key=lambda item: (item.started, item.session_id)))
 
     def find(self, name: str) -> SessionSummary:
@@ -116,14 +117,12 @@ class SessionStore:
 
         journal, extent, moved = Journal.reopen(path, read, disk)
         dropped = 0 if extent.damage is None else extent.damage.size
-        journal.append(
-            Continued(
-                at=now(),
-                writer=writer,
-                dropped=dropped,
-                moved_to="" if moved is None else moved.name,
-            )
-        )
+        name = "" if moved is None else moved.name
+        try:
+            journal.append(Continued(at=now(), writer=writer, dropped=dropped, moved_to=name))
+        except JournalError:
+            journal.drop()
+            raise
         return Resumed(journal=journal, replay=replay, extent=extent, moved=moved)
 
     def delete(self, session_id: str) -> None:
@@ -149,6 +148,11 @@ class SessionStore:
             found = directory / f"{prefix}{session_id}"
             if found.is_dir() and not found.is_symlink():
                 shutil.rmtree(found, ignore_errors=True)
+
+
+def open_store(temp: Path) -> SessionStore:
+    """The sessions of the project whose temporary directory this is."""
+    return SessionStore(temp / "sessions", ((temp / "tool-outputs", "session-"), (temp, "")))
 
 
 def require_readable(path: Path, header: Header | None) -> Header:

@@ -63,7 +63,7 @@ class Transcript(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_transcript(path: Path) -> Transcript:
     """The session of a file, as far as it can be trusted. Raises SessionError."""
-    replay = Replay()
+    replay = Replay(whole=True)
     extent = read_session(path, replay.feed)
     header = require_readable(path, replay.header)
     timed = tuple(zip(replay.times, replay.contents, strict=True))

@@ -32,6 +32,11 @@ class Marks:
         self.prefix = str(1_000_000_000 + int.from_bytes(os.urandom(4), "big") % 1_000_000_000)
         self._given = 0
 
+    @property
+    def given(self) -> bool:
+        """Whether any command has one."""
+        return self._given > 0
+
     def next(self) -> int:
         """The mark of the next command."""
         self._given = (self._given + 1) % _COMMANDS
@@ -108,6 +113,18 @@ def descendants(session: int | None, mark: int = 0, since: int = 0) -> tuple[int
         if found or not missed:
             break
         found, missed = _look(session, mark, since)
+    return tuple(sorted(found))
+
+
+def marked(prefix: str) -> tuple[int, ...]:
+    """The living processes with a mark that begins with that of a session, ascending."""
+    if not sys.platform.startswith("linux"):
+        return ()
+    found: list[int] = []
+    for name in os.listdir("/proc"):
+        mark = str(_mark_of(name)) if name.isdigit() else ""
+        if len(mark) == MARK_DIGITS and mark.startswith(prefix):
+            found.append(int(name))
     return tuple(sorted(found))
 
 

@@ -10,6 +10,7 @@ from alhena.system.ignore import IgnoreRules
 from alhena.system.walk import WalkLimits, WalkTally, walk
 from alhena.system.wildcard import expand_braces, leading_regexes, path_regex
 
+_BRACKETS = re.compile(r"\\.|[\[\]]", re.DOTALL)
 _WILDCARDS = re.compile(r"([*?\[\]{}\\])")
 
 
@@ -25,7 +26,7 @@ class GlobPattern:
 
     def __init__(self, pattern: str, *, case_sensitive: bool = False) -> None:
         flags = re.DOTALL if case_sensitive else re.DOTALL | re.IGNORECASE
-        options = expand_braces(pattern)
+        options = options_of(pattern)
         self._path = re.compile("|".join(f"(?:{path_regex(o)})" for o in options), flags)
         self._leading = [_Leading(option, flags) for option in options]
 
@@ -60,6 +61,18 @@ class _Leading:
 def literal(path: str) -> str:
     """The pattern that matches this very path."""
     return _WILDCARDS.sub(r"\\\1", path)
+
+
+def options_of(pattern: str) -> list[str]:
+    """The patterns without braces that a pattern stands for, and those with its brackets taken
+    literally: directories of web routes have such names. Raises BadPatternError."""
+    options = expand_braces(pattern)
+    return options + [_BRACKETS.sub(_quoted, option) for option in options if "[" in option]
+
+
+def _quoted(found: re.Match[str]) -> str:
+    text = found.group()
+    return text if text.startswith("\\") else f"\\{text}"
 
 
 def glob_files(

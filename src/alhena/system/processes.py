@@ -10,13 +10,14 @@ import asyncio
 import os
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 from enum import StrEnum
 
 import msgspec
 
 from alhena.system.background import BackgroundCommand, BackgroundOutput, LeftProcess
 from alhena.system.child import Child
-from alhena.system.descent import Marks, command_line
+from alhena.system.descent import Marks, command_line, marked
 from alhena.system.stopping import GRACE, stop, stop_member
 from alhena.system.watchdog import Watchdog
 
@@ -90,7 +91,7 @@ class ProcessGroups:
         self._kept: dict[int, Child] = {}
         self._labels: dict[int, str] = {}
         self._background: dict[int, BackgroundCommand] = {}
-        self._watchdog = Watchdog(self.marks.prefix)
+        self.watchdog = Watchdog(self.marks.prefix)
         self._afterwards: list[Callable[[], None]] = []
 
     @property
@@ -144,11 +145,11 @@ class ProcessGroups:
         """A group has started. Raises ProcessStartError."""
         if self._kept:
             _ = self.pgids  # what has ended meanwhile is not watched any longer
-        self._watchdog.add(pgid)
+        self.watchdog.add(pgid)
 
     def unwatch(self, pgid: int) -> None:
         """A group has ended."""
-        self._watchdog.remove(pgid)
+        self.watchdog.remove(pgid)
 
     def keep(self, child: Child, label: str) -> None:
         """Takes over the ended child's group; `label` is the command that left it."""
@@ -181,11 +182,15 @@ class ProcessGroups:
             self.kill()
 
     def kill(self) -> None:
-        """Ends every group with SIGKILL, at once; for an exit where no event loop runs any more."""
+        """Ends every group with SIGKILL, at once, and what commands and hooks at work have put into
+        sessions of its own; for an exit where no event loop runs any more."""
         for child in tuple(self._kept.values()):
             child.signal(signal.SIGKILL)
             self._forget(child)
-        self._watchdog.close()
+        for pid in marked(self.marks.prefix) if self.marks.given else ():
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        self.watchdog.close()
         while self._afterwards:
             self._afterwards.pop()()
 
@@ -296,8 +301,15 @@ def _start(
         merge_stderr=command.merge_stderr,
         stdin=command.stdin,
     )
-    marks = Marks() if groups is None else groups.marks
-    child.start(sink, errors, mark=marks.next() if command.label else 0)
+    if groups is None:
+        child.start(sink, errors, mark=Marks().next() if command.label else 0)
+        return child
+    groups.watchdog.expect()  # this process may be killed before it can tell of the child
+    try:
+        child.start(sink, errors, mark=groups.marks.next() if command.label else 0)
+    except BaseException:
+        groups.watchdog.forget()
+        raise
     return child
 
 

@@ -29,6 +29,7 @@ from alhena.system.files import (
     require_regular,
     require_unchanged,
 )
+from alhena.system.leftovers import hold, remove_leftovers, temporary_name
 from alhena.system.locking import alone_in
 
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS)
@@ -52,7 +53,8 @@ def replace_file(
     A file with further hard links keeps them: it is written in place, so that all its names show
     the new content. So is one that is mounted on its own, which nothing can replace. That is no one
     step, so the old content is put aside first, beside the file (`.alhena-*.old`). It is put back
-    when writing fails; a crash in between leaves it to be found.
+    when writing fails; a crash in between leaves it to be found. Temporary files (`.alhena-*.tmp`)
+    of processes that were killed are removed by the next write in the directory.
     Returns how many further names there are.
 
     Of two processes that come here with the same content, by whatever names, one writes and the
@@ -131,21 +133,23 @@ def _replace_in(
         )
     if old is not None and expected is not None and old.st_nlink > 1:
         return _write_in_place(directory, path, data, expected, limit, cancellation)
-    temporary = f".alhena-{os.urandom(8).hex()}.tmp"
+    remove_leftovers(directory)
+    temporary = temporary_name()
     # A new file gets the mode that the umask and the directory's default ACL make of 0666.
     descriptor = os.open(temporary, CREATE, 0o600 if old else 0o666, dir_fd=directory)
     try:
         try:
+            hold(descriptor)
             write_all(descriptor, data, cancellation)
             if old is not None:
                 _keep_attributes(descriptor, directory, path, old)
             synchronise(descriptor)
+            with alone_in(directory, path, cancellation=cancellation):
+                require_unchanged(path, expected, limit)
+                stop_if(cancellation)
+                _put(directory, temporary, path, new=old is None)
         finally:
             os.close(descriptor)
-        with alone_in(directory, path, cancellation=cancellation):
-            require_unchanged(path, expected, limit)
-            stop_if(cancellation)
-            _put(directory, temporary, path, new=old is None)
     except BaseException as error:
         remove_name(directory, temporary)
         # What is mounted on its own, as containers do with single files, cannot be replaced.

@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import msgspec
 
-from alhena.system.errors import from_os_error, printable
+from alhena.system.errors import SearchTimeoutError, from_os_error, printable
 from alhena.system.ignore import IgnoreRules
+from alhena.system.leftovers import is_temporary
 from alhena.system.search_literals import required_literals
 from alhena.system.walk import EXCLUDED_DIRECTORIES, WalkLimits, WalkTally, walk
-from alhena.system.wildcard import expand_braces, name_regex, path_regex
+from alhena.system.wildcard import name_regex, path_regex
 
 if TYPE_CHECKING:
     from alhena.system.search_lines import Deadline, LineMatcher
@@ -30,6 +31,7 @@ MAX_MATCHES = 20_000
 MAX_LINE = 2_000
 TIME_LIMIT = 30.0
 
+_NAMED_LINES = 3
 _VERSION_CONTROL = frozenset({".git", ".hg", ".svn"})
 
 T = TypeVar("T")
@@ -163,11 +165,13 @@ async def _in_thread(work: Callable[[], T], stop: threading.Event) -> T:
 
 
 class _FileMatches(msgspec.Struct, frozen=True):
-    """What a file came to: its matches, whether it has more than were taken, what went wrong."""
+    """What a file came to: its matches, whether it has more than were taken, what went wrong, and
+    whether that was that lines took too long."""
 
     matches: list[Match] = msgspec.field(default_factory=list[Match])
     cut: bool = False
     note: str | None = None
+    passed_over: bool = False
 
 
 _NOTHING = _FileMatches()
@@ -227,15 +231,19 @@ class _Search:
         self.prepare()
         found: list[Match] = []
         cut_files = 0
+        passed_over: list[str] = []
         for name in sorted(files, key=os.fsencode):
             read = self._matches(name)
             found += read.matches
             cut_files += read.cut
             if read.note:
                 self._notes.append(read.note)
+                passed_over += [read.note] if read.passed_over else []
             if len(found) > self._query.max_matches:
                 del found[self._query.max_matches :]
                 return self._result(found, limited=True, cut_files=cut_files)
+        if passed_over and not found:
+            raise _nothing_but(passed_over)
         return self._result(found, limited=False, cut_files=cut_files)
 
     def _named(self, finder: Finder | None) -> list[str] | None:
@@ -261,14 +269,18 @@ class _Search:
             found = self._prepared().matches(path, most)
         except OSError as error:
             return _FileMatches(note=str(from_os_error(error, path)))
-        if not found:
+        passed_over = self._prepared().passed_over()
+        if not found and not passed_over:
             return _NOTHING
         cut = bool(query.max_per_file) and len(found) > query.max_per_file
         if cut:
             del found[query.max_per_file :]
         located = Path(path)
         return _FileMatches(
-            [Match(located, number, shown_line(line)) for number, line in found], cut
+            [Match(located, number, shown_line(line)) for number, line in found],
+            cut,
+            _passed_over_note(path, passed_over) if passed_over else None,
+            bool(passed_over),
         )
 
     def _walked(self) -> Iterator[str]:
@@ -294,6 +306,27 @@ class _Search:
         )
 
 
+def _passed_over_note(path: str, numbers: list[int]) -> str:
+    named = ", ".join(f"{number:,}" for number in numbers[:_NAMED_LINES])
+    if len(numbers) == 1:
+        which, what = f"Line {named}", "was not searched: the pattern takes more time on it than"
+    else:
+        more = len(numbers) - _NAMED_LINES
+        which = f"Lines {named}" + (f" and {more:,} more" if more > 0 else "")
+        what = "were not searched: the pattern takes more time on each than"
+    return f"{which} of {printable(path)} {what} a line may take."
+
+
+def _nothing_but(passed_over: list[str]) -> SearchTimeoutError:
+    """What is to be said when no line matches of those that could be searched."""
+    rest = f" The same is so in {len(passed_over) - 1:,} more files." if passed_over[1:] else ""
+    return SearchTimeoutError(
+        f"{passed_over[0]}{rest} No other line matches.",
+        remedy="The pattern tries too many ways to match: simplify nested or adjoining "
+        "repetitions, such as (a+)+ or a*a*.",
+    )
+
+
 class FileChoice:
     """Which files belong to a query.
 
@@ -317,11 +350,12 @@ class FileChoice:
         if self.named:
             self.excluded = _VERSION_CONTROL if query.no_ignore else frozenset[str]()
         self._base = len(str(query.path).rstrip("/")) + 1
-        self._include = _include_regexes(query.include) if query.include else None
+        self._include = _include_regexes(query.path, query.include) if query.include else None
 
     def belongs(self, path: str) -> bool:
         """Whether a file that a search program named belongs to the query."""
-        if self.excluded.intersection(path[self._base :].split("/")[:-1]):
+        *above, name = path[self._base :].split("/")
+        if self.excluded.intersection(above) or is_temporary(name):
             return False
         if not self.included(path):
             return False
@@ -340,19 +374,23 @@ class FileChoice:
         return any(regex.fullmatch(name if by_name else below) for regex, by_name in self._include)
 
 
-def _include_regexes(include: str) -> list[tuple[re.Pattern[str], bool]]:
+def _include_regexes(path: Path, include: str) -> list[tuple[re.Pattern[str], bool]]:
     from alhena.system.errors import PatternError
+    from alhena.system.globbing import literal, options_of
     from alhena.system.wildcard import BadPatternError
 
     found: list[tuple[re.Pattern[str], bool]] = []
-    for pattern in expand_braces(include):
-        by_name = "/" not in pattern
-        bare = pattern.removeprefix("./").removeprefix("/")
-        try:
+    try:
+        options = options_of(include)
+        if "\0" not in include and os.path.lexists(path / include.lstrip("/")):
+            options.append(literal(include))
+        for pattern in options:
+            by_name = "/" not in pattern
+            bare = pattern.removeprefix("./").removeprefix("/")
             source = name_regex(bare) if by_name else path_regex(bare)
-        except BadPatternError as error:
-            raise PatternError(f"Invalid include pattern: {include}. {error}") from error
-        found.append((re.compile(source, re.DOTALL), by_name))
+            found.append((re.compile(source, re.DOTALL), by_name))
+    except BadPatternError as error:
+        raise PatternError(f"Invalid include pattern: {include}. {error}") from error
     return found
 
 

@@ -21,6 +21,7 @@ from alhena.system.encoding import SAMPLE_SIZE, Codec, detect, is_binary
 from alhena.system.errors import PatternError, SearchError, SearchTimeoutError, printable
 from alhena.system.search_bounded import line_bounded
 from alhena.system.search_literals import FOLDED, longest_pieces
+from alhena.system.search_pieces import line_matches, short_and_long
 
 if TYPE_CHECKING:
     from regex import Pattern
@@ -29,6 +30,8 @@ LONGEST_PATTERN = 2_000
 LONGEST_LINE = 4_000_000
 LINE_SECONDS = 2.0
 BLOCK_SECONDS = 1.0
+LEAST_SECONDS = 0.05
+"""What a line has when many before it have taken all the time there was for them."""
 WHOLE = 2 << 20
 """Bytes up to which the encoding of a file is told by all of it."""
 
@@ -120,6 +123,8 @@ class LineMatcher:
         self._text = pattern.text
         self._exclude = exclude.line if exclude else None
         self._deadline = deadline
+        self._patience = LINE_SECONDS
+        self._passed_over: list[int] = []
         self._literals = tuple(literal.encode() for literal in literals)
         pieces = longest_pieces(literals, FOLDED)
         self._pieces = tuple(piece.encode() for piece in pieces)
@@ -131,7 +136,8 @@ class LineMatcher:
         """Line numbers from 1 and the lines of a file that is no symlink, at most so many.
 
         Nothing in a binary file, nor in what is no regular file. Raises OSError,
-        SearchTimeoutError, SearchError when stopped.
+        SearchTimeoutError, SearchError when stopped. `passed_over` has the lines that were not
+        searched.
         """
         self._deadline.left()
         descriptor = os.open(path, _OPEN)
@@ -146,23 +152,21 @@ class LineMatcher:
             codec = codec_of(start, whole=whole)
             if codec is None:
                 return []
-            return list(islice(self._lines(path, descriptor, start, codec), most))
+            return list(islice(self._lines(descriptor, start, codec), most))
         finally:
             os.close(descriptor)
 
-    def _lines(
-        self, path: str, descriptor: int, start: bytes, codec: Codec
-    ) -> Iterator[tuple[int, str]]:
+    def _lines(self, descriptor: int, start: bytes, codec: Codec) -> Iterator[tuple[int, str]]:
         start = start.removeprefix(codec.bom)
         returns = line_end(start, codec) == "\r"
         if codec.encoding.startswith(_WIDE):
             pieces = _decoded(descriptor, start, codec.encoding)
             texts = (text.replace("\r", "\n") for text in pieces) if returns else pieces
-            yield from self._wide(path, texts)
+            yield from self._wide(texts)
         else:
             blocks = _blocks(descriptor, start)
             feeds = (block.replace(b"\r", b"\n") for block in blocks) if returns else blocks
-            yield from self._narrow(path, feeds, codec.encoding)
+            yield from self._narrow(feeds, codec.encoding)
 
     def _lacks(self, block: bytes) -> bool:
         """Whether these bytes, in any encoding, can hold no matching line, by required text alone.
@@ -180,36 +184,45 @@ class LineMatcher:
             return True
         return bool(self._wide_pieces) and not any(map(lowered.__contains__, self._wide_pieces))
 
-    def _narrow(
-        self, path: str, blocks: Iterator[bytes], encoding: str
-    ) -> Iterator[tuple[int, str]]:
+    def _narrow(self, blocks: Iterator[bytes], encoding: str) -> Iterator[tuple[int, str]]:
         """In an encoding in which the byte of a line feed is nothing else."""
         number = 1
         for block in _whole_lines(blocks):
             self._deadline.left()
             if not self._lacks(block):
                 text = block.decode(encoding, "replace")
-                yield from self.in_text(path, text, number)
+                yield from self.in_text(text, number)
             number += block.count(b"\n")
 
-    def _wide(self, path: str, texts: Iterator[str]) -> Iterator[tuple[int, str]]:
+    def _wide(self, texts: Iterator[str]) -> Iterator[tuple[int, str]]:
         number, rest = 1, ""
         for piece in texts:
             text = rest + piece
             cut = text.rfind("\n") + 1
             rest = text[cut:][:LONGEST_LINE]
-            yield from self.in_text(path, text[:cut], number)
+            yield from self.in_text(text[:cut], number)
             number += text.count("\n")
-        yield from self.in_text(path, rest, number)
+        yield from self.in_text(rest, number)
 
-    def in_text(self, path: str, text: str, number: int) -> Iterator[tuple[int, str]]:
+    def passed_over(self) -> list[int]:
+        """The lines that took too long, of what was searched since this was asked last."""
+        numbers, self._passed_over = self._passed_over, []
+        return numbers
+
+    def in_text(self, text: str, number: int) -> Iterator[tuple[int, str]]:
         """The matching lines of a text whose first line has this number."""
         if "\r" in text:
             text = text.replace("\r\n", "\n").removesuffix("\r")
+        for part, long in short_and_long(text):
+            yield from self._each(part, number) if long else self._together(part, number)
+            number += part.count("\n")
+
+    def _together(self, text: str, number: int) -> Iterator[tuple[int, str]]:
+        """In lines that are none of them long, all at once as far as that goes."""
         at = 0
         try:
             while self._text is not None and at < len(text):
-                seconds = min(self._deadline.left(), BLOCK_SECONDS)
+                seconds = min(self._deadline.left(), BLOCK_SECONDS, self._patience)
                 found = self._text.search(text, at, timeout=seconds, concurrent=True)
                 if found is None or (found.start() == len(text) and text.endswith("\n")):
                     return
@@ -218,34 +231,36 @@ class LineMatcher:
                 number += text.count("\n", at, begin)
                 line = text[begin:end] if end >= 0 else text[begin:]
                 at = end + 1 if end >= 0 else len(text)
-                if not self._excluded(path, number, line):
+                if not self._excluded(number, line):
                     yield number, line
                 number += 1
-        except TimeoutError:
-            pass  # too much for one go: line by line it shows which line takes so long
-        lines = text[at:].split("\n")
+        except (TimeoutError, MemoryError):
+            pass  # too much for one go: line by line it shows which line it is
+        yield from self._each(text[at:], number)
+
+    def _each(self, text: str, number: int) -> Iterator[tuple[int, str]]:
+        lines = text.split("\n")
         if not lines[-1]:
             lines.pop()
         for line_number, line in enumerate(lines, start=number):
-            if self._found(path, line_number, line, self._line) and not self._excluded(
-                path, line_number, line
-            ):
+            if self._found(self._line, line_number, line) and not self._excluded(line_number, line):
                 yield line_number, line
 
-    def _excluded(self, path: str, number: int, line: str) -> bool:
-        return self._exclude is not None and self._found(path, number, line, self._exclude)
+    def _excluded(self, number: int, line: str) -> bool:
+        """Whether the line is taken back, or may be: the time was too short to tell."""
+        if self._exclude is None:
+            return False
+        return self._found(self._exclude, number, line) is not False
 
-    def _found(self, path: str, number: int, line: str, pattern: "Pattern[str]") -> bool:
-        seconds = self._deadline.left()
+    def _found(self, pattern: "Pattern[str]", number: int, line: str) -> bool | None:
+        """None when it takes too long, or too much memory, to tell."""
         try:
-            return pattern.search(line, timeout=seconds, concurrent=True) is not None
-        except TimeoutError as error:
+            return line_matches(pattern, line, min(self._deadline.left(), self._patience))
+        except (TimeoutError, MemoryError):
             self._deadline.left()
-            raise SearchTimeoutError(
-                f"The pattern takes more than {seconds:.2g} s on line {number:,} of "
-                f"{printable(path)}: it tries too many ways to match.",
-                remedy="Simplify nested or adjoining repetitions, such as (a+)+ or a*a*.",
-            ) from error
+            self._patience = max(self._patience / 2, LEAST_SECONDS)
+            self._passed_over.append(number)
+            return None
 
 
 def open_for_search(path: str) -> int:

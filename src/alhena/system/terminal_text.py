@@ -25,8 +25,17 @@ _UNFINISHED_ESCAPE = re.compile(
     r"|[PX^_][^\x1b\n]{0,4096}\x1b?"
     r"|[ -/]{0,16})\Z"
 )
-_LINE_BREAKS = re.compile(r"\r\n?|\0")
-_CONTROLS = re.compile(r"[\x01-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]+")
+_STRINGS = ("\x1b]", "\x1bP", "\x1bX", "\x1b^", "\x1b_")
+"""What begins a sequence that may hold any text."""
+
+_DELICATE = (*_STRINGS, "\r\x1b")
+"""Where an escape character that begins nothing keeps its neighbours apart."""
+
+_RUNS = ("\x1b" * 256, "\x1b" * 16, "\x1b" * 2)
+_DENSE = 8
+_MOST_KINDS = 4
+_SAMPLED = 4096
+_CONTROLS = [chr(code) for code in (*range(1, 9), 11, 12, *range(14, 32), *range(0x7F, 0xA0))]
 _CONTROL_BYTES = bytes([*range(9), *range(11, 32), 127])
 _C1_LEAD = 0xC2  # UTF-8 has U+0080 to U+009F behind this byte
 _C1_TRAILS = frozenset(bytes([trail]) for trail in range(0x80, 0xA0))
@@ -65,14 +74,53 @@ class TerminalText:
         text = held + self._decoder.decode(data, final)
         if not (held or self._after_escapes or _may_have_controls(data)):
             return text
-        if not final and (unfinished := _UNFINISHED_ESCAPE.search(text)):
-            self._held = unfinished.group()
-            text = text[: unfinished.start()]
-        text = self._after_escapes + _ESCAPES.sub("", text)
+        if not final and (unfinished := _unfinished(text)):
+            self._held = text[-unfinished:]
+            text = text[:-unfinished]
+        text = _without_escapes(self._after_escapes + text)
         self._after_escapes = ""
         if not final and text.endswith("\r"):
             text, self._after_escapes = text[:-1], "\r"
-        return _CONTROLS.sub("", _LINE_BREAKS.sub("\n", text))
+        text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "\n")
+        for control in _CONTROLS:
+            if control in text:
+                text = text.replace(control, "")
+        return text
+
+
+def _unfinished(text: str) -> int:
+    """The length of the escape sequence that the text ends in the middle of, 0 if it does not."""
+    last = text.rfind("\x1b")
+    if last < 0:
+        return 0
+    # One that is ended by an escape character has another one at its beginning.
+    found = _UNFINISHED_ESCAPE.search(text, max(0, text.rfind("\x1b", 0, last)))
+    return len(text) - found.start() if found else 0
+
+
+def _without_escapes(text: str) -> str:
+    """The text without escape sequences. A flood has few kinds of them, and taking those away one
+    kind after the other is faster than looking at each."""
+    count = text.count("\x1b")
+    if not count:
+        return text
+    kinds = {kind for kind in _ESCAPES.findall(text, 0, _SAMPLED) if _is_simple(kind)}
+    # No simple one begins like another, so that equal numbers mean that there is nothing else.
+    if len(kinds) <= _MOST_KINDS and count == sum(map(text.count, kinds)):
+        for kind in kinds:
+            text = text.replace(kind, "")
+        return text
+    if count * _DENSE > len(text) and not any(map(text.__contains__, _DELICATE)):
+        # Nothing begins with these, and the escape character itself goes with the other controls.
+        text = text.replace("\x1b\n", "\n")
+        for run in _RUNS:
+            while run in text:
+                text = text.replace(run, "\x1b")
+    return _ESCAPES.sub("", text)
+
+
+def _is_simple(sequence: str) -> bool:
+    return sequence != "\x1b[" and not sequence.startswith(_STRINGS)
 
 
 class CapturedText(msgspec.Struct, frozen=True, kw_only=True):

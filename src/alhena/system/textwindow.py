@@ -34,6 +34,14 @@ class TextWindow(msgspec.Struct, frozen=True, kw_only=True):
     encoding: str
     replaced: bool
 
+    def beginning(self, count: int) -> "TextWindow":
+        """The window of the first so many of these lines."""
+        if count >= len(self.lines):
+            return self
+        lines = self.lines[:count]
+        long_lines = sum(len(line) > LINE_LENGTH for line in lines)
+        return msgspec.structs.replace(self, lines=lines, long_lines=long_lines)
+
     def content(self) -> str:
         """The lines with LF ends; the last has one when the file's has and it is shown."""
         text = "\n".join(self.lines)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from alhena.system.errors import from_os_error
 from alhena.system.ignore import DirectoryRules, IgnoreRules
+from alhena.system.leftovers import is_temporary
 
 EXCLUDED_DIRECTORIES = frozenset({".git", ".hg", ".svn", "bower_components", "node_modules"})
 """Directories that are never searched."""
@@ -54,10 +55,11 @@ def walk(
 ) -> Iterator[os.DirEntry[str]]:
     """The regular files below `root`, a directory's own files first, each level in name order.
 
-    Symlinks to files count as files; symlinks to directories are not followed, so there are no
-    loops. FIFOs, sockets, devices, broken links, what `rules` ignore and directories that cannot be
-    read go into the tally. `entry.path` begins with `root`
-    as it was given. When `limits.cancellation` is set the walk ends; the caller checks it.
+    Files that are being written under a temporary name are passed over. Symlinks to files count as
+    files; symlinks to directories are not followed, so there are no loops. FIFOs, sockets, devices,
+    broken links, what `rules` ignore and directories that cannot be read go into the tally.
+    `entry.path` begins with `root` as it was given. When `limits.cancellation` is set the walk
+    ends; the caller checks it.
     """
     tally = tally or WalkTally()
     limits = limits or WalkLimits()
@@ -98,6 +100,8 @@ def _entries(path: str, tally: WalkTally, cancellation: threading.Event) -> list
     try:
         with os.scandir(path) as listing:
             for entry in listing:
+                if is_temporary(entry.name):
+                    continue
                 found.append(entry)
                 if len(found) % _ENTRIES_BETWEEN_CHECKS == 0 and cancellation.is_set():
                     return []

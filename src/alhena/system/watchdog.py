@@ -16,6 +16,7 @@ _SCRIPT = r"""
 trap '' HUP INT TERM
 mark=$1
 groups=' '
+starting=
 marked() {
   while read -r line; do
     case $line in "Max realtime timeout "*" $mark"[0-9]*) return 0 ;; esac
@@ -25,10 +26,12 @@ marked() {
 while read -r sign id; do
   case $sign in
     +) groups="$groups$id " ;;
+    s) starting=1 ;;
+    e) starting= ;;
     -) case $groups in *" $id "*) groups="${groups%%" $id "*} ${groups#*" $id "}" ;; esac ;;
   esac
 done
-[ "$groups" = ' ' ] && exit 0
+[ "$groups$starting" = ' ' ] && exit 0
 for signal in TERM KILL; do
   for id in $groups; do kill -s "$signal" -- "-$id" 2>/dev/null; done
   for file in /proc/[0-9]*/stat; do
@@ -52,12 +55,28 @@ class Watchdog:
         self._process: Popen[bytes] | None = None
         self._pipe: int | None = None
         self._groups: set[int] = set()
+        self._starting = False
+
+    def expect(self) -> None:
+        """A command is about to start: until `add`, or `forget`, what has the mark ends with this
+        process, for nobody may have been told of its group by then."""
+        self._starting = True
+        if self._pipe is None or not self._tell(self._pipe, "s 0\n"):
+            self._restart()
+
+    def forget(self) -> None:
+        """Nothing is about to start any more."""
+        if self._starting:
+            self._starting = False
+            if self._pipe is not None and not self._tell(self._pipe, "e 0\n"):
+                self._restart()
 
     def add(self, group: int) -> None:
         """From now on the group (and session) of this number ends with this process."""
         self._groups.add(group)
         if self._pipe is None or not self._tell(self._pipe, f"+ {group}\n"):
             self._restart()
+        self.forget()
 
     def remove(self, group: int) -> None:
         """The group has ended: its number may be somebody else's from now on."""
@@ -85,7 +104,7 @@ class Watchdog:
 
     def _restart(self) -> None:
         self._stop()
-        if not self._groups:
+        if not self._groups and not self._starting:
             return
         reading, writing = os.pipe()
         try:
@@ -96,7 +115,8 @@ class Watchdog:
         finally:
             os.close(reading)
         self._pipe = writing
-        self._tell(writing, "".join(f"+ {group}\n" for group in self._groups))
+        known = "".join(f"+ {group}\n" for group in self._groups)
+        self._tell(writing, known + ("s 0\n" if self._starting else ""))
 
     def _stop(self) -> None:
         pipe, self._pipe = self._pipe, None

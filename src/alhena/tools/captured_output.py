@@ -3,10 +3,18 @@
 from collections.abc import Callable
 
 from alhena.system.spool import TextSpool
-from alhena.system.terminal_text import CapturedText, OutputCapture
+from alhena.system.terminal_text import CapturedText, LiveOutput, OutputCapture
 from alhena.tools.contract import SpilledText
 from alhena.tools.output_store import OutputStore
 from alhena.tools.truncation import ends
+
+
+def live_output(update: Callable[[str], None]) -> LiveOutput:
+    """Passes output on while it comes, by the clock of the running loop."""
+    import asyncio
+
+    loop = asyncio.get_running_loop()
+    return LiveOutput(update, clock=loop.time, call_later=loop.call_later)
 
 
 class CapturedOutput:

@@ -54,6 +54,31 @@ class _Support(msgspec.Struct, rename="camel"):
     grounding_chunk_indices: list[int] = []
 
 
+_ENDED_WELL = frozenset({None, "STOP", "FINISH_REASON_UNSPECIFIED"})
+
+
+def why_no_answer(response: GenerateContentResponse) -> str:
+    """What the service says of an answer without text, as half a sentence; "" when nothing is
+    wrong with it: the model had nothing to say."""
+    feedback = response.prompt_feedback
+    if feedback is not None and feedback.block_reason:
+        return _with_message(
+            f"the service blocked the prompt ({feedback.block_reason})",
+            feedback.block_reason_message,
+        )
+    candidate = response.candidates[0] if response.candidates else None
+    if candidate is None or candidate.finish_reason in _ENDED_WELL:
+        return ""
+    return _with_message(
+        f"the service ended the answer before it said anything ({candidate.finish_reason})",
+        candidate.finish_message,
+    )
+
+
+def _with_message(reason: str, message: str | None) -> str:
+    return f"{reason}: {' '.join(message.split())}" if message else reason
+
+
 def answer_of(response: GenerateContentResponse) -> Answer:
     """The text of an answer (thoughts left out), cited and with its sources.
 

@@ -49,7 +49,7 @@ class CorrectedEdit(TextEdit):
             or not isinstance(missed, ToolFailure)
             or missed.type is not ToolErrorType.EDIT_NO_OCCURRENCE_FOUND
             or self.expected != 1
-            or not is_correctable(self.path)
+            or not is_correctable(self.path, self._text)
         ):
             return missed
         edit = FailedEdit(

@@ -17,7 +17,18 @@ FILE_LIMIT = 60_000
 EDIT_LIMIT = 20_000
 """Characters of instruction, old and new text together; longer edits are not corrected."""
 
-_EXCLUDED = frozenset({".json", ".jsonc", ".json5", ".ipynb"})
+_JSON_ENDINGS = frozenset({
+    ".json", ".jsonc", ".json5", ".jsonl", ".ndjson", ".jsonld", ".hjson", ".ipynb",
+    ".geojson", ".geojsonl", ".topojson", ".webmanifest", ".importmap", ".har", ".gltf",
+    ".map", ".avsc", ".arb", ".sarif", ".tfstate", ".code-workspace", ".sublime-project",
+    ".sublime-settings", ".resjson", ".excalidraw", ".mcmeta", ".cdx", ".spdx",
+})  # fmt: skip
+_JSON_NAMES = frozenset({
+    ".eslintrc", ".babelrc", ".prettierrc", ".stylelintrc", ".jshintrc", ".jscsrc", ".swcrc",
+    ".bowerrc", ".nycrc", ".lintstagedrc", ".markdownlintrc", ".watchmanconfig",
+    "composer.lock", "pipfile.lock", "flake.lock", "deno.lock", "bun.lock",
+    "package.resolved",
+})  # fmt: skip
 _EXPLANATION = 300
 
 
@@ -56,9 +67,25 @@ class FailedEdit(msgspec.Struct, frozen=True, kw_only=True):
     error: str
 
 
-def is_correctable(path: Path) -> bool:
-    """Whether files of this name are corrected: in JSON the quoting goes wrong too easily."""
-    return path.suffix.lower() not in _EXCLUDED
+def is_correctable(path: Path, text: str) -> bool:
+    """Whether such a file is corrected: in JSON, by its name or by its text, quoting goes wrong too
+    easily."""
+    name = path.name.lower()
+    if name in _JSON_NAMES or path.suffix.lower() in _JSON_ENDINGS:
+        return False
+    return not (text.lstrip()[:1] in {"{", "["} and _is_json(text))
+
+
+def _is_json(text: str) -> bool:
+    """Whether a text, or the first line of it that is no blank one, is JSON."""
+    for whole in (text, text.lstrip().partition("\n")[0]):
+        try:
+            found: object = msgspec.json.decode(whole)
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            continue
+        if isinstance(found, dict | list) and found:
+            return True
+    return False
 
 
 def correction_prompt(edit: FailedEdit) -> str | None:

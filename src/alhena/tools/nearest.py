@@ -49,7 +49,16 @@ def _start(text: str, lines: list[str], wanted: list[str]) -> int | None:
 
 def _squeezed(line: str) -> str:
     """The line without blanks, in lower case, with one kind of quotes."""
-    return "".join(line.split()).lower().translate(_QUOTES)
+    return _composed("".join(line.split()).lower().translate(_QUOTES))
+
+
+def _composed(text: str) -> str:
+    """The text with letters and their marks as one character where there is such a one."""
+    if text.isascii():
+        return text
+    import unicodedata
+
+    return unicodedata.normalize("NFC", text)
 
 
 def _agreeing(lines: list[str], wanted: list[str], start: int) -> int:
@@ -144,11 +153,7 @@ def _fits(line: str, given: str, *, first: bool, last: bool) -> bool:
 def _reason(line: str, given: str) -> str:
     ours, theirs = "".join(given.split()), "".join(line.split())
     if ours not in theirs:
-        if ours.lower() in theirs.lower():
-            return "upper and lower case differ"
-        if ours.translate(_QUOTES) in theirs.translate(_QUOTES):
-            return "the quotes differ"
-        return "the text differs"
+        return _reason_in_words(theirs, ours)
     if ("\r" in line) != ("\r" in given):
         return "there is a carriage return (CR) in one of them only"
     if ("\t" in indent_of(line)) != ("\t" in indent_of(given)):
@@ -158,6 +163,16 @@ def _reason(line: str, given: str) -> str:
     if line.rstrip() == given.rstrip():
         return "the blanks at the end of the line differ"
     return "the blanks differ"
+
+
+def _reason_in_words(theirs: str, ours: str) -> str:
+    if ours.lower() in theirs.lower():
+        return "upper and lower case differ"
+    if ours.translate(_QUOTES) in theirs.translate(_QUOTES):
+        return "the quotes differ"
+    if _composed(ours) in _composed(theirs):
+        return "letters with marks are composed differently: Unicode normalization, NFC and NFD"
+    return "the text differs"
 
 
 def _quoted(line: str) -> str:

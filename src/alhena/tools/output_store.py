@@ -110,12 +110,17 @@ class OutputStore:
     def find(self, name: str) -> Path:
         """The kept file that a path, a file name or a call id means. Raises FileError.
 
-        Only files of this session are found, whatever the path.
+        A path may also be of another session of the project, as calls by themselves and resumed
+        sessions name them; no other files are found, whatever the path.
         """
         base = os.path.basename(name)
         exact = self.directory / base
-        if "\0" in name or not base or (os.path.isabs(name) and Path(name) != exact):
+        if "\0" in name or not base:
             raise _not_kept(name)
+        if os.path.isabs(name):
+            exact = Path(name)
+            if not self._is_kept(exact):
+                raise _not_kept(name)
         if not os.path.lexists(exact):
             ending = f"__{_safe(name)}.txt"
             found = [entry for entry in self._names() if entry.endswith(ending)]
@@ -143,6 +148,16 @@ class OutputStore:
                 if removed >= _OLD_SESSIONS:
                     break
         return removed
+
+    def _is_kept(self, path: Path) -> bool:
+        """Whether a path, by its spelling and without links, is of a file of some session."""
+        session = path.parent
+        return (
+            session.parent == self.directory.parent
+            and session.name.startswith("session-")
+            and not path.name.startswith(".")
+            and not session.is_symlink()
+        )
 
     def _new_file(self, name: str) -> tuple[int, Path]:
         """Raises OSError, FileExistsError among them."""
@@ -196,7 +211,7 @@ def _safe(name: str) -> str:
 
 def _not_kept(name: str) -> MissingFileError:
     return MissingFileError(
-        f'No output is kept under "{shown(name)}" in this session.',
+        f'No output is kept under "{shown(name)}" in this project.',
         remedy="Use the path that a truncated result names.",
     )
 

@@ -110,6 +110,63 @@ def normalise(
     return normal
 
 
+def with_aliases(
+    tool_name: str, params: dict[str, Any], schema: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """`params` under their declared names, and the same values under every accepted name, too."""
+    shown = dict(params)
+    for accepted, declared in _aliases(tool_name, schema).items():
+        if declared in params:
+            shown[accepted] = params[declared]
+    if tool_name == "read_file" and _is_index(shown.get("offset", 0)):
+        offset, limit = shown.get("offset", 0), shown.get("limit")
+        if "offset" in shown:
+            shown["start_line"] = offset + 1
+        if _counted(limit):
+            shown["end_line"] = offset + limit
+    return shown
+
+
+def changes(
+    tool_name: str,
+    told: dict[str, Any],
+    given: dict[str, Any],
+    schema: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """What `given` changes of `told`, under declared names; values that are as they were told are
+    no change, under whichever name they come back. A declared name wins over its aliases."""
+    changed = {key: value for key, value in given.items() if not _same(told, key, value)}
+    for accepted, declared in _aliases(tool_name, schema).items():
+        if accepted in changed:
+            value = changed.pop(accepted)
+            changed.setdefault(declared, value)
+    lines = [key for key in ("start_line", "end_line") if key in changed]
+    if tool_name == "read_file" and lines:
+        whole = {key: told[key] for key in ("start_line", "end_line") if key in told}
+        whole |= {key: changed.pop(key) for key in lines}
+        changed = {**_with_window(whole), **changed}
+    return changed
+
+
+def _aliases(tool_name: str, schema: dict[str, Any] | None) -> dict[str, str]:
+    """The accepted names of a tool; of one that has parameters of its own under the name of a tool
+    that comes with this program, those that mean one of them."""
+    found = PARAMETER_ALIASES.get(tool_name, {})
+    if schema is None:
+        return found
+    own: dict[str, Any] = schema.get("properties") or {}
+    return {key: name for key, name in found.items() if key not in own and name in own}
+
+
+def _same(told: dict[str, Any], key: str, value: Any) -> bool:
+    """Whether a value is what was told; `true` is not 1."""
+    return (
+        key in told
+        and told[key] == value
+        and isinstance(told[key], bool) is isinstance(value, bool)
+    )
+
+
 def validate(
     schema: dict[str, Any], params: dict[str, Any], tool_name: str = ""
 ) -> ToolFailure | None:
@@ -141,6 +198,10 @@ def _with_window(params: dict[str, Any]) -> dict[str, Any]:
         return params
     window.setdefault("limit", end - offset)
     return window
+
+
+def _is_index(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def _counted(value: object) -> TypeGuard[int]:

@@ -9,6 +9,7 @@ from alhena.system.errors import printable
 from alhena.system.processes import Ending, Limits, Stop
 
 OUTPUT = "Output: "
+INTERRUPTED = "It was stopped when the call was cancelled; the output ends there."
 
 
 class ShellReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,6 +51,11 @@ class ShellReport(msgspec.Struct, frozen=True, kw_only=True):
     def _what(self) -> str:
         where = printable(self.directory) if self.directory else "(root)"
         return f"Command: {self.command}\nDirectory: {where}"
+
+
+def interrupted(pid: int) -> Ending:
+    """The end of a command that was stopped with its call: nobody has seen how it ended."""
+    return Ending(pgid=pid, exit_code=None, signal=None, stopped=None, background=())
 
 
 def stop_reason(ending: Ending, limits: Limits) -> str:

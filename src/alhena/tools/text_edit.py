@@ -291,7 +291,10 @@ def places(file: TextFile, match: Match, noun: str) -> str:
     """The lines of a match in words: "3-5, 9 and 12 more"."""
     ranges = line_ranges(file, match)
     shown = ", ".join(dict.fromkeys(str(a) if a == b else f"{a}-{b}" for a, b in ranges))
-    more = match.count - len(ranges)
+    if ", " not in shown and "-" not in shown:
+        noun = noun.replace("lines ", "line ")
+    # Of places that overlap, only some are known.
+    more = 0 if match.overlapping else match.count - len(ranges)
     return f"{noun}{shown}" + (f" and {more} more" if more > 0 else "")
 
 

@@ -24,6 +24,10 @@ _COMPARED = 1_000_000
 _WORD_OR_SIGN = r"\w+|[^\w\s]"
 _QUOTES = frozenset("\"'`")
 _OPERATORS = frozenset("+-*/%=<>!&|^~?:.")
+_TOUCHING = frozenset("#$@~\\")
+"""Signs that mean something together with what they touch."""
+
+_END_OF_TAG = "/>"
 _CLOSED_BY = {"(": ")", "[": "]"}
 
 
@@ -120,16 +124,48 @@ def _ends_with_lines(elements: list[Element]) -> bool:
 
 
 def _parted(here: list[Element], ours: list[Element], index: int) -> bool:
-    """Whether a blank stands in one text alone where it may part selectors, signs of numbers or
-    descriptors: before a dot, a colon or a number sign, after a sign that stands apart, after a
-    number before a redirection."""
-    gap, word = here[index]
-    given, before = ours[index][0], here[index - 1][1]
-    if bool(gap) == bool(given):
+    """Whether a blank stands in one text alone where it may part selectors, arguments, strings,
+    signs of numbers or descriptors: before a dot, a colon or an opening bracket behind a word, at
+    a quote, at a sign that belongs to what it touches, on one side of an operator, after a number
+    before a redirection."""
+    if not _differs(here, ours, index):
         return False
-    signed = before in "+-*&" and bool(here[index - 1][0] or ours[index - 1][0])
-    both = bool(here[index - 1][0]) and bool(ours[index - 1][0])
-    return word in {".", ":", "#"} or (signed and both) or (before.isdigit() and word in "<>")
+    word, before = here[index][1], here[index - 1][1]
+    if word in {".", ":"} or not _TOUCHING.isdisjoint((word, before)):
+        return True
+    if word == "[" or not _QUOTES.isdisjoint((word, before)):
+        return _ends_argument(before) and (word in _QUOTES or word == "[" or _is_word(word[0]))
+    return (before.isdigit() and word in "<>") or _lopsided(here, ours, index)
+
+
+def _differs(here: list[Element], ours: list[Element], index: int) -> bool:
+    """Whether there is a blank before an element in one of the texts alone."""
+    return bool(here[index][0]) != bool(ours[index][0])
+
+
+def _ends_argument(token: str) -> bool:
+    return _is_word(token[-1]) or token in _QUOTES or token in {")", "]"}
+
+
+def _lopsided(here: list[Element], ours: list[Element], index: int) -> bool:
+    """Whether the blank in question is on one side of a run of operators, and nothing happens to
+    its other side: then it is a pattern, a path, an option or an assignment that ends there."""
+    last = len(here) - 1
+    if here[index][1] in _OPERATORS:
+        end = index
+        while end < last and not here[end + 1][0] and here[end + 1][1] in _OPERATORS:
+            end += 1
+        if "".join(token for _, token in here[index : end + 1]) == _END_OF_TAG:
+            return False
+        return end == last or not _differs(here, ours, end + 1)
+    if here[index - 1][1] not in _OPERATORS:
+        return False
+    start = index - 1
+    while start and not here[start][0] and here[start - 1][1] in _OPERATORS:
+        start -= 1
+    if start == index - 1 and here[start][1] == ":":
+        return False  # what a colon introduces may stand apart from it
+    return start == 0 or not _differs(here, ours, start)
 
 
 def _contexts(elements: list[Element]) -> tuple[set[int], set[int]]:

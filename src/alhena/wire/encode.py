@@ -37,6 +37,9 @@ class _Body(Wire, frozen=True, kw_only=True):
     cached_content: str | None = None
     labels: dict[str, str] | None = None
     generation_config: GenerationConfig | None = None
+    service_tier: str | None = None
+    model_armor_config: dict[str, Any] | None = None
+    store: bool | None = None
 
 
 class _Contents(Wire, frozen=True, kw_only=True):
@@ -96,6 +99,9 @@ def _body(raws: tuple[msgspec.Raw, ...], config: GenerateContentConfig) -> _Body
         cached_content=config.cached_content,
         labels=config.labels,
         generation_config=config.generation_config,
+        service_tier=config.service_tier,
+        model_armor_config=config.model_armor_config,
+        store=config.store,
     )
 
 

@@ -7,12 +7,12 @@ else; conformance F8).
 """
 
 import math
-from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
 
 import msgspec
 
-from alhena.wire.content import Content, Part
+from alhena.wire.content import Content
 from alhena.wire.errors import EncodeError
 from alhena.wire.plain import as_array, as_object
 from alhena.wire.text import scrub
@@ -44,7 +44,7 @@ class EncodedContent:
     __slots__ = ("content", "raw")
 
     def __init__(self, content: Content, encode: Callable[[Content], bytes] = encode_value) -> None:
-        if any(map(_needs_mending, _free_values(content))):
+        if _holds_what_needs_mending(content):
             content = mend(content)
         try:
             raw = encode(content)
@@ -91,31 +91,32 @@ def _mend_plain(value: object) -> Any:
     return value
 
 
-def _free_values(content: Content) -> Iterator[Any]:
-    """The values in a content whose shape the API leaves open, so that numbers can be in them."""
+def _holds_what_needs_mending(content: Content) -> bool:
+    """Looks at the values in a content whose shape the API leaves open: numbers can be in them."""
     for part in content.parts:
-        if part.function_call is not None:
-            yield part.function_call.args
-            yield part.function_call.partial_args
-        elif part.function_response is not None:
-            yield part.function_response.response
+        call, response = part.function_call, part.function_response
+        if call is not None:
+            found = _needs_mending(call.args) or _needs_mending(call.partial_args)
+        elif response is not None:
+            found = _needs_mending(response.response)
         else:
-            yield from _rare_values(part)
-        yield part.part_metadata
-
-
-def _rare_values(part: Part) -> Iterator[Any]:
-    if part.tool_call is not None:
-        yield part.tool_call.args
-    if part.tool_response is not None:
-        yield part.tool_response.response
+            found = _needs_mending(part.tool_call and part.tool_call.args) or _needs_mending(
+                part.tool_response and part.tool_response.response
+            )
+        if found or (part.part_metadata is not None and _needs_mending(part.part_metadata)):
+            return True
+    return False
 
 
 def _needs_mending(value: Any) -> bool:
     """Whether the encoder would write null for a number in `value`. Types that only msgspec can
     look into count as yes."""
-    if value is None:
+    if not value:
         return False
+    if type(value) is dict:
+        fields = cast("dict[str, object]", value)
+        if _TEXT.issuperset(map(type, fields.values())):
+            return False
     waiting: list[Any] = [value]
     seen = 0
     while waiting:
@@ -136,6 +137,9 @@ def _needs_mending(value: Any) -> bool:
             return True
     return False
 
+
+_TEXT = frozenset({str})
+"""Most values in a conversation hold nothing else."""
 
 _MANY = 1_000_000
 """So many values are left to `mend`, which notices a value that holds itself."""

@@ -107,6 +107,9 @@ class GenerateContentConfig(Wire, frozen=True, kw_only=True):
     cached_content: str | None = None
     labels: dict[str, str] | None = None
     generation_config: GenerationConfig | None = None
+    service_tier: str | None = None
+    model_armor_config: dict[str, Any] | None = None
+    store: bool | None = None
 
     def function_names(self) -> tuple[str, ...]:
         """The names of all declared functions, in order."""

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from alhena.config.errors import ConfigError
 from alhena.errors import AlhenaError
 from alhena.models.auth.authorization import new_attempt
-from alhena.models.auth.callback import DONE, FAILED, STRAY, Callback
+from alhena.models.auth.callback import DONE, FAILED, STRAY, Callback, listening
 from alhena.models.auth.login import LoginWays, ways_from
 from alhena.models.errors import CredentialsError, ServerFaultError
 from tests.models.auth.kit import BrokenFiles, ScriptedPerson, accounts, get, kept, login, mode
@@ -72,6 +72,17 @@ async def test_nothing_secret_is_on_the_page_or_in_what_is_told(
     shown = person.pages[0][1] + "".join(person.told)
     for secret in (*google.access_tokens, *google.refresh_tokens, "very-secret", "GOCSPX"):
         assert secret not in shown
+
+
+async def test_a_connection_that_the_browser_keeps_in_advance_is_not_waited_for() -> None:
+    async with asyncio.timeout(5):  # a connection may take ten seconds to ask
+        async with listening() as callback:
+            back = urlsplit(callback.attempt.redirect_uri)
+            reader, writer = await asyncio.open_connection("127.0.0.1", back.port)
+            while not callback._serving:
+                await asyncio.sleep(0)
+        assert await reader.read() == b""
+    writer.close()
 
 
 async def test_what_belongs_to_another_login_is_turned_away_and_this_one_goes_on(

@@ -11,6 +11,7 @@ from alhena.models.auth.signed_in import signed_in
 from alhena.models.code_assist.choose import for_login, for_machine
 from alhena.models.code_assist.generator import CodeAssist
 from alhena.models.errors import CredentialsError
+from alhena.models.older_schemas import OlderSchemas
 from alhena.models.select import ModelChoice, choose_generator
 from alhena.system.private_files import PrivateFiles
 from tests.models.asking import chunks, texts
@@ -115,8 +116,9 @@ async def test_the_settings_or_the_environment_choose_it(google: GoogleServer, h
         )
         assert chosen.auth_type == "oauth-personal"
         assert chosen.notices == ()
-        assert isinstance(chosen.generator, CodeAssist)
-        assert await bearer_sent(google, chosen.generator) == "ya29.token-1-very-secret"
+        assert isinstance(chosen.generator, OlderSchemas)
+        assert isinstance(chosen.generator.inner, CodeAssist)
+        assert await bearer_sent(google, chosen.generator.inner) == "ya29.token-1-very-secret"
 
 
 def test_what_goes_unencrypted_to_another_machine_is_told(google: GoogleServer, home: Path) -> None:

@@ -84,6 +84,7 @@ async def test_an_answer_in_one_piece_and_a_count(google: GoogleServer) -> None:
     google.routes["/v1internal:countTokens"] = lambda _: json_reply({})
     assert await ask.count_tokens(CONTENTS, model=MODEL) == 0
     await ask.aclose()
+    assert google.posted("/v1internal:generateContent")[0]["project"] == "a-project"
     counted = google.posted("/v1internal:countTokens")[0]
     assert counted == {
         "request": {

@@ -174,3 +174,27 @@ def test_a_proxy_that_refuses_and_what_is_our_own_fault_are_not_tried_again():
     assert manner_of(AlhenaError("x")) is Manner.NEVER
     assert manner_of(DecodeError("x")) is Manner.BROKEN
     assert manner_of(ServerFaultError("encoded as nobody asked")) is Manner.BROKEN
+
+
+@pytest.mark.requirement("WIRE-18")
+def test_chance_never_makes_a_wait_too_long_that_the_service_asked_for():
+    error = QuotaError("x", status=429, retry_after_s=280)
+    assert waits(error, chance=1) == [300]
+
+
+def test_a_wait_that_is_too_long_is_named_when_it_ends_a_run():
+    error = QuotaError("x", status=429, retry_after_s=290)
+    assert waits(error) == [290]
+    assert str(error) == "x (The service asks for a wait of 290 s.) (Tried 2 times.)"
+    spent = QuotaError("x", status=429, retry_after_s=3)
+    waits(spent)
+    assert "asks for" not in str(spent)
+
+
+def test_a_broken_answer_says_how_many_attempts_are_left_for_its_kind():
+    patience = Patience(RetryPolicy(), lambda: 0)
+    limits: list[int] = []
+    for error in (ServerFaultError("x", status=503), StreamCutError("x"), StreamCutError("x")):
+        patience.after(error)
+        limits.append(patience.limit)
+    assert limits == [10, 5, 5]

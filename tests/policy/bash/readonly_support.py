@@ -16,7 +16,7 @@ BASH = shutil.which("bash") or "/bin/bash"
 
 # Slow to start, or clients of a daemon.
 NOT_RUN = listed(
-    "cargo docker go java javac journalctl npm node openssl pip pip3 python python3 rustc ss "
+    "cargo docker go gunzip java javac journalctl npm node openssl pip pip3 python python3 rustc ss "
     "systemctl tsc zcat"
 )
 

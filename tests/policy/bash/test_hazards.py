@@ -51,7 +51,7 @@ HAZARDOUS = [
 ]  # fmt: skip
 HARMLESS = [
     *("find . -name '*.py' -type f", "find . -name \"$X\"", "find src -newer a -print0", "find . -printf '%p'"),
-    *("sort f", "sort -u -k2 -t, f", "sort -k \"$N\" f", "sort -to f", "sort -t -o f", "sort -- $X", "sort ./*.txt"),
+    *("sort f", "sort -u -k2 -t, f", "sort -k \"$N\" f", "sort -to f", "sort -- $X", "sort ./*.txt"),
     *("sort -o /dev/null f", "sort --check f", "sed -n 1,5p f", "sed 's/w/e/g' f", "sed -e p -e d f", "sed -n '$p'"),
     *("sed 's|/a|/b|' f", "rg -n x src", "rg --pretty x", "rg -e \"$X\" src", "grep -r $X .", "cat $X *.md", "ls *"),
     *("git status", "git -C . status", "git log --oneline -5", "git diff HEAD~1", "git show --stat HEAD"),

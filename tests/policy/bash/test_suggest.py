@@ -43,6 +43,17 @@ SAVED = [
     ("flyctl deploy --now", "flyctl deploy"),
     ("'my tool' x", "'my tool' x"),
     ("ls 2>/dev/null", "ls"),
+    ("make lint test", "make lint test"),
+    ("make -j 4 test", "make -j 4 test"),
+    ("mvn -pl web clean test", "mvn -pl web clean test"),
+    ("gradle test --tests Foo", "gradle test"),
+    ("ninja -C build test", "ninja"),
+    ("ctest -R x", "ctest"),
+    ("meson compile -C build", "meson compile"),
+    ("pre-commit run -a", "pre-commit run"),
+    ("frob --level 3 in.txt", "frob --level 3 in.txt"),
+    ("frob in.txt out.txt", "frob in.txt out.txt"),
+    ("./manage.py migrate --plan", "./manage.py migrate"),
 ]
 REFUSED = [
     *("git", "git push", "git push origin main", "git reset --hard", "git branch -D x", "git clean -f"),
@@ -62,6 +73,14 @@ REFUSED = [
     *("GIT_PAGER=x git log", "A=$X ls", "A=1", "$X ls", "l* x", "export A=1", "read x", "foo --bar $X"),
     *("kubectl delete pod x", "terraform apply", "aws s3 rm x", "gh pr merge 1", "gh api /x", "pip install x"),
     *("crontab f", "git-push x", "ip netns exec a ls", "tmux new", "/lib/ld-linux.so.2 ls", "gdb x"),
+    *("cmake .", "cmake -E rm x", "cmake -P x", "cmake --build b", "gcc a.c", "gcc-12 -c a.c", "cc a.c", "clang++ a.cc"),
+    *("x86_64-linux-gnu-gcc a.c", "javac A.java", "rustc a.rs", "ctest -S x", "ninja -f x", "ninja -C ../x"),
+    *("mono x.exe", "mono", "erl -eval x", "iex", "ghci", "ghci-9.4 x", "mongosh", "mongosh --eval x", "ipython3 x"),
+    *("java -jar x.jar", "sbcl --script x", "octave x.m", "rr record ls", "pixi run ls", "flatpak run x", "heroku run ls"),
+    *("zig run x.zig", "dart run x", "rr record rm x", "frob run x", "frob exec x", "./manage.py shell", "frob"),
+    *("meson devenv ls", "pre-commit try-repo x", "ip addr", "ip addr add x", "qemu-x86_64 ls", "cross-env A=1 ls"),
+    *("mvn test deploy", "mvn test exec:exec", "gradle test publish", "make test X=1", "npm test --prefix ../x"),
+    *("go env -w A=b", "sshpass -p x ssh h", "ssh-agent ls", "xcrun ls", "wine x.exe", "tcc -run x.c", "tsserver"),
 ]  # fmt: skip
 
 

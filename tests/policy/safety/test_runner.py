@@ -165,6 +165,23 @@ async def test_what_it_starts_ends_with_it_however_it_ends(folder: Path, groups:
 
 
 @pytest.mark.requirement("POL-10")
+@pytest.mark.parametrize("guarded", [True, False])
+async def test_what_leaves_its_session_ends_with_it_too(
+    folder: Path, groups: Watched, guarded: bool
+) -> None:
+    body = (
+        "import time\nreading, writing = os.pipe()\n"
+        "if os.fork() == 0:\n"
+        "    os.setsid()\n"
+        "    os.write(writing, b'%d' % os.getpid())\n"
+        "    time.sleep(60)\n"
+        "answer('deny', reason=os.read(reading, 20).decode())"
+    )
+    verdict = await run(folder, body, groups=groups if guarded else None)
+    assert session_members(int(str(verdict.reason))) == ()
+
+
+@pytest.mark.requirement("POL-10")
 async def test_a_question_that_nobody_reads_harms_nobody(folder: Path) -> None:
     question = json.dumps({"x": "y" * (4 << 20)}).encode()
     assert await run(folder, "answer('allow')", question) == Verdict(ALLOW)

@@ -11,7 +11,12 @@ from alhena.wire.dialects.conversation import NewId
 TOOLS = ("read_file", "mcp__server__look", "9lives", "a" * 80, "ünïcode tool")
 
 # Drawn from short lists: what matters is how blocks follow each other.
-texts = st.sampled_from(["a", " ", "two\nlines", "\n", "\u2028é😀", "[media x]", '{"a": 1}'])
+texts = st.sampled_from(
+    [
+        *("a", " ", "two\nlines", "\n", "\u2028é😀", "[media x]", '{"a": 1}'),
+        *("[media 1]", "a\n[[media 2]]\n", "[[media 1]"),
+    ]
+)
 scalars = st.sampled_from([None, True, 0, -(2**53), 1.5, -0.25, "", "text", "\u2028", "\x00"])
 values = st.one_of(scalars, st.lists(scalars, max_size=2), st.dictionaries(texts, scalars))
 arguments = st.dictionaries(texts, values, max_size=2)

@@ -13,10 +13,14 @@ from alhena.errors import UsageError
 from alhena.frontends.streams import is_terminal, write_json, write_stderr, write_stdout
 from alhena.hooks.gather import GatheredHooks, HookEntry, HooksRequest, HookState, gather_hooks
 from alhena.hooks.load import Level
+from alhena.hooks.pinned import HOOKS_FOLDER, PinnedFiles
 from alhena.system.workspace import current_directory
 
 if TYPE_CHECKING:
     from argparse import Namespace
+
+MAX_SHOWN = 20
+"""How many of a hook's files are named."""
 
 USAGE = """\
 usage: alhena hooks list [--json] [options]
@@ -138,10 +142,25 @@ def _described(entry: HookEntry) -> str:
         details.insert(0, f"runs {hook.command}")
     if hook.description:
         details.insert(0, hook.description)
+    if entry.pinned is not None:
+        details.append(_pinned(entry.pinned))
     matcher = f"[{group.matcher}]" if group.matcher else ""
     lines = (f"{group.event}{matcher} {hook.label}: {state}", *details)
     first, *rest = (one_line(line) for line in lines)
     return "".join((f"{first}\n", *(f"    {line}\n" for line in rest)))
+
+
+def _pinned(pinned: PinnedFiles) -> str:
+    """Which files are part of a hook that is trusted, in a line."""
+    if pinned.problem:
+        return f"cannot be trusted: {pinned.problem}"
+    if not pinned.files:
+        return "no file of the project is part of it: what it runs may change unnoticed"
+    shown = ", ".join(pinned.names[:MAX_SHOWN])
+    more = len(pinned.files) - MAX_SHOWN
+    rest = f" and {more} more" if more > 0 else ""
+    whole = f" (all of {HOOKS_FOLDER}, for its command tells less)" if pinned.folder else ""
+    return f"part of it: {shown}{rest}{whole}"
 
 
 def _as_json(entry: HookEntry) -> dict[str, object]:
@@ -161,6 +180,7 @@ def _as_json(entry: HookEntry) -> dict[str, object]:
         "onFailure": hook.on_failure,
         "state": entry.state,
         "why": entry.why or None,
+        "files": None if entry.pinned is None else list(entry.pinned.names),
     }
 
 
@@ -228,7 +248,13 @@ def _trust(options: "Namespace") -> int:
     request = request_for(skip_trust=options.skip_trust)
     gathered = gather_hooks(request)
     tell_problems(gathered)
-    new = [entry for entry in gathered.entries if entry.state is HookState.UNTRUSTED]
+    waiting = [entry for entry in gathered.entries if entry.state is HookState.UNTRUSTED]
+    new = [entry for entry in waiting if entry.hook.fingerprint]
+    for entry in waiting:
+        if not entry.hook.fingerprint:
+            write_stderr(_shown(entry))
+    if len(new) < len(waiting):
+        write_stderr(f"alhena: warning: {len(waiting) - len(new)} cannot be trusted as they are.\n")
     if not new:
         write_stdout("No hook of this project waits to be trusted.\n")
         return 0
@@ -260,6 +286,8 @@ def _shown(entry: HookEntry) -> str:
         *(f"    {line}" for line in exact(hook.command).splitlines()),
         *(f"    with {exact(f'{name}={value}')}" for name, value in hook.env.items()),
     ]
+    if entry.pinned is not None:
+        lines.append(f"    {one_line(_pinned(entry.pinned))}")
     return "\n".join(lines) + "\n"
 
 

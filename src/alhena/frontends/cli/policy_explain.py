@@ -21,7 +21,7 @@ from alhena.frontends.cli.policy_words import (
 from alhena.frontends.streams import write_stderr, write_stdout
 from alhena.policy.engine import PolicyEngine
 from alhena.policy.filter import PolicyFilter, tighten
-from alhena.policy.gather import GatheredPolicy, PolicyRequest, gather_policy
+from alhena.policy.gather import GatheredPolicy, PolicyRequest, gather_policy, told_together
 from alhena.policy.load import LoadedPolicies, load_tables
 from alhena.policy.model import (
     ApprovalMode,
@@ -144,10 +144,9 @@ def _require_named(gathered: GatheredPolicy) -> None:
     """What was named has to be usable; of the user's own files, what is wrong is said."""
     errors = gathered.named_errors
     if errors:
-        more = f"There are {len(errors) - 1} more such problems."
         raise ConfigError(
-            f"policy {str(errors[0]).rstrip('.')}.",
-            remedy=more if len(errors) > 1 else "Or leave the file out.",
+            f"policy {told_together(errors)}.",
+            remedy="Or leave the file out.",
         )
 
 

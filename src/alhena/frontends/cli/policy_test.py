@@ -17,7 +17,9 @@ from alhena.policy.load import (
     load_directory,
 )
 from alhena.policy.model import Tier
+from alhena.policy.slips import with_slips
 from alhena.policy.sources import load_path
+from alhena.tools.names import ALIASES, BUILT_IN
 
 FAILED = 1
 
@@ -33,6 +35,7 @@ def test(argv: list[str]) -> int:
     parser.add_argument("-d", "--debug", action="store_true")
     options = parser.parse_args(argv)
     loaded = _named(options.files) if options.files else _own()
+    loaded = with_slips(loaded, {*BUILT_IN, *ALIASES})
     unusable = [item for item in loaded.errors if item.rule is None]
     failed = [item for item in loaded.errors if item.rule is not None]
     others = [item for item in failed if item.table != "rule"]

@@ -17,6 +17,9 @@ from alhena.models.select import ChosenGenerator, ModelChoice, choose_generator
 
 KEY_VARIABLE = "ALHENA_GATEWAY_KEY"
 PORT = 8080
+_STDERR = 2
+_LOG_S = 1.0
+"""How long the end waits for the reader of the log."""
 RETRIES = RetryPolicy(max_attempts=3, initial_s=1.0, max_s=8.0, broken_attempts=2, max_wait_s=20.0)
 """Clients wait themselves, and know better for how long."""
 
@@ -41,6 +44,8 @@ def run(argv: list[str]) -> int:
         write_stdout(parser.format_help())
         return 0
     found = parser.parse_args(argv)
+    if not found.host.strip():
+        raise UsageError("--host is empty.", remedy="Give an address, or leave the option out.")
     key = _key(found.api_key, os.environ)
     if not key and not is_loopback(found.host):
         raise UsageError(
@@ -107,6 +112,8 @@ def _key(given: str | None, environ: Mapping[str, str]) -> str:
         )
     if given is not None and not key:
         raise UsageError("--api-key is empty.", remedy="Give a key, or leave the option out.")
+    if given is None and not key and KEY_VARIABLE in environ:
+        raise UsageError(f"{KEY_VARIABLE} is blank.", remedy="Give it a key, or unset it.")
     return key
 
 
@@ -169,6 +176,7 @@ def _serve(
     from alhena.gateway.app import gateway_app
     from alhena.gateway.guard import Guard
     from alhena.gateway.limits import MB, Limits
+    from alhena.gateway.log_writer import LogWriter
     from alhena.gateway.names import ModelNames
     from alhena.gateway.server import GatewayServer, listening_socket
     from alhena.gateway.upstream import Upstream
@@ -181,7 +189,8 @@ def _serve(
     )
     names = ModelNames(chosen.model, named, gemini=chosen.speaks_gemini)
     upstream = Upstream(chosen.generator, names)
-    app = gateway_app(upstream, Guard(key), limits, write_stderr)
+    log = LogWriter(_write_log)
+    app = gateway_app(upstream, Guard(key), limits, log.put)
     listener = listening_socket(found.host, found.port)
     host, port = listener.getsockname()[:2]
     address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
@@ -190,7 +199,7 @@ def _serve(
         app,
         limits,
         started=lambda: write_stdout(f"{address}\n"),
-        log=write_stderr,
+        log=log.put,
         signals=True,
     )
 
@@ -200,4 +209,18 @@ def _serve(
         finally:
             await upstream.aclose()
 
-    asyncio.run(until_stopped())
+    try:
+        asyncio.run(until_stopped())
+    finally:
+        log.close(_LOG_S)
+
+
+def _write_log(line: str) -> None:
+    """Writes to standard error without the buffer of `sys.stderr`, whose lock a thread that is
+    held up here would keep when the process ends."""
+    data = memoryview(line.encode("utf-8", "replace"))
+    try:
+        while data:
+            data = data[os.write(_STDERR, data) :]
+    except OSError:
+        return  # there is nowhere else to say it

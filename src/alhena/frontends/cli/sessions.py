@@ -7,11 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from alhena.agent.recording import open_store
 from alhena.config.home import project_temp
 from alhena.display_text import escaped, one_line
 from alhena.errors import InputError
 from alhena.frontends.streams import is_terminal, write_json, write_stdout
+from alhena.session.store import open_store
 from alhena.system.workspace import current_directory
 
 if TYPE_CHECKING:

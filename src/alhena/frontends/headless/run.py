@@ -11,7 +11,7 @@ from alhena.config.home import user_settings_path
 from alhena.config.settings import Settings, load_settings
 from alhena.display_text import one_line
 from alhena.errors import AlhenaError, InterruptedRunError
-from alhena.events import WarningEvent
+from alhena.events import Event, WarningEvent
 from alhena.frontends.cli.arguments import RunArguments
 from alhena.frontends.headless.output import Output, OutputFormat, output_for
 from alhena.frontends.headless.progress import Progress
@@ -26,30 +26,50 @@ def run_headless(arguments: RunArguments) -> int:
     watched = is_terminal(sys.stdout)
     output = output_for(arguments.output_format or OutputFormat.TEXT, write_stdout, watched=watched)
     progress = Progress(write_stderr, verbose=is_terminal(sys.stderr))
+    result = Result(output, progress)
     try:
         settings = load_settings(user_settings_path(os.environ))
         if arguments.output_format is None:
             output = output_for(OutputFormat(settings.output.format), write_stdout, watched=watched)
+            result = Result(output, progress)
         piped, warning = piped_text(
             sys.stdin and sys.stdin.buffer, required=arguments.prompt is None
         )
         prompt = join_prompt(piped, arguments.prompt or "")
         if warning:
-            output.feed(WarningEvent(message=warning))
-            progress.feed(WarningEvent(message=warning))
+            result.feed(WarningEvent(message=warning))
         agent = _agent(arguments, settings)
-        asyncio.run(_run(agent, prompt, (output, progress), debug=arguments.debug))
+        asyncio.run(_run(agent, prompt, result, debug=arguments.debug))
     except OutputError:
         raise
     except AlhenaError as error:
-        output.finish(error)
+        result.finish(error)
         raise
     except KeyboardInterrupt:
         error = InterruptedRunError("the run was interrupted.")
-        output.finish(error)
+        result.finish(error)
         raise error from None
-    output.finish(None)
     return 0
+
+
+class Result:
+    """Where the events of a run go, and how it ended; that is written once."""
+
+    def __init__(self, output: Output, progress: Progress) -> None:
+        self._output = output
+        self._progress = progress
+        self.written = False
+
+    def feed(self, event: Event) -> None:
+        """An event happened."""
+        self._output.feed(event)
+        self._progress.feed(event)
+
+    def finish(self, error: AlhenaError | None) -> None:
+        """The run is over; what comes after it is no part of the result."""
+        if not self.written:
+            self.written = True
+            self._output.finish(error)
 
 
 def _agent(arguments: RunArguments, settings: Settings) -> Agent:
@@ -77,23 +97,43 @@ def _agent(arguments: RunArguments, settings: Settings) -> Agent:
     )
 
 
-async def _run(
-    agent: Agent, prompt: str, listeners: tuple[Output, Progress], *, debug: bool
-) -> None:
+async def _run(agent: Agent, prompt: str, result: Result, *, debug: bool) -> None:
+    """Carries out the prompt. The result is written before the session is closed, which may take
+    hooks their time. Raises InterruptedRunError for a signal that came by then, too."""
+    signals = Signals(agent)
     async with agent:
         for note in agent.notes if debug else ():
             write_stderr(f"alhena: note: {one_line(note)}\n")
+        signals.listen()
+        try:
+            async for event in agent.run(prompt):
+                result.feed(event)
+        except AlhenaError as error:
+            result.finish(error)
+            raise
+        result.finish(None)
+    if signals.seen:
+        raise InterruptedRunError("interrupted while the session ended; the result is complete.")
+
+
+class Signals:
+    """The first signal ends the run, or the hooks at the end of its session, in good order; a
+    second one ends everything at once."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+        self.seen = False
+
+    def listen(self) -> None:
+        """Takes the signals that end a program, but for those that are to be ignored."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(number) is not signal.SIG_IGN:  # nohup means it
-                loop.add_signal_handler(number, _interrupt, agent)
-        async for event in agent.run(prompt):
-            for listener in listeners:
-                listener.feed(event)
+                loop.add_signal_handler(number, self._take)
 
-
-def _interrupt(agent: Agent) -> None:
-    """The first signal ends the run in good order, a second one at once."""
-    if not agent.interrupt():
-        agent.kill()
-        os._exit(130)
+    def _take(self) -> None:
+        if self.seen:
+            self._agent.kill()
+            os._exit(130)
+        self.seen = True
+        self._agent.interrupt()

@@ -199,11 +199,13 @@ class Conversation(ShownSession):
             self._agent.kill()
 
     def leave(self) -> None:
-        """Ends the program: what runs is stopped, what waits is dropped."""
-        self._leaving = True
-        self._queue.clear()
-        self._wake.set()
-        self.interrupt()
+        """Ends the program: what runs is stopped, what waits is dropped. Said again, it hastens
+        nothing."""
+        if not self._leaving:
+            self._leaving = True
+            self._queue.clear()
+            self._wake.set()
+            self.interrupt()
         self._screen.close()
 
     async def clear(self) -> None:

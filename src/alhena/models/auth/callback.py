@@ -32,6 +32,7 @@ class Callback:
         self._code: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._verdict: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._serving: set[asyncio.Task[None]] = set()
+        self._asked: set[asyncio.Task[None]] = set()
 
     async def code(self) -> str:
         """The authorization code. Raises CredentialsError when the person or Google refused."""
@@ -43,10 +44,13 @@ class Callback:
             self._verdict.set_result(done)
 
     async def aclose(self) -> None:
-        """Waits until the page is delivered."""
+        """Waits until the page is delivered. Connections on which nothing was asked, as browsers
+        keep some open in advance, are not waited for."""
         self.conclude(done=False)
-        if self._serving:
-            await asyncio.wait(self._serving, timeout=_PATIENCE)
+        for task in self._serving - self._asked:
+            task.cancel()
+        if self._asked:
+            await asyncio.wait(self._asked, timeout=_PATIENCE)
         for task in self._serving:
             task.cancel()
         if self._code.done() and not self._code.cancelled():
@@ -61,6 +65,9 @@ class Callback:
         try:
             async with asyncio.timeout(_PATIENCE):
                 head = await reader.readuntil(b"\r\n\r\n")
+            if task is not None:
+                self._asked.add(task)
+                task.add_done_callback(self._asked.discard)
             status, text = await self._answer(head)
             writer.write(_page(status, text))
             await writer.drain()

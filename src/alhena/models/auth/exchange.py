@@ -22,6 +22,10 @@ _CLIENT_REMEDY = (
     "with it: alhena auth login."
 )
 
+_CODE_REMEDY = (
+    "The code is not whole, is too old or was used already. Sign in again: alhena auth login."
+)
+
 
 class ExpiredLoginError(CredentialsError):
     """The refresh token is of no use here: it has expired, was revoked or is another client's."""
@@ -60,7 +64,12 @@ class TokenEndpoint:
             "redirect_uri": redirect_uri,
             "code_verifier": verifier,
         }
-        return _credentials(await self._ask(client, form), {CLIENT_KEY: client.id})
+        try:
+            return _credentials(await self._ask(client, form), {CLIENT_KEY: client.id})
+        except GrantRefusedError as error:
+            if error.code == "invalid_grant":  # it is about the code, not about the client
+                error.remedy = _CODE_REMEDY
+            raise
 
     async def refresh(self, client: OAuthClient, old: OAuthCredentials) -> OAuthCredentials:
         """`old` with a new access token. Raises ExpiredLoginError when the refresh token is of no

@@ -139,7 +139,7 @@ def retry_event(
         model=model,
         prompt_id=prompt_id,
         attempt=patience.attempts,
-        max_attempts=patience.policy.max_attempts,
+        max_attempts=patience.limit,
         delay_s=round(wait, 3),
         reason=error.message,
         error_type=error.kind,

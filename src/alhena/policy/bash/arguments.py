@@ -16,9 +16,9 @@ from alhena.policy.bash.options import (
     global_options,
     is_option,
     is_setting,
+    option_values,
     takes,
 )
-from alhena.policy.bash.programs import option_values
 from alhena.policy.bash.spellings import (
     ABBREVIATING,
     ONE_DASH,

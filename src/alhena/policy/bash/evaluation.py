@@ -17,7 +17,9 @@ RESERVED = _words(
 
 DECLARATIONS = _words("declare typeset local export readonly")
 
-_ASSIGNING = DECLARATIONS | _words("let read unset mapfile readarray getopts")
+ASSIGNING = DECLARATIONS | _words("let read unset mapfile readarray getopts")
+"""Builtins whose arguments may be assignments."""
+
 _EVALUATING = _words("eval source . exec trap")
 _CHANGING = _words("alias unalias enable hash bind complete compgen compopt shopt builtin fc")
 _HARMLESS_SET = _words(
@@ -40,7 +42,7 @@ def doubt_about(words: Sequence[Word]) -> str | None:
 
 
 def _general(name: str) -> str | None:
-    if name in _ASSIGNING:
+    if name in ASSIGNING:
         return f"{name} sets variables"
     if name in _EVALUATING:
         return f"{name} runs code"

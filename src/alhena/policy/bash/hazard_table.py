@@ -1,5 +1,7 @@
 """Which arguments make a program that usually only reads write, delete or run something."""
 
+from enum import Enum
+
 import msgspec
 
 WRITES = "writes a file"
@@ -7,239 +9,293 @@ DELETES = "deletes files"
 RUNS = "runs another program"
 SETTINGS = "takes its settings from elsewhere"
 CHANGES = "changes more than it shows"
+ELSEWHERE = "leads out of the working directory"
+NOT_PLAIN = "may name a file or a program"
+
+
+class Style(Enum):
+    """How a program spells its options."""
+
+    LETTERS = 0  # letters together, a value attached or in the next word; names may be shortened
+    APART = 1  # letters together, each value in a word of its own
+    WORDS = 2  # whole words behind one dash or two
+    FOLDED = 3  # whole words in any case
+    CAMEL = 4  # as LETTERS, names in camel case or with dashes
+    NOPT = 5  # any beginning of a name behind any number of dashes, as npm reads them
 
 
 class Hazards(msgspec.Struct, frozen=True):
-    """Of a program or a subcommand: option -> what it does; the options that take a value; and
-    harmless options that look like the beginning of one of the former. Options are letters, long
-    names without their dashes, or with one dash when that is how the program spells them."""
+    """Of a program or a subcommand: option -> what it does; the options whose value is the next
+    word; those that have a value only when it is attached; and options that are flags, whatever
+    they look like the beginning of. Options are letters, long names without their dashes, or with
+    one dash when that is how the program spells them."""
 
     effects: dict[str, str]
     values: frozenset[str]
+    attached: frozenset[str]
     harmless: frozenset[str]
+    style: Style = Style.LETTERS
 
 
-def _table(values: str, harmless: str = "", **effects: str) -> Hazards:
-    """An equals sign behind an option with an effect: it takes a value."""
-    meaning = {
-        "writes": WRITES,
-        "deletes": DELETES,
-        "runs": RUNS,
-        "settings": SETTINGS,
-        "changes": CHANGES,
-    }
+_EFFECTS = {
+    "writes": WRITES,
+    "deletes": DELETES,
+    "runs": RUNS,
+    "settings": SETTINGS,
+    "changes": CHANGES,
+    "elsewhere": ELSEWHERE,
+    "plain": NOT_PLAIN,
+}
+_FOLDING = (Style.FOLDED, Style.CAMEL, Style.NOPT)
+
+
+def option_name(text: str, style: Style) -> str:
+    """The name of an option as its table holds it; of letters case matters."""
+    bare = text.lstrip("-")
+    if len(bare) < 2 or style not in _FOLDING:
+        return f"-{bare}" if style in (Style.WORDS, Style.FOLDED) else bare
+    folded = bare.replace("-", "").replace("_", "").casefold()
+    return f"-{folded}" if style is Style.FOLDED else folded
+
+
+def table(
+    values: str = "", harmless: str = "", style: Style = Style.LETTERS, **effects: str
+) -> Hazards:
+    """The options of a program. A question mark behind one with a value: it has to be attached. An
+    equals sign behind one with an effect: it takes a value."""
     found: dict[str, str] = {}
-    valued = set(values.split())
+    attached = {option_name(name[:-1], style) for name in values.split() if name[-1] == "?"}
+    valued = {option_name(name, style) for name in values.split() if name[-1] != "?"}
     for effect, names in effects.items():
         for name in names.split():
-            found[name.removesuffix("=")] = meaning[effect]
+            option = option_name(name.removesuffix("="), style)
+            found[option] = _EFFECTS[effect]
             if name.endswith("="):
-                valued.add(name.removesuffix("="))
-    return Hazards(found, frozenset(valued), frozenset(harmless.split()))
+                valued.add(option)
+    flags = frozenset(option_name(name, style) for name in harmless.split())
+    return Hazards(found, frozenset(valued), frozenset(attached), flags, style)
 
 
-_GIT_DIFF = _table(
-    "n S G L U O M C format pretty since until after before author committer grep max-count skip "
-    "stat diff-filter diff-algorithm word-diff-regex",
-    "text",
+_GIT_DIFF = table(
+    "n S G L O I l since until after before author committer grep max-count skip date encoding "
+    "diff-filter diff-algorithm word-diff-regex anchored find-object ws-error-highlight "
+    "inter-hunk-context src-prefix dst-prefix line-prefix output-indicator-new "
+    "output-indicator-old output-indicator-context decorate-refs decorate-refs-exclude glob "
+    "exclude skip-to rotate-to diff-merges stat-width U? M? C? B? X?",
+    "text oneline all cached staged stat shortstat name-only name-status patch follow graph "
+    "no-color no-merges first-parent reverse numstat summary check decorate",
     writes="output=",
     runs="ext-diff textconv",
 )
-_GIT_FETCH = _table(
-    "j o depth deepen shallow-since jobs server-option refmap",
+_GIT_BLAME = table("L S M? C?", writes="output=", runs="textconv ext-diff")
+_GIT_FETCH = table(
+    "j o depth deepen shallow-since shallow-exclude jobs server-option refmap negotiation-tip",
+    "all prune tags quiet verbose",
     runs="upload-pack= exec=",
 )
-_PAGER = _table("", runs="pager=")
-_SED = _table("e f l expression file line-length", writes="i in-place", settings="f= file=")
-_AWK = _table(
-    "F v f field-separator assign file",
+_PAGER = table(runs="pager=")
+_SED = table(
+    "e f l expression file line-length",
+    writes="i I in-place",
+    settings="f= file=",
+)
+_AWK = table(
+    "F v f e W field-separator assign file source",
     runs="l= load= E= exec= i= include= D debug",
     settings="f= file=",
     writes="o pretty-print d dump-variables p profile",
 )
-_MORE = _table(
+_MORE = table(
     "x z b y j P",
     runs="k= lesskey-file= lesskey-src= lesskey-content=",
     writes="o= O= log-file= LOG-FILE=",
 )
-_KUBECTL = _table(
-    "n l o s f namespace selector output context cluster",
-    "kube",
-    settings="kubeconfig=",
-)
 
-HAZARDS = {
+READERS = {
     "ack": _PAGER,
     "ag": _PAGER,
+    "apt": table(runs="o= option= c= config-file="),
     "awk": _AWK,
-    "bat": _table("l r H m language line-range theme style", runs="pager= diff-args="),
+    "bat": table(
+        "l r H m language line-range theme style",
+        runs="pager= diff-args=",
+        settings="config-file=",
+    ),
     "batcat": _PAGER,
-    "cargo": _table("p F Z color package features manifest-path", settings="config=", runs="Z="),
-    "clang-format": _table("style", writes="i -i"),
-    "curl": _table(
-        "X H d F u A e b m w x r T Y y z request header data data-raw data-binary form user "
-        "user-agent referer cookie max-time connect-timeout write-out proxy range retry",
+    "clang-format": table(style=Style.WORDS, writes="i"),
+    "curl": table(
+        "X H d F u A e b m x r T Y y z C E Q U P t request header data data-raw data-binary "
+        "data-urlencode form user user-agent referer cookie max-time connect-timeout "
+        "proxy range retry url cacert cert key",
         "remote-time",
-        writes="o= O J D= c= output= remote-name remote-name-all remote-header-name dump-header= "
-        "cookie-jar= trace= trace-ascii= stderr= libcurl= etag-save= hsts= alt-svc= output-dir=",
+        writes="w= write-out= o= O J D= c= output= remote-name remote-name-all "
+        "remote-header-name dump-header= cookie-jar= trace= trace-ascii= stderr= "
+        "libcurl= etag-save= hsts= alt-svc= output-dir=",
         settings="K= config=",
         runs="engine=",
     ),
-    "date": _table("d r f I date reference file iso-8601", changes="s= set="),
+    "date": table("d r f I? date reference file iso-8601?", "iso-8601", changes="s= set="),
     "delta": _PAGER,
-    "diff": _table("U C I x X F L S W label exclude", runs="l paginate"),
-    "diff3": _table("", runs="diff-program="),
-    "dmesg": _table(
-        "l f level facility", changes="C c D E n clear read-clear console-off console-on"
+    "diff": table("U C I x X F L S W label exclude", runs="l paginate"),
+    "diff3": table("L label", runs="diff-program="),
+    "dmesg": table(
+        "l f n s level facility console-level",
+        changes="C c D E n clear read-clear console-off console-on",
     ),
-    "eslint": _table(
-        "ext format f rule max-warnings ignore-pattern",
-        "fix-dry-run",
-        writes="fix o= output-file= cache-location= cache-file=",
-        runs="c= config= rulesdir= resolve-plugins-relative-to= plugin= parser=",
+    "fd": table(
+        "t e d E S j c type extension exclude max-depth min-depth size threads color",
+        "exclude",
+        runs="x= X= exec= exec-batch=",
     ),
-    "fd": _table("t e d E g extension type exclude max-depth", runs="x= X= exec= exec-batch="),
-    "file": _table("m F P magic-file separator", writes="C compile"),
-    "find": _table(
-        "-name -iname -path -ipath -wholename -iwholename -regex -iregex -type -size -mtime -mmin "
-        "-atime -amin -ctime -cmin -newer -maxdepth -mindepth -user -group -perm -links -inum "
-        "-printf -regextype -samefile -lname -ilname -fstype -uid -gid -used -xtype -newermt",
-        runs="-exec= -execdir= -ok= -okdir=",
-        deletes="-delete",
-        writes="-fprint= -fprint0= -fprintf= -fls=",
+    "file": table("m F P magic-file separator", writes="C compile"),
+    "find": table(
+        "name iname path ipath wholename iwholename regex iregex type size mtime mmin atime amin "
+        "ctime cmin newer maxdepth mindepth user group perm links inum printf regextype samefile "
+        "lname ilname fstype uid gid used xtype newermt",
+        style=Style.WORDS,
+        runs="exec= execdir= ok= okdir=",
+        deletes="delete",
+        writes="fprint= fprint0= fprintf= fls=",
     ),
     "gawk": _AWK,
-    "gh api": _table(
-        "R L q t s B H jq template repo limit state",
-        changes="X= f= F= method= field= raw-field= input=",
-    ),
-    "git": _table(
+    "git": table(
         "C c git-dir work-tree namespace",
         runs="c= config-env= exec-path p paginate",
         settings="git-dir=",
     ),
-    "git archive": _table("", writes="o= output=", runs="exec="),
-    "git blame": _table("L S M C", writes="output=", runs="textconv ext-diff"),
-    "git cat-file": _table("", runs="textconv filters"),
-    "git clone": _table(
+    "git archive": table("prefix format add-file mtime remote", writes="o= output=", runs="exec="),
+    "git blame": _GIT_BLAME,
+    "git bugreport": table("s", writes="o= output-directory="),
+    "git annotate": _GIT_BLAME,
+    "git bundle": _GIT_DIFF,
+    "git cat-file": table("", "batch batch-check", runs="textconv filters"),
+    "git cherry-pick": _GIT_DIFF,
+    "git clone": table(
         "b o j depth branch origin reference jobs",
         runs="u= upload-pack= c= config= template=",
     ),
-    "git config": _table("f file"),
+    "git diagnose": table("s", writes="o= output-directory="),
     "git diff": _GIT_DIFF,
     "git diff-files": _GIT_DIFF,
     "git diff-index": _GIT_DIFF,
     "git diff-tree": _GIT_DIFF,
-    "git difftool": _table("", runs="x= extcmd= t= tool="),
+    "git difftool": table(writes="output=", runs="x= extcmd= t= tool="),
+    "git fast-export": table(writes="export-marks= output=", runs="ext-diff textconv"),
     "git fetch": _GIT_FETCH,
     "git fetch-pack": _GIT_FETCH,
-    "git format-patch": _table("o", writes="output=", runs="ext-diff textconv"),
-    "git grep": _table("e A B C m max-count", "text", runs="O open-files-in-pager textconv"),
-    "git init": _table("b", runs="template="),
+    "git format-patch": table("o", writes="output=", runs="ext-diff textconv"),
+    "git grep": table(
+        "e f A B C m max-count max-depth",
+        "text cached no-index",
+        runs="O open-files-in-pager textconv ext-grep",
+    ),
+    "git init": table("b", runs="template="),
+    "git instaweb": table(runs="d= httpd= b= browser= m= module-path="),
     "git log": _GIT_DIFF,
     "git ls-remote": _GIT_FETCH,
-    "git pull": _GIT_FETCH,
-    "git push": _table("o push-option", runs="receive-pack= exec="),
+    "git mergetool": table(runs="t= tool="),
+    "git pull": table(
+        "j o X depth deepen shallow-since jobs server-option refmap strategy-option",
+        "all prune tags quiet verbose rebase ff-only",
+        runs="upload-pack= exec=",
+    ),
+    "git push": table("o push-option", "all tags dry-run", runs="receive-pack= exec="),
     "git range-diff": _GIT_DIFF,
-    "git rebase": _table("s X onto strategy", runs="x= exec="),
+    "git rebase": table("s X onto strategy", runs="x= exec="),
     "git reflog": _GIT_DIFF,
-    "git send-email": _table("", runs="sendmail-cmd= to-cmd= cc-cmd= smtp-server="),
+    "git replay": _GIT_DIFF,
+    "git rev-list": _GIT_DIFF,
+    "git revert": _GIT_DIFF,
+    "git send-email": table(
+        runs="sendmail-cmd= to-cmd= cc-cmd= header-cmd= smtp-server= compose-cmd="
+    ),
+    "git send-pack": table(runs="receive-pack= exec="),
     "git shortlog": _GIT_DIFF,
     "git show": _GIT_DIFF,
     "git stash": _GIT_DIFF,
     "git whatchanged": _GIT_DIFF,
-    "go": _table(
-        "-C -run -bench -count -timeout -tags -p -parallel -ldflags -gcflags",
-        runs="-exec= -toolexec= -vettool= -overlay= -modfile=",
-        writes="-o= -coverprofile= -cpuprofile= -memprofile= -blockprofile= -mutexprofile= "
-        "-trace= -outputdir= -w",
-    ),
-    "gofmt": _table("r d cpuprofile", writes="w cpuprofile="),
-    "helm": _KUBECTL,
-    "hostname": _table("", changes="b F= file= boot"),
-    "iconv": _table("f t from-code to-code", writes="o= output="),
-    "journalctl": _table(
-        "u n p S U t o unit lines priority since until output",
+    "hostname": table(changes="b F= file= boot"),
+    "iconv": table("f t from-code to-code", writes="o= output="),
+    "journalctl": table(
+        "u n? p S U t o unit lines? priority since until output",
+        "lines",
         deletes="vacuum-size vacuum-time vacuum-files",
         changes="rotate flush sync relinquish-var setup-keys update-catalog",
         writes="cursor-file=",
     ),
-    "kubectl": _KUBECTL,
     "less": _MORE,
-    "make": _table(
-        "j l o W",
-        runs="f= file= makefile= E= eval= I= include-dir=",
-    ),
-    "man": _table("S s e L", runs="P= pager= H html X C= config-file="),
+    "man": table("S s e L R m M C", runs="P= pager= H html X C= config-file="),
     "mawk": _AWK,
     "more": _MORE,
     "nawk": _AWK,
-    "npm": _table(
-        "w workspace loglevel",
-        runs="script-shell= shell= git= editor= viewer= node-options=",
-        settings="userconfig= globalconfig= registry=",
-    ),
-    "pip": _table(
-        "r c e requirement constraint editable",
-        settings="i= index-url= extra-index-url= f= find-links= proxy= trusted-host=",
-        runs="python=",
-        writes="log= report=",
-    ),
-    "prettier": _table("parser", writes="w write", runs="plugin= config="),
-    "rg": _table(
+    "rg": table(
         "e f g t T A B C m M r j E d glob iglob type type-not max-count context after-context "
         "before-context replace regexp file sort sortr max-depth encoding threads colors pre-glob",
         "pretty",
-        runs="pre= hostname-bin=",
+        runs="pre= hostname-bin= z search-zip",
     ),
-    "rsync": _table("f B exclude include filter", runs="e= rsh= rsync-path=", writes="log-file="),
-    "ruff": _table("select ignore line-length", writes="fix fix-only unsafe-fixes o= output-file="),
-    "scp": _table("P i c l", runs="o= S= F="),
-    "sdiff": _table("w W", writes="o= output=", runs="diff-program="),
+    "rsync": table("f B exclude include filter", runs="e= rsh= rsync-path=", writes="log-file="),
+    "scp": table("P i c l", runs="o= S= F="),
+    "sdiff": table("w width", writes="o= output=", runs="diff-program="),
     "sed": _SED,
-    "sftp": _table("P i B b", runs="o= S= F="),
-    "shuf": _table("n i e head-count", writes="o= output="),
-    "sort": _table(
-        "k t S T key field-separator buffer-size temporary-directory parallel",
+    "sftp": table("P i B b", runs="o= S= F="),
+    "shuf": table("n i head-count input-range", writes="o= output="),
+    "sort": table(
+        "k t S T key field-separator buffer-size temporary-directory parallel batch-size sort",
         writes="o= output=",
         runs="compress-program=",
     ),
-    "ss": _table("f A", changes="K kill", writes="D= diag="),
-    "ssh": _table("p l i L R D J b c m B", runs="o= F= I=", writes="E="),
-    "sysctl": _table("", changes="w p write load system"),
-    "tar": _table(
+    "ss": table("f A", changes="K kill", writes="D= diag="),
+    "ssh": table("p l i L R D J b c m B W w", runs="o= F= I= S=", writes="E="),
+    "sysctl": table(changes="w p write load system"),
+    "tar": table(
         "f C b T X file directory exclude strip-components transform",
         "checkpoint",
         runs="I= F= to-command= checkpoint-action= use-compress-program= rsh-command= info-script= "
         "new-volume-script= rmt-command=",
         deletes="remove-files",
+        writes="index-file= g= listed-incremental=",
     ),
-    "tree": _table("L P I filelimit charset", writes="o= R output="),
-    "uniq": _table("f s w skip-fields skip-chars check-chars"),
-    "wget": _table(
+    "tree": table(
+        "L P I H T filelimit charset timefmt sort",
+        style=Style.APART,
+        writes="o= R output=",
+    ),
+    "uniq": table("f s w skip-fields skip-chars check-chars"),
+    "wget": table(
         "t T U Q tries timeout user-agent header quota",
         writes="O= o= a= P= output-document= output-file= append-output= directory-prefix= "
         "save-cookies= warc-file= hsts-file= rejected-log=",
         runs="e= execute= use-askpass=",
         settings="config=",
     ),
-    "xxd": _table("l s c g", changes=""),
-    "yq": _table("", writes="i inplace s= split-exp="),
-    "zip": _table("x i", runs="T unzip-command=", deletes="m move"),
+    "xxd": table("l s c g o n R len seek skip cols groupsize offset name", style=Style.WORDS),
+    "yq": table("p o I input-format output-format indent", writes="i inplace s= split-exp="),
+    "zip": table("x i", runs="T unzip-command=", deletes="m move"),
 }
+"""Programs that read, and the subcommands of git."""
 
 SAME = {
+    "apt-get": "apt",
     "bsdtar": "tar",
     "egrep": "grep",
     "fdfind": "fd",
     "gdate": "date",
     "gfind": "find",
     "gmake": "make",
+    "gradlew": "gradle",
     "gsed": "sed",
     "gsort": "sort",
     "gtar": "tar",
+    "gshuf": "shuf",
+    "hub": "git",
+    "mvnw": "mvn",
+    "mvnd": "mvn",
     "oc": "kubectl",
     "pip3": "pip",
+    "podman": "docker",
+    "py.test": "pytest",
+    "tofu": "terraform",
     "zless": "less",
 }
 """Other names of programs."""

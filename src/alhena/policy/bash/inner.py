@@ -14,10 +14,9 @@ from alhena.policy.bash.options import (
     is_setting,
     takes,
 )
+from alhena.policy.bash.runners import RUNNER_PROGRAMS, RUNNERS
 from alhena.policy.bash.wrappers import (
     LOADER,
-    RUNNER_PROGRAMS,
-    RUNNERS,
     WITHOUT_COMMAND,
     WRAPPERS,
     Wrapper,
@@ -74,6 +73,8 @@ def inner_command(words: tuple[Word, ...]) -> Inner | None:
         return _Search(words, name, LOADER, 1).inner()
     if name in RUNNER_PROGRAMS:
         texts = {word.text for word in words}
+        if texts.isdisjoint(_second_words(name)):
+            return None
         for path in _runner_paths(name):
             if len(path) > 1 and path[1] not in texts:
                 continue
@@ -91,6 +92,11 @@ def _only_describes(word: Word) -> bool:
 def _runner_paths(name: str) -> tuple[tuple[str, ...], ...]:
     paths = [path for path in RUNNERS if path[0] == name]
     return tuple(sorted(paths, key=len, reverse=True))
+
+
+@lru_cache(maxsize=64)
+def _second_words(name: str) -> frozenset[str]:
+    return frozenset(path[1] for path in _runner_paths(name))
 
 
 class _Search:

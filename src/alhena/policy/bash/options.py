@@ -1,7 +1,8 @@
 """How the words of a command divide into options, their values and operands."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import Enum
+from functools import lru_cache
 
 import msgspec
 
@@ -108,6 +109,9 @@ GLOBAL_OPTIONS = {
     "git": options(
         "Cc", "attr-source config-env git-dir list-cmds namespace super-prefix work-tree"
     ),
+    "gradle": options(
+        "xpbcIgFM", "tests exclude-task project-dir build-file init-script max-workers console"
+    ),
     "go": options("C", "-C"),
     "helm": options(
         "n",
@@ -123,6 +127,9 @@ GLOBAL_OPTIONS = {
         "profile-output request-timeout server tls-server-name token user username v vmodule",
     ),
     "make": options("fCIojlWE", "file makefile directory include-dir old-file jobs what-if eval"),
+    "mvn": options(
+        "fslTPtb", "-pl -rf -gs -gt file settings projects resume-from threads activate-profiles"
+    ),
     "npm": options(
         "Cw",
         "cache globalconfig loglevel node-options otp prefix registry script-shell tag userconfig "
@@ -163,6 +170,9 @@ _SAME_OPTIONS = {
     "k": "kubectl",
     "mamba": "conda",
     "micromamba": "conda",
+    "gradlew": "gradle",
+    "mvnd": "mvn",
+    "mvnw": "mvn",
     "nerdctl": "docker",
     "oc": "kubectl",
     "pip3": "pip",
@@ -190,3 +200,36 @@ def behind_subcommands(words: Sequence[Word], path: Sequence[str]) -> int | None
             return None
         start += found[0]
     return start + 1
+
+
+def option_values(words: Sequence[Word], letters: str, names: str) -> Iterator[Word]:
+    """The values given to these options: `-Xvalue`, `-vX value`, `--name=value`, `--name value`,
+    and `--nam` for a name when it is long enough to be meant."""
+    known = _split_names(names)
+    for index in range(1, len(words)):
+        word = words[index]
+        if not is_option(word):
+            continue
+        text = word.text
+        following = words[index + 1] if index + 1 < len(words) else None
+        if text.startswith("--") or text.partition("=")[0] in known:
+            name, sign, value = text.removeprefix("--").partition("=")
+            if not any(k == name or (len(name) > 2 and k.startswith(name)) for k in known):
+                continue
+            if sign:
+                yield Word(value, word.kind, word.source, word.split)
+            elif following is not None:
+                yield following
+            continue
+        for at, letter in enumerate(text[1:], start=2):
+            if letter in letters:
+                if at < len(text) or not word.literal:
+                    yield Word(text[at:], word.kind, word.source, word.split)
+                elif following is not None:
+                    yield following
+                break
+
+
+@lru_cache(maxsize=256)
+def _split_names(names: str) -> tuple[str, ...]:
+    return tuple(names.split())

@@ -1,8 +1,9 @@
 """What programs run by their options or in their own language: find, git, tar, awk, python …"""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 
+from alhena.policy.bash.git_programs import git_runs
 from alhena.policy.bash.inner import ANYTHING, Runs, with_unknown
 from alhena.policy.bash.interpreters import input_mentions, interpreted
 from alhena.policy.bash.model import Part, Word
@@ -10,8 +11,8 @@ from alhena.policy.bash.options import (
     Options,
     base_name,
     first_operands,
-    global_options,
     is_option,
+    option_values,
 )
 from alhena.policy.bash.scripts import ScriptEffect, sed_effect
 from alhena.policy.bash.wrappers import MENTIONING, interpreter
@@ -27,13 +28,16 @@ _TAR = (
 _CODE_VALUES = {
     "difftool": ("x", "extcmd"),
     "fish": ("cC", "command init-command"),
+    "flatpak": ("", "command"),
     "flock": ("c", "command"),
     "go": ("", "-exec -toolexec -vettool"),
     "hyperfine": ("pcsS", "prepare cleanup setup conclude"),
     "make": ("E", "eval"),
     "man": ("PH", "pager html"),
+    "meson": ("", "wrapper wrap"),
     "nix": ("c", "command"),
     "nix-shell": ("", "run command"),
+    "nodemon": ("x", "exec"),
     "npm": ("c", "call script-shell"),
     "npx": ("c", "call"),
     "rg": ("", "pre hostname-bin"),
@@ -52,8 +56,6 @@ _CODE_VALUES = {
     "zip": ("", "-TT unzip-command"),
 }
 """Program -> its options whose value is shell code or a program."""
-
-_GIT_CODE = ("x", "upload-pack receive-pack exec extcmd open-files-in-pager sendmail-cmd to-cmd")
 
 
 @lru_cache(maxsize=256)
@@ -83,39 +85,6 @@ def program_runs(words: tuple[Word, ...], part: Part) -> Iterator[Runs]:
     if name.startswith("git-") and len(name) > 4:
         rest = (Word("git"), Word(name[4:]), *words[1:])
         yield Runs(via=name, words=rest)
-
-
-def option_values(words: Sequence[Word], letters: str, names: str) -> Iterator[Word]:
-    """The values given to these options: `-Xvalue`, `-vX value`, `--name=value`, `--name value`,
-    and `--nam` for a name when it is long enough to be meant."""
-    known = _split_names(names)
-    for index in range(1, len(words)):
-        word = words[index]
-        if not is_option(word):
-            continue
-        text = word.text
-        following = words[index + 1] if index + 1 < len(words) else None
-        if text.startswith("--") or text.partition("=")[0] in known:
-            name, sign, value = text.removeprefix("--").partition("=")
-            if not any(k == name or (len(name) > 2 and k.startswith(name)) for k in known):
-                continue
-            if sign:
-                yield Word(value, word.kind, word.source, word.split)
-            elif following is not None:
-                yield following
-            continue
-        for at, letter in enumerate(text[1:], start=2):
-            if letter in letters:
-                if at < len(text) or not word.literal:
-                    yield Word(text[at:], word.kind, word.source, word.split)
-                elif following is not None:
-                    yield following
-                break
-
-
-@lru_cache(maxsize=256)
-def _split_names(names: str) -> tuple[str, ...]:
-    return tuple(names.split())
 
 
 def _without(word: Word, beginning: str) -> Word:
@@ -158,51 +127,6 @@ def _actions(
             if stop is not None and rest[stop].text == "+":
                 # It may be an argument of the command, which then goes on.
                 yield Runs(via=via, words=with_unknown(rest, _PLACES), sure=False)
-
-
-def _git(words: tuple[Word, ...]) -> Iterator[Runs]:
-    known = global_options("git")
-    operands = first_operands(words, known, 1)
-    start = operands[0] if operands else len(words)
-    sub = words[start].text if operands else ""
-    for value in (*option_values(words[:start], "c", ""), *_git_settings(words, start, sub)):
-        key, _, setting = value.text.partition("=")
-        name = key.lower().removeprefix("alias.")
-        code = Word(setting.removeprefix("!"), value.kind, value.source, value.split)
-        if key.lower().startswith("alias.") and not setting.startswith("!"):
-            yield Runs(via="git alias", words=(words[0], *_split(code), *words[start + 1 :]))
-        else:
-            yield Runs(via=f"git -c {key}", code=(code,), sure=key != name and name == sub.lower())
-    behind = words[start:]
-    for value in option_values(behind, *_GIT_CODE):
-        yield Runs(via=f"git {sub}", code=(value,), sure=sub in {"rebase", "difftool"})
-    if sub == "grep":
-        for value in option_values(behind, "O", ""):
-            yield Runs(via="git grep -O", code=(value,))
-    for word in behind:
-        if word.text.startswith("ext::"):
-            yield Runs(via="git ext::", code=(_without(word, "ext::"),))
-    if any(w.text.startswith("--config-env") for w in words[:start]):
-        yield Runs(via="git --config-env")
-    if sub == "filter-branch":
-        yield Runs(via="git filter-branch", mentions=words[start + 1 :], sure=False)
-
-
-def _git_settings(words: tuple[Word, ...], start: int, sub: str) -> Iterator[Word]:
-    """`git config KEY VALUE` and `git clone -c KEY=VALUE`, as KEY=VALUE."""
-    if sub == "clone":
-        yield from option_values(words[start:], "c", "config")
-    if sub == "config":
-        for key, value in zip(words[start + 1 :], words[start + 2 :], strict=False):
-            if "." in key.text and key.literal:
-                yield Word(f"{key.text}={value.text}", value.kind, value.source, value.split)
-
-
-def _split(word: Word) -> tuple[Word, ...]:
-    texts = word.text.split()
-    if word.literal:
-        return tuple(Word(text) for text in texts)
-    return (*(Word(text) for text in texts), ANYTHING)
 
 
 _SSH = Options("BbcDEeFIiJLlmOoPpQRSWw")
@@ -276,6 +200,53 @@ def _pager(words: tuple[Word, ...]) -> Iterator[Runs]:
         yield Runs(via=base_name(words[0].text), mentions=commands, sure=False)
 
 
+_CMAKE_TOOLS = {
+    "chdir": (),
+    "copy": ("cp",),
+    "copy_directory": ("cp", "-r"),
+    "copy_if_different": ("cp",),
+    "create_hardlink": ("ln",),
+    "create_symlink": ("ln", "-s"),
+    "env": ("env",),
+    "make_directory": ("mkdir",),
+    "remove": ("rm",),
+    "remove_directory": ("rm", "-r"),
+    "rename": ("mv",),
+    "rm": ("rm",),
+    "tar": ("tar",),
+    "time": ("time",),
+    "touch": ("touch",),
+}
+"""Tools of `cmake -E` -> the programs they are like."""
+
+
+def _cmake(words: tuple[Word, ...]) -> Iterator[Runs]:
+    tool = next((at for at, w in enumerate(words) if w.text == "-E"), None)
+    if tool is not None and tool + 1 < len(words):
+        known = _CMAKE_TOOLS.get(words[tool + 1].text)
+        if not words[tool + 1].literal:
+            yield Runs(via="cmake -E")
+        elif known is not None:
+            rest = words[tool + (2 if known else 3) :]
+            yield Runs(via="cmake -E", words=(*map(Word, known), *rest))
+    for script in option_values(words, "P", ""):
+        yield Runs(via="cmake -P", words=(script,) if script.literal else ())
+
+
+def _ctest(words: tuple[Word, ...]) -> Iterator[Runs]:
+    for at, word in enumerate(words):
+        if word.text == "--test-command" and at + 1 < len(words):
+            yield Runs(via="ctest --test-command", words=words[at + 1 :])
+
+
+def _gcc(words: tuple[Word, ...]) -> Iterator[Runs]:
+    """`gcc -wrapper PROGRAM,ARGUMENT,…`"""
+    for value in option_values(words, "", "-wrapper"):
+        texts = value.text.split(",")
+        split = (*map(Word, texts), ANYTHING) if value.literal else (value,)
+        yield Runs(via="gcc -wrapper", words=split)
+
+
 def _cargo(words: tuple[Word, ...]) -> Iterator[Runs]:
     for value in option_values(words, "", "config"):
         yield Runs(via="cargo --config", mentions=(value,), sure=False)
@@ -302,23 +273,30 @@ def _input_commands(words: tuple[Word, ...]) -> Iterator[Runs]:
 _HANDLERS: dict[str, Callable[[tuple[Word, ...]], Iterator[Runs]]] = {
     "at": _input_commands,
     "batch": _input_commands,
+    **dict.fromkeys(("c++", "cc", "g++", "gcc"), _gcc),
     "cargo": _cargo,
+    "cmake": _cmake,
+    "concurrently": _code_operands,
     "crontab": _input_commands,
+    "ctest": _ctest,
     "ed": _input_commands,
     "entr": _entr,
     "fd": _fd,
     "fdfind": _fd,
     "find": _find,
     "gfind": _find,
-    "git": _git,
+    "git": git_runs,
     "gmake": _make,
     "gsed": _sed,
+    "hub": git_runs,
     "hyperfine": _code_operands,
     "less": _pager,
     "make": _make,
     "more": _pager,
+    "mispipe": _code_operands,
     "mysql": _database,
     "parallel": _parallel,
+    "pee": _code_operands,
     "psql": _database,
     "rsync": _ssh,
     "runuser": _su,

@@ -10,14 +10,14 @@ import msgspec
 from alhena.policy.bash.inner import Runs, wrapped
 from alhena.policy.bash.interpreters import shown_input
 from alhena.policy.bash.model import Part, Word, WordKind
-from alhena.policy.bash.options import base_name
-from alhena.policy.bash.programs import option_values, program_runs, runs_others
+from alhena.policy.bash.options import base_name, option_values
+from alhena.policy.bash.programs import program_runs, runs_others
+from alhena.policy.bash.runners import RUNNER_PROGRAMS
 from alhena.policy.bash.shells import shell_arguments
 from alhena.policy.bash.wrappers import (
     CODE_IN_DATA,
     EVALUATORS,
     OPAQUE,
-    RUNNER_PROGRAMS,
     SHELLS,
     WRAPPERS,
     is_loader,

@@ -13,6 +13,7 @@ from alhena.policy.bash.bounds import MAX_BYTES, TooMuchError, exceeds, parse
 from alhena.policy.bash.compounds import COMPOUNDS
 from alhena.policy.bash.layout import set_apart
 from alhena.policy.bash.model import Analysis, Doubt
+from alhena.policy.bash.plain import read_plain
 from alhena.policy.bash.reading import Findings, Reading, Scope, Shell
 from alhena.policy.bash.source import Source, plain_source
 from alhena.policy.bash.statements import Walk
@@ -44,7 +45,8 @@ def _analyse(command: str) -> Analysis:
     if not (command.isascii() and command.isprintable()):
         _invisible(command, findings)
     try:
-        _walk(_source(command, data), data, findings)
+        if not read_plain(command, findings):
+            _walk(_source(command, data), data, findings)
     except TooMuchError as error:
         findings.lost(str(error), "")
     return Analysis(tuple(findings.parts), tuple(findings.doubts.values()), findings.complete)

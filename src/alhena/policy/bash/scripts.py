@@ -1,6 +1,17 @@
 """What the scripts of sed and awk do beside printing."""
 
+from collections.abc import Iterable
 from enum import StrEnum
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import re
+
+
+MAX_SCRIPTS = 16 * 1024
+"""Characters of a command line with scripts of sed and awk that are read for what they do."""
+_MAX_AWK = 8 * 1024
 
 
 class ScriptEffect(StrEnum):
@@ -20,6 +31,15 @@ def worse(one: ScriptEffect, other: ScriptEffect) -> ScriptEffect:
     return max(one, other, key=_SEVERITY.index)
 
 
+def script_length(words: Iterable[str]) -> int:
+    """How many characters stand in the words of a command that may be given a script, else 0:
+    reading scripts takes far longer than reading words."""
+    import re
+
+    text = " ".join(words)
+    return len(text) if re.search(r"\b(?:\w*awk|g?sed)\b", text) else 0
+
+
 def sed_effect(script: str) -> ScriptEffect:
     """What a sed script does: `w` and `W` write, `e` runs; also as flags of `s`."""
     return _Sed(script).read()
@@ -33,12 +53,19 @@ class _Sed:
 
     def read(self) -> ScriptEffect:
         try:
-            while self._blanks(" \t\n;}"):
+            while self._plain():
                 self._address()
                 self._command(self._take())
         except IndexError:
             self.effect = worse(self.effect, ScriptEffect.UNKNOWN)
         return self.effect
+
+    def _plain(self) -> bool:
+        """Skip commands without an address that only print or move text: of these a script can
+        have very many."""
+        found = _plain_commands().match(self.text, self.at)
+        self.at = found.end() if found else self.at
+        return self.at < len(self.text)
 
     def _blanks(self, marks: str) -> bool:
         while self.at < len(self.text) and self.text[self.at] in marks:
@@ -137,6 +164,13 @@ class _Sed:
             self.at += 1
 
 
+@lru_cache(maxsize=1)
+def _plain_commands() -> "re.Pattern[str]":
+    import re
+
+    return re.compile(r"(?:[ \t\n;}]|[{=dDgGhHnNpPqQxlLzF][0-9 \t]*+)*+")
+
+
 def awk_effect(program: str) -> ScriptEffect:
     """What an awk program does: `system`, pipes and extensions run, `print >` writes."""
     import re
@@ -145,7 +179,7 @@ def awk_effect(program: str) -> ScriptEffect:
         return ScriptEffect.RUNS
     if "|" not in program and ">" not in program:
         return ScriptEffect.NONE
-    return _Awk(program).read()
+    return ScriptEffect.UNKNOWN if len(program) > _MAX_AWK else _Awk(program).read()
 
 
 _AWK_TOKENS = (

@@ -8,12 +8,13 @@ from alhena.policy.bash.model import Analysis, Effect, Part, Word
 from alhena.policy.bash.options import base_name, first_operands, global_options, is_option
 from alhena.policy.bash.prefix import allows
 from alhena.policy.bash.reach import names_command
+from alhena.policy.bash.runners import RUNNERS, RUNNING
 from alhena.policy.bash.wrappers import (
     CODE_IN_DATA,
+    CODE_RUNNERS,
     EVALUATORS,
     MENTIONING,
     OPAQUE,
-    RUNNERS,
     SHELLS,
     WRAPPERS,
     interpreter,
@@ -34,7 +35,8 @@ _TOO_BROAD = _words(
     "sftp rsync nc ncat netcat socat telnet ftp su runuser sg login script tmux screen find fd "
     "xargs parallel ed sqlite3 psql mysql mongo redis-cli gdb systemctl service launchctl "
     "osascript open xdg-open start-stop-daemon patch ping dig nslookup host nmap aws gcloud az "
-    "gsutil terraform tofu ansible ansible-playbook helm eval exec"
+    "gsutil terraform tofu ansible ansible-playbook helm eval exec cmake ip tsserver watchman "
+    "emulator adb fastboot openssl gpg busctl dbus-send qdbus ld as ar"
 )
 """Programs of which no beginning of a command is narrow: a rule leaves open what follows, and that
 may name any file, host or account."""
@@ -44,9 +46,8 @@ _SINGLE = _words(
     "tree pwd echo printf date which whereis whoami id uname printenv ps free uptime basename "
     "dirname realpath readlink md5sum sha1sum sha256sum xxd od hexdump strings jq yq column nl "
     "fold paste seq sleep test [ mkdir touch sed pytest py.test tox nox mypy pyright ruff black "
-    "isort flake8 pylint eslint prettier tsc jest vitest mocha rspec rubocop phpunit gcc g++ "
-    "clang cc c++ javac rustc gofmt golint golangci-lint shellcheck shfmt clang-format cmake "
-    "ninja meson ctest pre-commit tsserver nl tac rev expand less more man bat ag ack"
+    "isort flake8 pylint eslint prettier tsc jest vitest mocha rspec rubocop phpunit gofmt "
+    "golint shellcheck shfmt clang-format ninja ctest nl tac rev expand less more man bat ag ack"
 )
 """Programs without subcommands."""
 
@@ -87,9 +88,11 @@ _SUBCOMMANDS = {
     "mix": _words("compile test format deps.get"),
     "rustup": _words("show check"),
     "conda": _words("list info"),
-    "ip": _words("addr link route"),
     "perf": frozenset[str](),
     "deno": _words("test check lint fmt"),
+    "golangci-lint": _words("run linters version"),
+    "meson": _words("setup compile test introspect"),
+    "pre-commit": _words("run"),
 }
 """Multi-command programs -> subcommands that stay narrow whatever follows."""
 
@@ -101,6 +104,14 @@ _NAMED = {
     "uv pip": _words("list show freeze check"),
 }
 _PROJECT_RUNNERS = {"uv run", "poetry run", "bundle exec"}
+_TASKS = _words("make gradle mvn")
+"""Programs that do one task after the other; a rule names all of them."""
+
+_COMPILERS = _words(
+    "gcc g++ clang clang++ cc c++ cpp gfortran rustc javac icc icx nvcc ldc dmd gdc"
+)
+"""Programs with plugins and wrappers, that write where they are told."""
+
 _MODULES = _words("pytest unittest mypy ruff black flake8 pylint isort compileall")
 
 
@@ -207,7 +218,9 @@ def _length(words: tuple[Word, ...]) -> int | None:
         texts = [word.text for word in words[1:3]]
         module = name.startswith("python") and texts[:1] == ["-m"] and texts[-1] in _MODULES
         return 3 if module else None
-    if _runs_others(name) or name in _TOO_BROAD or name.startswith(("mkfs", "git-")):
+    if _runs_others(name) or name in _TOO_BROAD or _compiles(name):
+        return None
+    if name.startswith(("mkfs", "git-", "qemu-")):
         return None
     if name in _SINGLE:
         return 1
@@ -219,10 +232,18 @@ def _length(words: tuple[Word, ...]) -> int | None:
 _ALIASES = {"gmake": "make", "pip3": "pip", "podman": "docker", "gradlew": "gradle", "mvnw": "mvn"}
 
 
+def _compiles(name: str) -> bool:
+    """Is it a compiler, perhaps with a version behind or the machine before its name?"""
+    return name.rstrip("0123456789.-").rsplit("-", 1)[-1] in _COMPILERS
+
+
 def _runs_others(name: str) -> bool:
     builtins = CODE_IN_DATA - {"[", "test", "printf"}
+    bare = name.rstrip("0123456789.-")
     return (
         name in SHELLS
+        or name in CODE_RUNNERS
+        or bare in CODE_RUNNERS
         or name in EVALUATORS | OPAQUE | MENTIONING | builtins
         or name in WRAPPERS
         or is_loader(name)
@@ -230,14 +251,15 @@ def _runs_others(name: str) -> bool:
 
 
 def _unknown_length(words: tuple[Word, ...]) -> int | None:
-    """Of a program nobody here knows: with its first word when that looks like a subcommand."""
+    """Of a program nobody here knows: with its first word when that looks like a subcommand, else
+    all of its words. Of its name alone only when that is a path: a program of the project."""
     if len(words) == 1:
-        return 1
+        return 1 if "/" in words[0].text else None
     first = words[1]
-    if is_option(first) or not first.literal:
-        return len(words) if all(word.literal for word in words) else None
-    looks_like_one = first.text.replace("-", "").replace(":", "").replace("_", "").isalnum()
-    return 2 if looks_like_one and first.text[:1].isalpha() else 1
+    bare = first.text.replace("-", "").replace(":", "").replace("_", "")
+    if first.literal and bare.isalnum() and first.text[:1].isalpha():
+        return None if first.text.partition(":")[0] in RUNNING else 2
+    return len(words) if all(word.literal for word in words) else None
 
 
 def _with_subcommand(words: tuple[Word, ...], name: str) -> int | None:
@@ -250,6 +272,8 @@ def _with_subcommand(words: tuple[Word, ...], name: str) -> int | None:
         start += found[0]
         text = words[start].text
         allowed = _NAMED.get(path) or _SUBCOMMANDS.get(path)
+        if name in _TASKS:
+            return _all_tasks(words, name)
         if path in _NAMED_TASK:
             named = text in allowed if allowed else "=" not in text
             return start + 1 if named else None
@@ -264,3 +288,14 @@ def _with_subcommand(words: tuple[Word, ...], name: str) -> int | None:
             return None
         if path not in _SUBCOMMANDS and path not in _NAMED_TASK:
             return start + 1
+
+
+def _all_tasks(words: tuple[Word, ...], name: str) -> int | None:
+    """The words up to the last target; none may be more than a target."""
+    found = first_operands(words, global_options(name), len(words))
+    allowed = _SUBCOMMANDS[name]
+    for at in found:
+        text = words[at].text
+        if not words[at].literal or "=" in text or (allowed and text not in allowed):
+            return None
+    return found[-1] + 1

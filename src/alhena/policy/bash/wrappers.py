@@ -22,7 +22,8 @@ class Wrapper(msgspec.Struct, frozen=True):
     remote: bool = False
 
 
-def _wraps(letters: str = "", names: str = "", operands: int = 0, optional: int = 0) -> Wrapper:
+def wraps(letters: str = "", names: str = "", operands: int = 0, optional: int = 0) -> Wrapper:
+    """A table entry, the names of options in one text."""
     return Wrapper(options(letters, names), operands, optional)
 
 
@@ -45,47 +46,58 @@ CODE_IN_DATA = _words(
 """Builtins that can evaluate code hidden in data."""
 
 WRAPPERS = {
-    "aa-exec": _wraps("pn", "profile namespace"),
-    "builtin": _wraps(),
-    "busybox": _wraps(),
-    "caffeinate": _wraps("tw"),
-    "catchsegv": _wraps(),
-    "ccache": _wraps(),
-    "cgexec": _wraps("g"),
-    "chpst": _wraps("uUbeo/nlmdpfcrts"),
-    "chroot": _wraps("", "userspec groups", operands=1),
-    "chronic": _wraps(),
-    "chrt": _wraps("TPD", "sched-runtime sched-period sched-deadline", operands=1),
-    "command": _wraps(),
+    "aa-exec": wraps("pn", "profile namespace"),
+    "box64": wraps(),
+    "builtin": wraps(),
+    "busybox": wraps(),
+    "caffeinate": wraps("tw"),
+    "catchsegv": wraps(),
+    "ccache": wraps(),
+    "cgexec": wraps("g"),
+    "chpst": wraps("uUbeo/nlmdpfcrts"),
+    "chroot": wraps("", "userspec groups", operands=1),
+    "chronic": wraps(),
+    "chrt": wraps("TPD", "sched-runtime sched-period sched-deadline", operands=1),
+    "command": wraps(),
     "coproc": Wrapper(settings=True),
-    "corepack": _wraps(),
-    "cpulimit": _wraps("lepP", "limit exe pid path"),
-    "daemonize": _wraps("aceolpuE"),
-    "dbus-launch": _wraps("", "autolaunch config-file"),
-    "dbus-run-session": _wraps("", "config-file dbus-daemon"),
-    "distcc": _wraps(),
-    "doas": _wraps("uCa"),
-    "dumb-init": _wraps("r", "rewrite"),
-    "eatmydata": _wraps(),
-    "entr": _wraps(),
+    "corepack": wraps(),
+    "cpulimit": wraps("lepP", "limit exe pid path"),
+    "cross-env": Wrapper(settings=True),
+    "cross-env-shell": Wrapper(settings=True, code=True),
+    "daemonize": wraps("aceolpuE"),
+    "dbus-launch": wraps("", "autolaunch config-file"),
+    "dbus-run-session": wraps("", "config-file dbus-daemon"),
+    "distcc": wraps(),
+    "doas": wraps("uCa"),
+    "dumb-init": wraps("r", "rewrite"),
+    "eatmydata": wraps(),
+    "entr": wraps(),
     "env": Wrapper(options("uCSaP", "unset chdir argv0"), settings=True),
-    "envdir": _wraps(operands=1),
-    "exec": _wraps("a"),
-    "fakeroot": _wraps("lfbis", "lib faked"),
-    "faketime": _wraps("", "", operands=1),
-    "firejail": _wraps(),
-    "flock": _wraps("wE", "timeout conflict-exit-code wait", operands=1),
-    "gosu": _wraps(operands=1),
-    "i386": _wraps(),
-    "ifne": _wraps(),
-    "ionice": _wraps("cnpPu", "class classdata pid pgid uid"),
-    "linux32": _wraps(),
-    "linux64": _wraps(),
-    "ltrace": _wraps("oepsulanxAF", "output align library indent user where config"),
-    "nice": _wraps("n", "adjustment"),
-    "nohup": _wraps(),
-    "nsenter": _wraps("tSG", "target setuid setgid"),
-    "numactl": _wraps("NmCp", "cpunodebind membind physcpubind preferred interleave"),
+    "env-cmd": wraps("fre", "file rc-file environments"),
+    "envchain": wraps(operands=1),
+    "envdir": wraps(operands=1),
+    "exec": wraps("a"),
+    "fakechroot": wraps("sdeb", "lib elfloader environment"),
+    "fakeroot": wraps("lfbis", "lib faked"),
+    "faketime": wraps("", "", operands=1),
+    "firejail": wraps(),
+    "flock": wraps("wE", "timeout conflict-exit-code wait", operands=1),
+    "gdbserver": wraps(operands=1),
+    "gosu": wraps(operands=1),
+    "gsudo": wraps("ui", "user integrity"),
+    "heaptrack": wraps("oprs", "output pid record-only"),
+    "i386": wraps(),
+    "ifne": wraps(),
+    "ionice": wraps("cnpPu", "class classdata pid pgid uid"),
+    "linux32": wraps(),
+    "linux64": wraps(),
+    "ltrace": wraps("oepsulanxAF", "output align library indent user where config"),
+    "minijail0": wraps("bcCfgkPRsSTuv"),
+    "nice": wraps("n", "adjustment"),
+    "nohup": wraps(),
+    "nq": wraps(),
+    "nsenter": wraps("tSG", "target setuid setgid"),
+    "numactl": wraps("NmCp", "cpunodebind membind physcpubind preferred interleave"),
     "parallel": Wrapper(
         options(
             "jISNnLaPsEdC",
@@ -95,29 +107,43 @@ WRAPPERS = {
         ),
         code=True,
     ),
-    "pkexec": _wraps("", "user"),
-    "prlimit": _wraps("po", "pid output"),
-    "proxychains": _wraps("f"),
-    "proxychains4": _wraps("f"),
-    "rlwrap": _wraps("abcCDefghHiIlmMnopPqrRsStwz"),
-    "runcon": _wraps("utrl", "user type role range", optional=1),
-    "sccache": _wraps(),
-    "setarch": _wraps(optional=1),
-    "setpriv": _wraps(
+    "pkexec": wraps("", "user"),
+    "please": wraps("dert", "dir reason target"),
+    "prlimit": wraps("po", "pid output"),
+    "proxychains": wraps("f"),
+    "proxychains4": wraps("f"),
+    "qemu-aarch64": wraps("EULgrsBdD"),
+    "qemu-arm": wraps("EULgrsBdD"),
+    "qemu-x86_64": wraps("EULgrsBdD"),
+    "rlwrap": wraps("abcCDefghHiIlmMnopPqrRsStwz"),
+    "run-one": wraps(),
+    "run0": Wrapper(
+        options("ugD", "user group chdir nice property slice unit setenv machine description"),
+        settings=True,
+    ),
+    "runcon": wraps("utrl", "user type role range", optional=1),
+    "s6-setuidgid": wraps(operands=1),
+    "sccache": wraps(),
+    "schroot": wraps("cunsp", "chroot user session-name directory shell option"),
+    "setarch": wraps(optional=1),
+    "setlock": wraps(operands=1),
+    "setpriv": wraps(
         "",
         "ruid euid reuid rgid egid regid groups inh-caps ambient-caps bounding-set securebits "
         "selinux-label apparmor-profile pdeathsig ptracer landlock-access landlock-rule",
     ),
-    "setsid": _wraps(),
-    "setuidgid": _wraps(operands=1),
-    "softlimit": _wraps("acdfklmnopqrst"),
-    "stdbuf": _wraps("ioe", "input output error"),
-    "strace": _wraps(
+    "setsid": wraps(),
+    "setuidgid": wraps(operands=1),
+    "softlimit": wraps("acdfklmnopqrst"),
+    "ssh-agent": wraps("aEOPt"),
+    "sshpass": wraps("fdpPe"),
+    "stdbuf": wraps("ioe", "input output error"),
+    "strace": wraps(
         "oepsuESPaXbIOU",
         "output trace attach string-limit user env columns trace-path interruptible abbrev "
         "verbose raw read write fault inject signal status summary-sort-by detach-on",
     ),
-    "su-exec": _wraps(operands=1),
+    "su-exec": wraps(operands=1),
     "sudo": Wrapper(
         options(
             "ughpCrtTUDRa",
@@ -126,30 +152,39 @@ WRAPPERS = {
         ),
         settings=True,
     ),
-    "systemd-inhibit": _wraps("", "what who why mode"),
-    "systemd-run": _wraps(
+    "systemd-inhibit": wraps("", "what who why mode"),
+    "systemd-run": wraps(
         "pEHMu",
         "property setenv host machine unit slice uid gid nice working-directory description "
         "on-active on-boot on-startup on-unit-active on-unit-inactive on-calendar service-type "
         "path-property socket-property timer-property job-mode",
     ),
-    "taskset": _wraps(operands=1),
+    "taskset": wraps(operands=1),
     "time": Wrapper(options("fo", "format output"), settings=True),
-    "timeout": _wraps("sk", "signal kill-after", operands=1),
-    "tini": _wraps("pe"),
-    "torsocks": _wraps("uaP", "user address port"),
-    "toybox": _wraps(),
-    "tsocks": _wraps(),
-    "uname26": _wraps(),
-    "unbuffer": _wraps(),
-    "unshare": _wraps("SGR", "setuid setgid root wd propagation setgroups map-user map-group"),
-    "valgrind": _wraps(),
+    "timeout": wraps("sk", "signal kill-after", operands=1),
+    "tini": wraps("pe"),
+    "torsocks": wraps("uaP", "user address port"),
+    "toybox": wraps(),
+    "trickle": wraps("udwtlNn"),
+    "tsp": wraps("SLNDWEC"),
+    "tsocks": wraps(),
+    "uname26": wraps(),
+    "unbuffer": wraps(),
+    "unshare": wraps("SGR", "setuid setgid root wd propagation setgroups map-user map-group"),
+    "valgrind": wraps(),
     "watch": Wrapper(options("nq", "interval equexit"), code=True),
-    "x86_64": _wraps(),
-    "xargs": _wraps(
+    "watchexec": wraps(
+        "wefisnd",
+        "watch exts filter ignore signal shell debounce stop-signal workdir env delay-run",
+    ),
+    "wine": wraps(),
+    "wine64": wraps(),
+    "x86_64": wraps(),
+    "xargs": wraps(
         "IEPndLsaJRS", "arg-file delimiter max-args max-procs max-chars process-slot-var"
     ),
-    "xvfb-run": _wraps("efnpsw", "error-file auth-file server-num server-args xauth-protocol wait"),
+    "xcrun": wraps("", "sdk toolchain"),
+    "xvfb-run": wraps("efnpsw", "error-file auth-file server-num server-args xauth-protocol wait"),
 }
 
 WRAPPERS.update(
@@ -159,97 +194,10 @@ WRAPPERS.update(
     }
 )
 
-_CONTAINER_RUN = options(
-    "aceghlmpuvw",
-    "add-host annotation attach blkio-weight cap-add cap-drop cgroup-parent cidfile cpus "
-    "cpuset-cpus cpu-shares device dns entrypoint env env-file expose gpus group-add health-cmd "
-    "hostname ip ipc label log-driver log-opt memory mount name network net pid pids-limit "
-    "platform publish pull restart runtime security-opt shm-size stop-signal stop-timeout sysctl "
-    "tmpfs ulimit user userns volume volumes-from volume-driver workdir",
-)
-_CONTAINER_EXEC = options("euw", "detach-keys env env-file index user workdir")
-_REMOTE_EXEC = Wrapper(_CONTAINER_EXEC, operands=1, remote=True)
-_REMOTE_RUN = Wrapper(_CONTAINER_RUN, operands=1, remote=True)
-_POD_EXEC = Wrapper(options("cfn", "container filename namespace"), operands=1, remote=True)
-_NPM_EXEC = _wraps("pw", "package workspace")
+NPM_EXEC = wraps("pw", "package workspace")
+UV_TOOL = wraps("pC", "from with with-editable with-requirements python index")
 
-RUNNERS: dict[tuple[str, ...], Wrapper] = {
-    ("asdf", "exec"): _wraps(),
-    ("aws-vault", "exec"): _wraps("dn", "duration region", operands=1),
-    ("bun", "x"): _wraps("p", "package"),
-    ("bundle", "exec"): _wraps("", "gemfile"),
-    ("composer", "exec"): _wraps("d", "working-dir"),
-    ("conda", "run"): _wraps("np", "name prefix cwd"),
-    ("direnv", "exec"): _wraps(operands=1),
-    ("docker", "compose", "exec"): _REMOTE_EXEC,
-    ("docker", "compose", "run"): _REMOTE_RUN,
-    ("docker", "container", "exec"): _REMOTE_EXEC,
-    ("docker", "container", "run"): _REMOTE_RUN,
-    ("docker", "exec"): _REMOTE_EXEC,
-    ("docker", "run"): _REMOTE_RUN,
-    ("docker-compose", "exec"): _REMOTE_EXEC,
-    ("docker-compose", "run"): _REMOTE_RUN,
-    ("doppler", "run"): _wraps("pct", "project config token"),
-    ("dotenv", "run"): _wraps("f", "file"),
-    ("dotenvx", "run"): _wraps("fe", "env-file env"),
-    ("fnm", "exec"): _wraps("", "using"),
-    ("git", "bisect", "run"): _wraps(),
-    ("git", "submodule", "foreach"): Wrapper(code=True),
-    ("hatch", "run"): _wraps(),
-    ("ip", "netns", "exec"): _wraps(operands=1),
-    ("kubectl", "exec"): _POD_EXEC,
-    ("lxc", "exec"): Wrapper(options("", "cwd env group user"), operands=1, remote=True),
-    ("mamba", "run"): _wraps("np", "name prefix cwd"),
-    ("micromamba", "run"): _wraps("np", "name prefix cwd"),
-    ("mise", "exec"): _wraps("Cj", "cd jobs", optional=1),
-    ("mise", "x"): _wraps("Cj", "cd jobs", optional=1),
-    ("nodenv", "exec"): _wraps(),
-    ("npm", "exec"): _NPM_EXEC,
-    ("npm", "x"): _NPM_EXEC,
-    ("oc", "exec"): _POD_EXEC,
-    ("op", "run"): _wraps("", "account env-file"),
-    ("pdm", "run"): _wraps("p", "project"),
-    ("perf", "record"): _wraps("eopcFmGtuC", "event output"),
-    ("perf", "stat"): _wraps("eoprtIxGuC", "event output"),
-    ("perf", "trace"): _wraps("eoptuC", "event output"),
-    ("pipenv", "run"): _wraps(),
-    ("pipx", "run"): _wraps("i", "spec pip-args python index-url fetch-missing-python"),
-    ("pnpm", "dlx"): _wraps("", "package"),
-    ("pnpm", "exec"): _wraps("C", "dir filter"),
-    ("podman", "exec"): _REMOTE_EXEC,
-    ("podman", "run"): _REMOTE_RUN,
-    ("poetry", "run"): _wraps(),
-    ("pyenv", "exec"): _wraps(),
-    ("rbenv", "exec"): _wraps(),
-    ("rustup", "run"): _wraps(operands=1),
-    ("rye", "run"): _wraps(),
-    ("tox", "exec"): _wraps("e"),
-    ("uv", "run"): _wraps(
-        "pCin",
-        "with with-editable with-requirements extra group no-group only-group package python "
-        "env-file directory project index index-url default-index extra-index-url find-links "
-        "config-file cache-dir no-extra refresh-package reinstall-package",
-    ),
-    ("uv", "tool", "run"): _wraps("pC", "from with with-editable with-requirements python index"),
-    ("volta", "run"): _wraps("", "node npm yarn"),
-    ("yarn", "dlx"): _wraps("p", "package"),
-    ("yarn", "exec"): _wraps(),
-}
-"""Subcommands that end in another command."""
-
-WRAPPERS.update(
-    {
-        "bunx": _wraps("p", "package"),
-        "npx": _NPM_EXEC,
-        "pnpx": _NPM_EXEC,
-        "uvx": RUNNERS["uv", "tool", "run"],
-    }
-)
-
-PACKAGE_RUNNERS = _words("bunx npx pnpx uvx")
-
-RUNNER_PROGRAMS = frozenset(path[0] for path in RUNNERS)
-"""The programs of `RUNNERS`."""
+WRAPPERS.update({"bunx": wraps("p", "package"), "npx": NPM_EXEC, "pnpx": NPM_EXEC, "uvx": UV_TOOL})
 
 WITHOUT_COMMAND = _words("command env genv nice gnice ionice xargs gxargs")
 """Wrappers that are harmless when no command follows."""
@@ -333,6 +281,20 @@ LONG_CODE_OPTIONS = _words(
     "-eval --execute-script"
 )
 
+CODE_RUNNERS = _words(
+    "amm babel-node bb bpython bsh clisp clj clojure cmd coffee csc cscript csharp csi cypher- "
+    "shell d8 dc dotnet-script duckdb ecl electron erl escript esno evcxr fennel fsharpi fsi gap "
+    "gforth ghc ghci gjs gnuplot gp gs gst guile hy idle iex ipython irb isql janet java javaw "
+    "jjs jruby jrunscript js jsc jshell jython kotlin kotlinc latex libreoffice lualatex luatex "
+    "m4 matlab maxima micropython mit-scheme moar mongo mongosh mono mysqlsh nbb newlisp nim "
+    "ocaml octave osqueryi pdflatex phantomjs pharo pike planck powershell pry ptpython qjs "
+    "quickjs racket rakudo rdmd runghc runhaskell runhugs rust-script sage sbcl scala-cli scheme "
+    "scsh soffice spark-shell spark-submit sqlcmd sqlplus stap swipl tcc tex tsh utop vala vite- "
+    "node wasmer wasmtime wish wolfram wolframscript wscript xelatex xonsh ysh"
+)
+"""Interpreters, compilers that run what they compile, and consoles, of whose language nothing is
+known here."""
+
 FINDERS = _words("find gfind fd fdfind")
 
 FIND_ACTIONS = _words("-exec -execdir -ok -okdir -x -X --exec --exec-batch")
@@ -344,7 +306,7 @@ MENTIONING = _words(
 """Programs that may take a command apart from their arguments: any word may be the start of one."""
 
 
-LOADER = _wraps("", "library-path preload inhibit-rpath audit argv0 glibc-hwcaps-prepend")
+LOADER = wraps("", "library-path preload inhibit-rpath audit argv0 glibc-hwcaps-prepend")
 
 
 def is_loader(name: str) -> bool:

@@ -44,23 +44,19 @@ class ExternalRunner:
 
         answer = _Answer()
         command = Command(
-            argv=(str(program),), cwd=_CWD, env=self._env, merge_stderr=False, stdin=question
+            argv=(str(program),),
+            cwd=_CWD,
+            env=self._env,
+            merge_stderr=False,
+            stdin=question,
+            leaves_nothing=True,
+            label=program.name,  # what makes a session of its own is ended, too
         )
         limits = Limits(inactivity=0, total=self._seconds, output=MAX_ANSWER_BYTES)
-        watched: list[int] = []
-
-        def started(pid: int) -> None:
-            if self._groups is not None:
-                self._groups.watch(pid)
-                watched.append(pid)
-
         try:
-            ending = await run_process(command, answer.feed, limits=limits, started=started)
+            ending = await run_process(command, answer.feed, limits=limits, groups=self._groups)
         except ProcessStartError as error:
             raise CheckerError(str(error)) from error
-        finally:
-            if self._groups is not None and watched:
-                self._groups.unwatch(watched[0])
         failure = self._failure(ending, answer)
         if failure is not None:
             raise CheckerError(failure)

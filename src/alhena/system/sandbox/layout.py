@@ -43,9 +43,9 @@ _GIT_PARTS = (
     ("hooks", Filler.DIRECTORY),
     ("config", Filler.EMPTY_FILE),
     ("commondir", Filler.SAME_DIRECTORY),
-    ("config.worktree", None),
-    ("modules", None),
-    ("worktrees", None),
+    ("config.worktree", Filler.EMPTY_FILE),
+    ("modules", Filler.DIRECTORY),
+    ("worktrees", Filler.DIRECTORY),
 )
 """Of a repository: what makes git run something, or look for that elsewhere."""
 
@@ -84,7 +84,7 @@ def protections(layout: Layout, look: Look) -> tuple[Protected, ...]:
         if is_within(top, layout.config_home):
             found.append(Protected(top))
             continue
-        if top.endswith(".git"):
+        if top.endswith(".git") or _is_git_directory(top, look):
             found += _repository(top)
             continue
         for name in _MADE_UP:
@@ -105,6 +105,13 @@ def protections(layout: Layout, look: Look) -> tuple[Protected, ...]:
             remedy="Put the file or directory itself there.",
         )
     return tuple({item.path: item for item in found}.values())
+
+
+def _is_git_directory(directory: str, look: Look) -> bool:
+    """Is it a repository without a worktree, or what one keeps for a linked worktree?"""
+    inside = (look(os.path.join(directory, name)) for name in ("HEAD", "objects", "commondir"))
+    head, objects, common = (entry is not Entry.ABSENT for entry in inside)
+    return head and (objects or common)
 
 
 def _repository(directory: str) -> list[Protected]:

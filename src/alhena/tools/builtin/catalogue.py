@@ -64,6 +64,7 @@ def builtin_tools(host: ToolHost) -> tuple[Tool, ...]:
     """The tools in the order they are declared."""
     workspace, models, settings = host.workspace, host.models, host.settings
     own = host.environ if host.sandbox is None else host.sandbox.trusted(host.environ)
+    most = host.outputs.threshold
     redaction = settings.security.environment_variable_redaction
     shell = RunShellCommand(
         workspace,
@@ -73,11 +74,11 @@ def builtin_tools(host: ToolHost) -> tuple[Tool, ...]:
         outputs=host.outputs,
     )
     return (
-        ListDirectory(workspace, environ=own),
-        ReadFile(workspace),
+        ListDirectory(workspace, environ=own, most_characters=most),
+        ReadFile(workspace, most_characters=most),
         ReadManyFiles(workspace, environ=own),
-        SearchFileContent(workspace, environ=own),
-        Glob(workspace, environ=own),
+        SearchFileContent(workspace, environ=own, most_characters=most),
+        Glob(workspace, environ=own, most_characters=most),
         Replace(workspace),
         SmartEdit(workspace, models.ask),
         WriteFile(workspace),

@@ -25,6 +25,7 @@ from alhena.tools.contract import (
     ToolLocation,
     ToolResult,
 )
+from alhena.tools.fitting import MOST_CHARACTERS, fitting, room_in
 from alhena.tools.threads import run_blocking
 
 if TYPE_CHECKING:
@@ -61,7 +62,8 @@ _SCHEMA: dict[str, Any] = {
 
 class Glob(DeclarativeTool):
     """Finds files of the workspace. `clock` gives the time in seconds since the epoch, `environ`
-    (this process's when None) says where the user's git settings are."""
+    (this process's when None) says where the user's git settings are. A result has at most
+    `most_characters` (0: any number) of whole lines."""
 
     name = "glob"
     display_name = "FindFiles"
@@ -74,10 +76,12 @@ class Glob(DeclarativeTool):
         clock: Callable[[], float] = time.time,
         *,
         environ: Mapping[str, str] | None = None,
+        most_characters: int = MOST_CHARACTERS,
     ) -> None:
         self._workspace = workspace
         self._clock = clock
         self._environ = environ
+        self._room = room_in(most_characters)
 
     def check(self, params: dict[str, Any]) -> ToolFailure | None:
         """The pattern has to be one, and both it and the path have to stay in the workspace."""
@@ -104,7 +108,7 @@ class Glob(DeclarativeTool):
 
     def invocation(self, params: dict[str, Any]) -> ToolInvocation:
         """One search."""
-        return GlobInvocation(self._workspace, self._clock, self._environ, params)
+        return GlobInvocation(self._workspace, self._clock, self._environ, params, self._room)
 
 
 def _invalid(message: str) -> ToolFailure:
@@ -120,9 +124,11 @@ class GlobInvocation(BaseInvocation):
         clock: Callable[[], float],
         environ: Mapping[str, str] | None,
         params: dict[str, Any],
+        room: int,
     ) -> None:
         super().__init__(params)
         self._environ = environ
+        self._room = room
         self._workspace = workspace
         self._clock = clock
         self._pattern: str = params["pattern"].removeprefix("./")
@@ -234,11 +240,11 @@ class GlobInvocation(BaseInvocation):
         if ignored:
             text += f" ({ignored} additional files were ignored)"
         lines = [f"{text}, sorted by modification time (newest first):"]
-        lines += [printable(match.path) for match in self._sorted(found)[:MOST_FILES]]
-        if len(found) > MOST_FILES:
-            lines.append(
-                f"({len(found) - MOST_FILES} more files are not shown; use a narrower pattern)"
-            )
+        paths = [printable(match.path) for match in self._sorted(found)[:MOST_FILES]]
+        lines += paths[: fitting(paths, self._room)]
+        if (left := len(found) - len(lines) + 1) > 0:
+            more = "1 more file is" if left == 1 else f"{left} more files are"
+            lines.append(f"({more} not shown; use a narrower pattern)")
         return ToolResult(
             llm_content="\n".join([*lines, *notes]), display=f"Found {len(found)} matching file(s)"
         )

@@ -3,7 +3,7 @@
 from typing import Any
 
 from alhena.tools.base import BaseInvocation, DeclarativeTool
-from alhena.tools.citations import answer_of
+from alhena.tools.citations import answer_of, why_no_answer
 from alhena.tools.contract import (
     ExecutionContext,
     Kind,
@@ -80,6 +80,11 @@ class GoogleWebSearchInvocation(BaseInvocation):
             return ToolResult.failed(message, ToolErrorType.WEB_SEARCH_FAILED)
         answer = answer_of(response)
         if not answer.text.strip():
+            if reason := why_no_answer(response):
+                message = (
+                    f'Error during web search for query "{query}": {reason}. Reword the query.'
+                )
+                return ToolResult.failed(message, ToolErrorType.WEB_SEARCH_FAILED)
             found = f'No search results or information found for query: "{query}"'
             return ToolResult(llm_content=found, display="No information found.")
         sources = [{"title": source.title, "uri": source.uri} for source in answer.sources]

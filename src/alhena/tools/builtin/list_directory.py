@@ -29,6 +29,7 @@ from alhena.tools.contract import (
     ToolLocation,
     ToolResult,
 )
+from alhena.tools.fitting import MOST_CHARACTERS, fitting, room_in
 from alhena.tools.threads import run_blocking
 
 if TYPE_CHECKING:
@@ -77,9 +78,16 @@ class ListDirectory(DeclarativeTool):
     kind = Kind.SEARCH
     parameter_schema = _SCHEMA
 
-    def __init__(self, workspace: Workspace, *, environ: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        workspace: Workspace,
+        *,
+        environ: Mapping[str, str] | None = None,
+        most_characters: int = MOST_CHARACTERS,
+    ) -> None:
         self._workspace = workspace
         self._environ = environ
+        self._room = room_in(most_characters)
 
     def check(self, params: dict[str, Any]) -> ToolFailure | None:
         """The path has to lie in the workspace, and the wildcards have to be some."""
@@ -97,7 +105,7 @@ class ListDirectory(DeclarativeTool):
 
     def invocation(self, params: dict[str, Any]) -> ToolInvocation:
         """One listing."""
-        return ListDirectoryInvocation(self._workspace, self._environ, params)
+        return ListDirectoryInvocation(self._workspace, self._environ, params, self._room)
 
 
 class _Listing(msgspec.Struct):
@@ -112,9 +120,14 @@ class ListDirectoryInvocation(BaseInvocation):
     """One listing of one directory."""
 
     def __init__(
-        self, workspace: Workspace, environ: Mapping[str, str] | None, params: dict[str, Any]
+        self,
+        workspace: Workspace,
+        environ: Mapping[str, str] | None,
+        params: dict[str, Any],
+        room: int,
     ) -> None:
         super().__init__(params)
+        self._room = room
         self._environ = environ
         self._workspace = workspace
         self._path = workspace.resolve(params["path"])
@@ -172,6 +185,7 @@ class ListDirectoryInvocation(BaseInvocation):
         return self._result(listing, rules.warnings)
 
     def _read(self, real: Path, rules: "IgnoreRules", cancellation: threading.Event) -> _Listing:
+        from alhena.system.leftovers import is_temporary
         from alhena.system.wildcard import name_regex
 
         patterns: list[str] = self.params.get("ignore") or []
@@ -182,13 +196,29 @@ class ListDirectoryInvocation(BaseInvocation):
             for entry in entries:
                 if cancellation.is_set():
                     break
-                if patterns and unwanted.fullmatch(entry.name):
+                if is_temporary(entry.name) or (patterns and unwanted.fullmatch(entry.name)):
                     continue
                 if here.ignores(entry.name, entry.is_dir(follow_symlinks=False)):
                     listing.ignored += 1
                 else:
-                    _add(listing, entry)
+                    self._add(listing, entry)
         return listing
+
+    def _add(self, listing: _Listing, entry: os.DirEntry[str]) -> None:
+        try:
+            status = entry.stat()
+        except OSError:  # a link that leads nowhere: the link itself is what is there
+            listing.files.append((entry.name, _SPECIAL[stat.S_IFLNK]))
+            return
+        kind = stat.S_IFMT(status.st_mode)
+        if kind == stat.S_IFDIR:
+            listing.directories.append(entry.name)
+        elif entry.is_symlink() and not self._workspace.contains(Path(entry.path)):
+            listing.files.append((entry.name, "link out of the workspace"))
+        elif kind == stat.S_IFREG:
+            listing.files.append((entry.name, f"{status.st_size} bytes"))
+        else:
+            listing.files.append((entry.name, _SPECIAL.get(kind, "special file")))
 
     def _result(self, listing: _Listing, warnings: list[str]) -> ToolResult:
         total = len(listing.directories) + len(listing.files)
@@ -202,11 +232,11 @@ class ListDirectoryInvocation(BaseInvocation):
             f"{printable(name)} ({size})"
             for name, size in sorted(listing.files, key=lambda file: _order(file[0]))
         ]
-        text = "\n".join([f"Directory listing for {self._abs}:", *lines[:MOST_ENTRIES]])
-        if total > MOST_ENTRIES:
-            text += (
-                f"\n\n({total - MOST_ENTRIES} more entries are not shown; use glob with a pattern)"
-            )
+        shown = lines[: fitting(lines[:MOST_ENTRIES], self._room)]
+        text = "\n".join([f"Directory listing for {self._abs}:", *shown])
+        if (left := total - len(shown)) > 0:
+            more = "1 more entry is" if left == 1 else f"{left} more entries are"
+            text += f"\n\n({more} not shown; use glob with a pattern)"
         display = f"Listed {total} item(s)."
         if listing.ignored:
             text += f"\n\n({listing.ignored} ignored)"
@@ -216,18 +246,3 @@ class ListDirectoryInvocation(BaseInvocation):
 
 def _order(name: str) -> tuple[str, str]:
     return name.casefold(), name
-
-
-def _add(listing: _Listing, entry: os.DirEntry[str]) -> None:
-    try:
-        status = entry.stat()
-    except OSError:  # a link that leads nowhere: the link itself is what is there
-        listing.files.append((entry.name, _SPECIAL[stat.S_IFLNK]))
-        return
-    kind = stat.S_IFMT(status.st_mode)
-    if kind == stat.S_IFDIR:
-        listing.directories.append(entry.name)
-    elif kind == stat.S_IFREG:
-        listing.files.append((entry.name, f"{status.st_size} bytes"))
-    else:
-        listing.files.append((entry.name, _SPECIAL.get(kind, "special file")))

@@ -32,6 +32,7 @@ from alhena.tools.contract import (
     ToolLocation,
     ToolResult,
 )
+from alhena.tools.fitting import MOST_CHARACTERS, fitting, room_in
 from alhena.tools.threads import run_blocking
 
 if TYPE_CHECKING:
@@ -63,15 +64,16 @@ _SCHEMA: dict[str, Any] = {
 
 
 class ReadFile(DeclarativeTool):
-    """Reads files of the workspace."""
+    """Reads files of the workspace, at most `most_characters` at once (0: any number)."""
 
     name = "read_file"
     display_name = "ReadFile"
     kind = Kind.READ
     parameter_schema = _SCHEMA
 
-    def __init__(self, workspace: Workspace) -> None:
+    def __init__(self, workspace: Workspace, *, most_characters: int = MOST_CHARACTERS) -> None:
         self._workspace = workspace
+        self._room = room_in(most_characters)
 
     def check(self, params: dict[str, Any]) -> ToolFailure | None:
         """The path has to lie in the workspace."""
@@ -79,14 +81,15 @@ class ReadFile(DeclarativeTool):
 
     def invocation(self, params: dict[str, Any]) -> ToolInvocation:
         """One read."""
-        return ReadFileInvocation(self._workspace, params)
+        return ReadFileInvocation(self._workspace, params, self._room)
 
 
 class ReadFileInvocation(BaseInvocation):
     """One read of one file."""
 
-    def __init__(self, workspace: Workspace, params: dict[str, Any]) -> None:
+    def __init__(self, workspace: Workspace, params: dict[str, Any], room: int) -> None:
         super().__init__(params)
+        self._room = room
         self._workspace = workspace
         self._path = workspace.resolve(params["absolute_path"])
         self._shown = printable(workspace.relative(self._path))
@@ -151,6 +154,7 @@ class ReadFileInvocation(BaseInvocation):
     def _text(self, window: "TextWindow") -> ToolResult:
         from alhena.tools.reading import encoding_note
 
+        window = window.beginning(fitting(window.lines, self._room))
         first, last, total = window.first, window.first + len(window.lines), window.total
         if not window.lines and first:
             note = f"The file {self._shown} is empty: there is no line at offset {first}."
@@ -162,7 +166,7 @@ class ReadFileInvocation(BaseInvocation):
             return ToolResult(llm_content=note, display=note)
         whole = first == 0 and last == total and not window.long_lines
         if whole:
-            display = f"Read {total} lines from {self._shown}"
+            display = f"Read {total} {'line' if total == 1 else 'lines'} from {self._shown}"
         else:
             display = f"Read lines {first + 1}-{last} of {total} from {self._shown}"
         content = window.content()

@@ -52,7 +52,7 @@ _SCHEMA: dict[str, Any] = {
 
 
 class ReadToolOutput(DeclarativeTool):
-    """Reads what `outputs` has kept in this session, and nothing else."""
+    """Reads what `outputs` and other sessions of the project have kept, and nothing else."""
 
     name = "read_tool_output"
     display_name = "Read Tool Output"

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from alhena.system.background import BackgroundCommand
     from alhena.system.processes import Command, Ending, ProcessGroups
     from alhena.system.sandbox.sandbox import Sandbox
-    from alhena.system.terminal_text import CapturedText, LiveOutput
+    from alhena.system.terminal_text import CapturedText
     from alhena.tools.captured_output import CapturedOutput
     from alhena.tools.output_store import OutputStore
     from alhena.tools.shell_report import ShellReport
@@ -179,7 +179,8 @@ class ShellInvocation(BaseInvocation):
         )
 
     async def execute(self, context: ExecutionContext) -> ToolResult:
-        """Runs it. On cancellation the whole group is dead before CancelledError goes on."""
+        """Runs it. When the call is cancelled the whole group is dead before this ends: with what
+        it had written by then, or by CancelledError where that is nothing."""
         from alhena.tools.shell_report import ShellReport
 
         directory = self._place()
@@ -241,28 +242,42 @@ class ShellInvocation(BaseInvocation):
     async def _in_foreground(
         self, command: "Command", report: "ShellReport", context: ExecutionContext
     ) -> ToolResult:
-        from alhena.system.processes import Limits, run_process
-        from alhena.tools.shell_report import stop_reason
+        import asyncio
 
-        live = _live(context)
+        from alhena.system.processes import Limits, run_process
+        from alhena.tools.captured_output import live_output
+        from alhena.tools.shell_report import INTERRUPTED, interrupted, stop_reason
+
+        live = live_output(context.update_output)
         output = self._output(report, context, on_text=live.add)
         limits = Limits(inactivity=self._tool.limits.inactivity, output=self._tool.limits.output)
-        ended = False
+        pids = [0]
+
+        def started(pid: int) -> None:
+            pids.append(pid)
+            context.report_pid(pid)
+
         try:
             ending = await run_process(
                 command,
                 output.capture.feed,
                 limits=limits,
                 groups=self._tool.groups,
-                started=context.report_pid,
+                started=started,
             )
-            ended = True
-        finally:
+        except ProcessStartError:
+            output.discard()
+            raise
+        except asyncio.CancelledError:
+            live.flush()  # what was written by then is all there will be of it
             captured = output.capture.captured()
-            if not ended:
-                live.flush()  # cancelled: what was written by then is all there will be of it
-                output.discard()
+            if context.cancellation.is_set() and captured.total_bytes:
+                return _result(report, interrupted(pids[-1]), INTERRUPTED, output, captured)
+            output.discard()
+            raise
+        finally:
             live.stop()
+        captured = output.capture.captured()
         error = stop_reason(ending, limits) or self._refusal(ending, captured)
         return _result(report, ending, error, output, captured)
 
@@ -374,15 +389,6 @@ def _going_on(report: "ShellReport", running: "BackgroundCommand") -> ToolResult
         display=TerminalOutput(text=f"Running in the background (PID {running.pid}).\n{shown}"),
         data=data,
     )
-
-
-def _live(context: ExecutionContext) -> "LiveOutput":
-    import asyncio
-
-    from alhena.system.terminal_text import LiveOutput
-
-    loop = asyncio.get_running_loop()
-    return LiveOutput(context.update_output, clock=loop.time, call_later=loop.call_later)
 
 
 def _invalid(message: str) -> ToolFailure:

@@ -19,13 +19,13 @@ from alhena.tools.contract import (
     ToolLocation,
     ToolResult,
 )
+from alhena.tools.fitting import MOST_CHARACTERS, fitting, room_in
 from alhena.tools.threads import run_blocking
 
 if TYPE_CHECKING:
     from alhena.system.search import Match, SearchBackend, SearchResult
 
 MAX_MATCHES = 20_000
-MAX_CHARACTERS = 40_000
 MAX_CONTEXT = 50
 _MAX_NOTES = 5
 
@@ -52,7 +52,8 @@ _SCHEMA: dict[str, Any] = {
 class SearchFileContent(DeclarativeTool):
     """Searches with the fastest backend there is; `backend` chooses it for a directory.
 
-    `environ` is the session's, this process's when None.
+    `environ` is the session's, this process's when None. A result has at most `most_characters`
+    (0: any number) of whole lines.
     """
 
     name = "search_file_content"
@@ -66,10 +67,12 @@ class SearchFileContent(DeclarativeTool):
         *,
         environ: Mapping[str, str] | None = None,
         backend: "Callable[[Path], SearchBackend] | None" = None,
+        most_characters: int = MOST_CHARACTERS,
     ) -> None:
         self._workspace = workspace
         self._environ = environ
         self._backend = backend
+        self._room = room_in(most_characters)
 
     def check(self, params: dict[str, Any]) -> ToolFailure | None:
         """The pattern is not empty, the path inside the workspace."""
@@ -82,7 +85,7 @@ class SearchFileContent(DeclarativeTool):
 
     def invocation(self, params: dict[str, Any]) -> "SearchInvocation":
         """The call."""
-        return SearchInvocation(params, self._workspace, self._environ, self._backend)
+        return SearchInvocation(params, self._workspace, self._environ, self._backend, self._room)
 
 
 class SearchInvocation(BaseInvocation):
@@ -94,8 +97,10 @@ class SearchInvocation(BaseInvocation):
         workspace: Workspace,
         environ: Mapping[str, str] | None,
         backend: "Callable[[Path], SearchBackend] | None",
+        room: int,
     ) -> None:
         super().__init__(params)
+        self._room = room
         self._workspace = workspace
         self._environ = environ
         self._backend = backend
@@ -144,7 +149,7 @@ class SearchInvocation(BaseInvocation):
                 f"{_count(most, 'match', 'matches')} shown of each."
             )
         around = await self._around(found, notes, context)
-        text = _Text(found, around, self._names(found))
+        text = _Text(found, around, self._names(found), self._room)
         return self._result(text, notes, limited=limited, backends=used)
 
     async def _around(
@@ -163,7 +168,7 @@ class SearchInvocation(BaseInvocation):
         from alhena.system.search_context import lines_around
 
         around: dict[Path, dict[int, str]] = {}
-        left = MAX_CHARACTERS
+        left = self._room
         for path, group in groupby(found, key=lambda match: match.path):
             if left < 0 or cancellation.is_set():
                 break
@@ -248,7 +253,7 @@ class SearchInvocation(BaseInvocation):
             text = summary
         elif self.params.get("names_only"):
             summary = f"Found {_count(len(files), 'file')} with matches for pattern {where}{limit}"
-            text = f"{summary}:\n" + _bounded(files, "files")
+            text = f"{summary}:\n" + _bounded(files, self._room)
         else:
             summary = f"Found {_count(matches, 'match', 'matches')} for pattern {where}{limit}"
             text = f"{summary}:\n---\n{found.grouped()}"
@@ -280,16 +285,21 @@ class _Text:
     """Matches as a text for models; `around` has lines around them, `names` each match's file."""
 
     def __init__(
-        self, matches: "list[Match]", around: dict[Path, dict[int, str]], names: list[str]
+        self,
+        matches: "list[Match]",
+        around: dict[Path, dict[int, str]],
+        names: list[str],
+        room: int,
     ) -> None:
+        self._room = room
         self.matches = matches
         self.names = names
         self._around = around
 
     def grouped(self) -> str:
-        """The matches under their files, as many as `MAX_CHARACTERS` hold, at least one."""
+        """The matches under their files, as many as there is room for, at least one."""
         lines: list[str] = []
-        left, shown = MAX_CHARACTERS, 0
+        left, shown = self._room, 0
         for name, group in groupby(range(len(self.matches)), key=self.names.__getitem__):
             block = [f"File: {name}"]
             for is_match, line in self._block([self.matches[index] for index in group]):
@@ -319,11 +329,9 @@ class _Text:
         return [found[number] for number in sorted(found)]
 
 
-def _bounded(lines: list[str], noun: str) -> str:
-    left = MAX_CHARACTERS
-    for index, line in enumerate(lines):
-        left -= len(line) + 1
-        if left < 0 and index:
-            rest = f"... [{len(lines) - index} more {noun} not shown] ..."
-            return "\n".join([*lines[:index], rest])
-    return "\n".join(lines)
+def _bounded(names: list[str], room: int) -> str:
+    shown = names[: fitting(names, room)]
+    left = len(names) - len(shown)
+    if not left:
+        return "\n".join(shown)
+    return "\n".join([*shown, f"... [{_count(left, 'more file')} not shown] ..."])

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from alhena.tools.base import BaseInvocation, DeclarativeTool
-from alhena.tools.citations import Answer, answer_of
+from alhena.tools.citations import Answer, answer_of, why_no_answer
 from alhena.tools.confirmation import ConfirmationDetails, InfoConfirmation
 from alhena.tools.contract import (
     ExecutionContext,
@@ -163,6 +163,7 @@ class WebFetchInvocation(BaseInvocation):
                         "may be the model's own knowledge."
                     )
                 return _result(answer, [*skipped, *notes], urls)
+            reason = why_no_answer(response) or reason
             if missing:
                 reason = "it could not retrieve " + ", ".join(missing)
         return await self._from_here(urls, skipped, reason)
@@ -227,8 +228,10 @@ class WebFetchInvocation(BaseInvocation):
             )
         text = answer_of(response).text
         if not text.strip():
+            reason = why_no_answer(response)
             return _failed(
-                "The pages were fetched, but the model gave no answer about them.",
+                "The pages were fetched, but the model gave no answer about them"
+                f"{f': {reason}' if reason else ''}.",
                 ToolErrorType.WEB_FETCH_FALLBACK_FAILED,
             )
         answer = Answer(text, tuple(page.source for page in read))

@@ -28,11 +28,12 @@ class RequestChecker:
     What the contents of a history have in common with those of the last request is not looked at
     again, nor is a config that is the same object; anything else is checked in full.
 
-    The form of a signature (S3) is a warning here: it came from the service, goes back verbatim,
-    and the service knows best what it takes.
+    The form of a signature (S3) is a warning at most: it came from the service, goes back verbatim,
+    and the service knows best what it takes. Without `forms` it is not looked at.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, forms: bool = False) -> None:
+        self._forms = forms
         self._walk = HistoryWalk()
         self._seen: tuple[EncodedContent, ...] = ()
         self._found = Findings(_VERBATIM)
@@ -66,9 +67,10 @@ class RequestChecker:
         known = len(self._seen)
         if len(contents) < known or not all(map(is_, contents, self._seen)):
             self._walk, self._found, known = HistoryWalk(), Findings(_VERBATIM), 0
+        feed, found = self._walk.feed, self._found
         for index in range(known, len(contents)):
-            turn = read_content(index, contents[index].content, self._found)
-            self._walk.feed(turn, self._found)
+            content = contents[index].content
+            feed(read_content(index, content, found, forms=self._forms), found)
         self._seen = contents
         return self._found.violations
 
@@ -87,7 +89,7 @@ def check_request(
     takes_signatures: bool = True,
 ) -> tuple[Violation, ...]:
     """Every broken rule of a request, looked at by itself."""
-    return RequestChecker().check(
+    return RequestChecker(forms=True).check(
         request, needs_signatures=needs_signatures, takes_signatures=takes_signatures
     )
 

@@ -1,7 +1,6 @@
 """What each content must keep by itself (C1-C3, F5, F7-F9, F12, F13, S2-S6)."""
 
 from collections.abc import Sequence
-from functools import lru_cache
 
 from msgspec.structs import astuple
 
@@ -25,6 +24,7 @@ SIGNATURE_STAND_INS = (SIGNATURE_SENTINEL, "context_engineering_is_the_way_to_go
 _ROLES = frozenset({USER, MODEL})
 _FIELDS = len(Part.__struct_fields__)  # DATA_FIELDS are the first of them
 _ARGS = (dict, type(None))
+_SIGNATURE = ".thoughtSignature"
 
 
 class Turn:
@@ -41,39 +41,70 @@ class Turn:
         self.calls: list[tuple[int, FunctionCall]] = []
         self.responses: list[tuple[int, FunctionResponse]] = []
         self.signed = False  # the first call carries a signature
-        self.foreign: str | None = None  # the first part with a thought or a signature of the model
+        self.foreign: tuple[int, str] | None = None  # the first thought or signature of the model
 
     @property
     def path(self) -> str:
         """Where the content stands."""
         return f"contents[{self.index}]"
 
+    @property
+    def foreign_path(self) -> str:
+        """Where the first thought or signature of the model stands; the content has one."""
+        position, field = self.foreign or (0, "")
+        return f"{self.path}.parts[{position}]{field}"
 
-def read_content(index: int, content: Content, findings: Findings) -> Turn:
-    """Checks the content at `index` and gives what the rules between contents look at."""
+
+def read_content(index: int, content: Content, findings: Findings, *, forms: bool = True) -> Turn:
+    """Checks the content at `index` and gives what the rules between contents look at. `forms`:
+    whether the form of signatures is looked at too (S3)."""
     turn = Turn(index, content.role)
     if content.role not in _ROLES or not content.parts:
         _report_frame(turn, content, findings)
     for position, part in enumerate(content.parts):
-        # This runs for every part of a history before its first send. Most hold one thing alone.
-        if astuple(part).count(None) < _FIELDS - 1:
-            _read_part(turn, position, part, findings)
+        # This runs for every part of a history before its first send. Most hold one thing alone;
+        # a signature is the second thing in the others.
+        things = _FIELDS - astuple(part).count(None)
+        if things != 1:
+            if things != 2 or forms or not _take_signed(turn, position, part):
+                _read_part(turn, position, part, findings, forms=forms)
         elif part.text:
             continue
         elif (call := part.function_call) is not None:
             turn.calls.append((position, call))
-            if not call.name or type(call.args) not in _ARGS or _is_piece(call):
+            if not _is_plain(call):
                 _report_call(turn, position, call, findings)
         elif (response := part.function_response) is not None:
             turn.responses.append((position, response))
             _check_response(turn, position, response, findings)
         else:
-            _check_fields(turn, position, part, findings)
+            _check_fields(turn, position, part, findings, forms=forms)
     if len(turn.calls) > 1:
         _check_ids(turn, "functionCall", turn.calls, findings)
     if turn.responses:
         _check_answers(turn, content, findings)
     return turn
+
+
+def _take_signed(turn: Turn, position: int, part: Part) -> bool:
+    """Takes a model's call or text with a signature; False for what has to be looked at."""
+    signature = part.thought_signature
+    if not signature or turn.role != MODEL:
+        return False
+    call = part.function_call
+    if call is not None:
+        if not _is_plain(call):
+            return False
+        if not turn.calls:
+            turn.signed = True
+        elif signature in SIGNATURE_STAND_INS:
+            return False
+        turn.calls.append((position, call))
+    elif part.text is None:
+        return False
+    if turn.foreign is None:
+        turn.foreign = position, _SIGNATURE
+    return True
 
 
 def _report_frame(turn: Turn, content: Content, findings: Findings) -> None:
@@ -89,6 +120,13 @@ def _is_piece(call: FunctionCall) -> bool:
     return call.will_continue is True or bool(call.partial_args)
 
 
+def _is_plain(call: FunctionCall) -> bool:
+    """Whether there is nothing to say about a call."""
+    if not call.name or call.will_continue or call.partial_args:
+        return False
+    return type(call.args) in _ARGS
+
+
 def _check_answers(turn: Turn, content: Content, findings: Findings) -> None:
     """F5, F7, and F13 for what stands beside the responses."""
     if len(turn.responses) > 1:
@@ -102,9 +140,9 @@ def _check_answers(turn: Turn, content: Content, findings: Findings) -> None:
             _check_medium(part.inline_data, f"{turn.path}.parts[{position}]", findings)
 
 
-def _read_part(turn: Turn, position: int, part: Part, findings: Findings) -> None:
+def _read_part(turn: Turn, position: int, part: Part, findings: Findings, *, forms: bool) -> None:
     """A part with a signature, with metadata, or with more than one thing."""
-    _check_fields(turn, position, part, findings)
+    _check_fields(turn, position, part, findings, forms=forms)
     if part.thought:
         _check_thought(turn, position, part, findings)
     call = part.function_call
@@ -112,7 +150,7 @@ def _read_part(turn: Turn, position: int, part: Part, findings: Findings) -> Non
         if not turn.calls:
             turn.signed = bool(part.thought_signature)
         elif part.thought_signature in SIGNATURE_STAND_INS:
-            path = f"{turn.path}.parts[{position}].thoughtSignature"
+            path = f"{turn.path}.parts[{position}]{_SIGNATURE}"
             findings.add("S4", path, "a stand-in signs a call that is not the first of its step.")
         turn.calls.append((position, call))
         _report_call(turn, position, call, findings)
@@ -122,7 +160,9 @@ def _read_part(turn: Turn, position: int, part: Part, findings: Findings) -> Non
         _check_response(turn, position, response, findings)
 
 
-def _check_fields(turn: Turn, position: int, part: Part, findings: Findings) -> None:
+def _check_fields(
+    turn: Turn, position: int, part: Part, findings: Findings, *, forms: bool
+) -> None:
     """C3, and the signature."""
     path = f"{turn.path}.parts[{position}]"
     names = [
@@ -138,27 +178,26 @@ def _check_fields(turn: Turn, position: int, part: Part, findings: Findings) -> 
     if signature is None:
         return
     if turn.foreign is None:
-        turn.foreign = f"{path}.thoughtSignature"
+        turn.foreign = position, _SIGNATURE
     if turn.role == USER:
         message = "a thought signature stands on a part of the user's."
-        findings.add("S2", f"{path}.thoughtSignature", message)
-    if signature not in SIGNATURE_STAND_INS and not _is_base64(signature):
+        findings.add("S2", f"{path}{_SIGNATURE}", message)
+    if forms and signature not in SIGNATURE_STAND_INS and not _is_base64(signature):
         message = "the thought signature is no standard base64."
-        findings.add("S3", f"{path}.thoughtSignature", message)
+        findings.add("S3", f"{path}{_SIGNATURE}", message)
 
 
 def _check_thought(turn: Turn, position: int, part: Part, findings: Findings) -> None:
     """S5: a thought in a conversation that goes back."""
     path = f"{turn.path}.parts[{position}]"
     if turn.foreign is None:
-        turn.foreign = path
+        turn.foreign = position, ""
     said = "thoughts are not sent back"
     if part.thought_signature is not None:
         said += "; its signature belongs to the call behind it, or to an empty text"
     findings.add("S5", path, f"the part is a thought: {said}.")
 
 
-@lru_cache(maxsize=1024)
 def _is_base64(text: str) -> bool:
     from binascii import Error, a2b_base64
 
@@ -216,6 +255,8 @@ def _check_ids(
     items: Sequence[tuple[int, FunctionCall | FunctionResponse]],
     findings: Findings,
 ) -> None:
+    if len(items) == 2 and items[0][1].id != items[1][1].id:  # what most have
+        return
     if len({item.id for _, item in items}) == len(items):
         return
     seen: set[str] = set()

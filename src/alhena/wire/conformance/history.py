@@ -23,20 +23,26 @@ class HistoryWalk:
         self._answers: list[Turn] = []
         self._unsigned: list[Turn] = []
         self._called: dict[str, str] = {}
-        self._foreign: str | None = None
+        self._foreign: Turn | None = None
 
     def feed(self, turn: Turn, findings: Findings) -> None:
         """Takes the next content."""
-        if self._open is not None:
-            if turn.responses and not turn.calls:
-                self._answers.append(turn)
-                if len(self._answers) == 1 and len(turn.responses) == len(self._open.calls):
-                    self._settle(findings)
-                self._note(turn)
-                return
+        if self._open is None:
+            self._take(turn, findings)
+        elif turn.responses and not turn.calls:
+            self._answers.append(turn)
+            if len(self._answers) == 1 and len(turn.responses) == len(self._open.calls):
+                self._settle(findings)
+        else:
             self._settle(findings)
-        self._take(turn, findings)
-        self._note(turn)
+            self._take(turn, findings)
+        self._before = turn
+        if turn.foreign is not None and self._foreign is None:
+            self._foreign = turn
+        if turn.calls:
+            self._note_calls(turn)
+        elif turn.role == USER and not turn.responses:
+            self._unsigned.clear()  # here the current turn begins
 
     def finish(self, findings: Findings, *, needs_signatures: bool, takes_signatures: bool) -> None:
         """What is wrong with a conversation that ends here."""
@@ -55,7 +61,7 @@ class HistoryWalk:
                 findings.add("S1", path, f'the call of "{call.name}" has no thoughtSignature.')
         if not takes_signatures and self._foreign is not None:
             message = "this model takes no thoughts and no signatures."
-            findings.add("S6", self._foreign, message)
+            findings.add("S6", self._foreign.foreign_path, message)
 
     def check_names(self, declared: Collection[str], findings: Findings) -> None:
         """Warns of calls to functions that are not declared, once for each name.
@@ -68,21 +74,15 @@ class HistoryWalk:
                 message = f'no function "{name}" is declared.'
                 findings.add("F4", path, message, Level.WARNING)
 
-    def _note(self, turn: Turn) -> None:
-        self._before = turn
-        if turn.foreign is not None and self._foreign is None:
-            self._foreign = turn.foreign
-        if not turn.calls:
-            if turn.role == USER and not turn.responses:
-                self._unsigned.clear()  # here the current turn begins
-            return
+    def _note_calls(self, turn: Turn) -> None:
         if turn.role == MODEL and not turn.signed:
             self._unsigned.append(turn)
         elif turn.role == USER and not turn.responses:
             self._unsigned.clear()
+        called = self._called
         for position, call in turn.calls:
-            if call.name and call.name not in self._called:
-                self._called[call.name] = f"{turn.path}.parts[{position}].functionCall.name"
+            if call.name and call.name not in called:
+                called[call.name] = f"{turn.path}.parts[{position}].functionCall.name"
 
     def _take(self, turn: Turn, findings: Findings) -> None:
         """A content that answers no open call."""

@@ -112,7 +112,7 @@ class _Step:
     def _match(self, answer: Draft) -> None:
         """Finds the calls that a content answers; the rest of it stands beside."""
         behind = False
-        for part in answer.content.parts:
+        for part in self._unsigned(answer):
             response = part.function_response
             if response is None:
                 self._beside.append(part)
@@ -129,6 +129,16 @@ class _Step:
                 self._note("F7", answer.index, "a response was put before the other parts.")
         if answer.content.role != USER:
             self._note("F2", answer.index, "the role of a content with responses became user.")
+
+    def _unsigned(self, answer: Draft) -> Iterator[Part]:
+        """The parts of a content that is the user's from now on (S2)."""
+        for part in answer.content.parts:
+            if part.thought_signature is None:
+                yield part
+                continue
+            self._note("S2", answer.index, "a signature was taken off a part beside responses.")
+            if part.text != "":
+                yield replace(part, thought_signature=None)
 
     def rename(self) -> None:
         """F5: ids of calls that stand twice."""

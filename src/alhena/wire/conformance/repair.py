@@ -95,18 +95,25 @@ def repair_entries(
 
 def _coalesced(drafts: Sequence[Draft], repairs: Repairs) -> Iterator[Draft]:
     """C6: neighbours of one role become one content. A prompt is never merged into responses."""
-    last: Draft | None = None
+    run: list[Draft] = []
     for draft in drafts:
-        if last is not None and _mergeable(last.content, draft.content):
-            parts = (*last.content.parts, *draft.content.parts)
-            last.content = Content(role=last.content.role, parts=parts)
+        # Only the last of a run can be what nothing may be joined to.
+        if run and not _mergeable(run[-1].content, draft.content):
+            yield _joined(run)
+            run = []
+        if run:
             repairs.note("C6", draft.index, "joined to the content before it.")
-            continue
-        if last is not None:
-            yield last
-        last = draft
-    if last is not None:
-        yield last
+        run.append(draft)
+    if run:
+        yield _joined(run)
+
+
+def _joined(run: Sequence[Draft]) -> Draft:
+    first = run[0]
+    if len(run) > 1:
+        parts = tuple(part for draft in run for part in draft.content.parts)
+        first.content = Content(role=first.content.role, parts=parts)
+    return first
 
 
 def _mergeable(before: Content, after: Content) -> bool:

@@ -171,6 +171,7 @@ SETTINGS = _shape(
     labels=Kind.OBJECT,
     generation_config=GENERATION_CONFIG,
     service_tier=_TEXT,
+    model_armor_config=Kind.OBJECT,
     store=Kind.BOOLEAN,
 )
 BODY = Shape(

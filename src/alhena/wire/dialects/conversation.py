@@ -1,5 +1,6 @@
 """What every dialect reads a conversation into, calls and results paired (conformance F1 to F7)."""
 
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -38,13 +39,21 @@ class DialectRequest(msgspec.Struct, frozen=True, kw_only=True):
     names: ToolNames = msgspec.field(default_factory=ToolNames)
 
 
+class _Turn(msgspec.Struct):
+    """A content that may still grow; one of `results` does not."""
+
+    role: str
+    parts: list[Part]
+    results: bool = False
+
+
 class Conversation:
     """Builds contents from messages. Neighbours of one role become one content, but a prompt is
     never joined to results (C6)."""
 
     def __init__(self, names: ToolNames) -> None:
         self._names = names
-        self._contents: list[Content] = []
+        self._turns: list[_Turn] = []
         self._open: dict[str, str] = {}
         self._given: dict[str, Part] = {}
         self._asked_at = ""
@@ -60,14 +69,13 @@ class Conversation:
         self._require_answered(path)
         if not parts:
             return
-        known = self._last_calls() if self._last_role() == MODEL else set[str]()
+        # Calls of a message before it would be open here, were they not answered: `_open` is empty.
         for part in parts:
             call = part.function_call
             if call is None or call.id is None:
                 continue
-            if call.id in known:
+            if call.id in self._open:
                 raise DialectError(f'two calls of one message have the id "{call.id}".', path)
-            known.add(call.id)
             self._open[call.id] = call.name
         self._asked_at = path
         self._add(MODEL, parts)
@@ -97,20 +105,20 @@ class Conversation:
         if len(self._given) == len(self._open):
             ordered = [self._given[known] for known in self._open]
             self._open, self._given = {}, {}
-            self._contents.append(Content(role=USER, parts=tuple(ordered)))
+            self._turns.append(_Turn(USER, ordered, results=True))
 
     def finish(self, path: str) -> tuple[Content, ...]:
         """All contents. The last word has to be the user's."""
         self._require_answered(path)
-        if not self._contents:
+        if not self._turns:
             raise DialectError("holds no message with content.", path)
-        if self._contents[-1].role == MODEL:
+        if self._turns[-1].role == MODEL:
             raise DialectError(
                 "ends with a message of the assistant, which Gemini cannot go on with.",
                 path,
                 remedy="End with a message of the user.",
             )
-        return tuple(self._contents)
+        return tuple(Content(role=turn.role, parts=tuple(turn.parts)) for turn in self._turns)
 
     def call(self, call_id: str, name: str, args: dict[str, Any]) -> FunctionCall:
         """A call, its tool under the name that is sent."""
@@ -124,23 +132,12 @@ class Conversation:
                 f"the results of the calls {listed} ({self._asked_at}) have to come first.", path
             )
 
-    def _last_role(self) -> str | None:
-        return self._contents[-1].role if self._contents else None
-
-    def _last_calls(self) -> set[str]:
-        calls = (part.function_call for part in self._contents[-1].parts)
-        return {call.id for call in calls if call is not None and call.id is not None}
-
     def _add(self, role: str, parts: Sequence[Part]) -> None:
-        last = self._contents[-1] if self._contents else None
-        if last is not None and last.role == role and not _holds_results(last):
-            self._contents[-1] = Content(role=role, parts=(*last.parts, *parts))
+        last = self._turns[-1] if self._turns else None
+        if last is not None and last.role == role and not last.results:
+            last.parts += parts
         else:
-            self._contents.append(Content(role=role, parts=tuple(parts)))
-
-
-def _holds_results(content: Content) -> bool:
-    return any(part.function_response is not None for part in content.parts)
+            self._turns.append(_Turn(role, list(parts)))
 
 
 def system_texts(config: GenerateContentConfig) -> list[str]:
@@ -149,35 +146,49 @@ def system_texts(config: GenerateContentConfig) -> list[str]:
     return [part.text for part in instruction.parts if part.text] if instruction else []
 
 
+def unique_id(call: FunctionCall, new_id: NewId, taken: set[str]) -> str:
+    """The id of a call of an answer whose other calls have the ids `taken`, to which it is added:
+    its own, or a new one where it has none or one that is taken (NATIVE-01)."""
+    made = call.id if call.id and call.id not in taken else new_id(call.name)
+    taken.add(made)
+    return made
+
+
 def with_ids(contents: Iterable[Content], new_id: NewId) -> tuple[Content, ...]:
-    """The contents with an id for each call and result that has none: results without one belong to
-    the calls of their name in order (F6)."""
+    """The contents with an id for each call and result: results without one belong to the calls of
+    their name in order (F6). Of calls of one content with the same id, all but the first get
+    another (F5); the results with that id belong to them in order."""
     made: list[Content] = []
-    waiting: list[FunctionCall] = []
+    step = _Step(new_id)
     for content in contents:
-        parts: list[Part] = []
         if content.role == MODEL:
-            waiting = []
-        for part in content.parts:
-            if part.function_call is not None:
-                call = part.function_call
-                call = call if call.id else msgspec.structs.replace(call, id=new_id(call.name))
-                waiting.append(call)
-                part = msgspec.structs.replace(part, function_call=call)
-            elif part.function_response is not None and not part.function_response.id:
-                answer = part.function_response
-                call_id = _taken(waiting, answer.name) or new_id(answer.name)
-                answer = msgspec.structs.replace(answer, id=call_id)
-                part = msgspec.structs.replace(part, function_response=answer)
-            parts.append(part)
-        made.append(Content(role=content.role, parts=tuple(parts)))
+            step = _Step(new_id)
+        made.append(Content(role=content.role, parts=tuple(map(step.identified, content.parts))))
     return tuple(made)
 
 
-def _taken(waiting: list[FunctionCall], name: str) -> str | None:
-    """The id of the first waiting call to this tool, which waits no longer."""
-    for at, call in enumerate(waiting):
-        if call.name == name:
-            del waiting[at]
-            return call.id
-    return None
+class _Step:
+    """Calls and their results, as they get ids."""
+
+    def __init__(self, new_id: NewId) -> None:
+        self._new_id = new_id
+        self._taken: set[str] = set()
+        self._by_name: dict[str, deque[str]] = {}
+        self._by_id: dict[str, deque[str]] = {}
+
+    def identified(self, part: Part) -> Part:
+        """A call or a result with its id; any other part as it is."""
+        if part.function_call is not None:
+            call = part.function_call
+            made = unique_id(call, self._new_id, self._taken)
+            self._by_name.setdefault(call.name, deque()).append(made)
+            self._by_id.setdefault(call.id or made, deque()).append(made)
+            call = msgspec.structs.replace(call, id=made)
+            return msgspec.structs.replace(part, function_call=call)
+        if part.function_response is not None:
+            answer = part.function_response
+            waiting = self._by_id.get(answer.id) if answer.id else self._by_name.get(answer.name)
+            made = waiting.popleft() if waiting else answer.id or self._new_id(answer.name)
+            answer = msgspec.structs.replace(answer, id=made)
+            return msgspec.structs.replace(part, function_response=answer)
+        return part

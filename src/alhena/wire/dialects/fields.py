@@ -7,6 +7,9 @@ from alhena.wire.dialects.errors import DialectError
 from alhena.wire.plain import as_array, as_object
 from alhena.wire.text import excerpt, scrub
 
+_LARGEST = 3.4028234e38
+"""What Gemini's numbers, of 32 bits, can hold."""
+
 
 class Fields:
     """One JSON object and where it stands. A null is an absent field."""
@@ -57,6 +60,8 @@ class Fields:
             raise self.fail(key, f"must be a number, not {_named(value)}.")
         if isinstance(value, float) and not math.isfinite(value):
             raise self.fail(key, "must be a finite number.")
+        if abs(value) > _LARGEST:
+            raise self.fail(key, "is out of range.")
         return value
 
     def integer(self, key: str) -> int | None:
@@ -67,6 +72,18 @@ class Fields:
         if value != int(value):
             raise self.fail(key, "must be a whole number.")
         return int(value)
+
+    def limit(self, key: str) -> int | None:
+        """The field's whole number above 0."""
+        value = self.integer(key)
+        if value is not None and value < 1:
+            raise self.fail(key, "must be at least 1.")
+        return value
+
+    def refuse(self, key: str, why: str) -> None:
+        """Raises for a field that asks for something: any value but null, false, 0 and empty."""
+        if self._values.get(key):
+            raise self.fail(key, f"is not supported: {why}.")
 
     def flag(self, key: str) -> bool:
         """The field's truth value; False when it is absent."""

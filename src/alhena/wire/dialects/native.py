@@ -10,7 +10,7 @@ from alhena.wire.content import FunctionCall, Part
 from alhena.wire.dialects.anthropic.blocks import blocks_of
 from alhena.wire.dialects.anthropic.reading import read_request
 from alhena.wire.dialects.arguments import read_arguments, write_arguments
-from alhena.wire.dialects.conversation import DialectRequest, NewId
+from alhena.wire.dialects.conversation import DialectRequest, NewId, unique_id
 from alhena.wire.dialects.errors import DialectError
 from alhena.wire.dialects.fields import Fields
 from alhena.wire.dialects.names import ToolNames
@@ -75,10 +75,18 @@ ProviderChunk = TextChunk | ReasoningChunk | UsageChunk | NativeToolCallsChunk
 
 
 def provider_chunks(
-    response: GenerateContentResponse, *, names: ToolNames, new_id: NewId
+    response: GenerateContentResponse,
+    *,
+    names: ToolNames,
+    new_id: NewId,
+    taken: set[str] | None = None,
 ) -> list[ProviderChunk]:
-    """What one chunk of an answer yields. A call without an id gets one here, once: it is the same
-    wherever the call appears from then on (NATIVE-01)."""
+    """What one chunk of an answer yields. A call without an id, or with that of another call of the
+    answer, gets one here, once: it is the same wherever the call appears from then on (NATIVE-01).
+
+    `taken` are the ids of the calls in the chunks before, to which those of this one are added.
+    """
+    taken = set[str]() if taken is None else taken
     chunks: list[ProviderChunk] = []
     calls: list[NativeToolCall] = []
     for part in response.parts:
@@ -86,7 +94,7 @@ def provider_chunks(
         if call is not None:
             name, arguments = names.original(call.name), write_arguments(call.args)
             function = NativeFunction(name=name, arguments=arguments)
-            made = call.id or new_id(call.name)
+            made = unique_id(call, new_id, taken)
             calls.append(
                 NativeToolCall(id=made, function=function, signature=part.thought_signature)
             )

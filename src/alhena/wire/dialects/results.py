@@ -1,7 +1,8 @@
 """What a tool returned: text and media in an order, and Gemini's response object with its parts.
 
 The response holds `output`, or `error` when the tool failed. Where media stand between texts, a
-line `[media 1]` in the text says where each belongs.
+line `[media 1]` in the text says where each belongs; where there are media, a line of the text
+itself that looks like one stands in one more pair of brackets.
 """
 
 import re
@@ -16,6 +17,8 @@ from alhena.wire.encoded import encode_value
 Piece = str | FunctionResponsePart
 
 _MARK = re.compile(r"^\[media ([1-9][0-9]*)\]$", re.MULTILINE)
+_LIKE_MARK = re.compile(r"^\[+media [1-9][0-9]*\]+$", re.MULTILINE)
+_ESCAPED = re.compile(r"^\[(\[+media [1-9][0-9]*\]+)\]$", re.MULTILINE)
 
 
 def to_response(
@@ -24,6 +27,8 @@ def to_response(
     """The response object and the media of a result. Texts side by side are joined by a line
     break; media behind all text need no mark."""
     items = list(pieces)
+    if not all(isinstance(item, str) for item in items):
+        items = [_LIKE_MARK.sub(r"[\g<0>]", i) if isinstance(i, str) else i for i in items]
     last_text = max((at for at, item in enumerate(items) if isinstance(item, str)), default=-1)
     lines: list[str] = []
     media: list[FunctionResponsePart] = []
@@ -45,16 +50,21 @@ def from_response(answer: FunctionResponse) -> tuple[list[Piece], bool]:
     pieces: list[Piece] = []
     start = 0
     for number, mark in enumerate(_marks(text, len(media))):
-        before = text[start : mark.start()].removesuffix("\n")
+        before = _own(text[start : mark.start()].removesuffix("\n"))
         if before:
             pieces.append(before)
         pieces.append(media[number])
         start = mark.end() + 1
     placed = sum(not isinstance(piece, str) for piece in pieces)
     if start < len(text) or not media:
-        pieces.append(text[start:])
+        pieces.append(_own(text[start:]) if media else text[start:])
     pieces += media[placed:]
     return pieces, "error" in answer.response
+
+
+def _own(text: str) -> str:
+    """The words of the tool itself; lines of it that look like marks had brackets put around."""
+    return _ESCAPED.sub(r"\g<1>", text)
 
 
 def _marks(text: str, count: int) -> list["re.Match[str]"]:

@@ -4,6 +4,7 @@ Older generations said some things in another way, and servers write what no gen
 cannot be meant is left out, which accepts more.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -53,11 +54,14 @@ def _bound(node: dict[str, Any], made: dict[str, Any], bound: str, exclusive: st
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    """A finite one: JSON has no other."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    return -math.inf < value < math.inf
 
 
 def _is_positive(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < math.inf
 
 
 def _is_size(value: object) -> bool:

@@ -4,11 +4,13 @@ import re
 from collections.abc import Sequence
 
 from alhena.policy.bash.model import Word
+from alhena.policy.bash.readonly.closed import reads_all
 from alhena.policy.bash.readonly.grammar import Given
 from alhena.policy.bash.readonly.words import one_word
 
 _JQ_PAIRS = frozenset(["--arg", "--argjson", "--slurpfile", "--rawfile"])
 _JQ_AROUND = r"(?:(?<![.\w$])|\.\.)(?:env|import|include)\b|\$\s*(?:ENV|__prog)"
+_JQ_WORDS = r"\b(?:env|ENV|import|include|__prog)"
 _PS_LETTERS = frozenset("aAcdfghHjlLmnNrsSTuvwxXZ")
 _PS_VALUE_LETTERS = frozenset("kOoptU")
 
@@ -48,8 +50,9 @@ def refuse_jq(given: Given) -> str | None:
 
 
 def _jq_looks_around(program: str) -> bool:
-    # A name right after a single dot is a field, after a dollar sign a variable.
-    return re.search(_JQ_AROUND, program) is not None
+    # A name right after a single dot is a field, after a dollar sign a variable; a comment may
+    # stand between them.
+    return re.search(_JQ_WORDS if "#" in program else _JQ_AROUND, program) is not None
 
 
 def refuse_date(given: Given) -> str | None:
@@ -81,6 +84,21 @@ def refuse_ps(given: Given) -> str | None:
             return f"{word.source or word.text} may show the environment of processes"
         else:
             takes_value = word.text[-1:] in _PS_VALUE_LETTERS
+    return None
+
+
+def refuse_search(given: Given) -> str | None:
+    """What looks through directories comes by /proc and /dev from the top."""
+    if any(map(reads_all, given.operands[1:])):
+        return "a search from / reads the environments of processes"
+    return None
+
+
+def refuse_tail(given: Given) -> str | None:
+    """tail ends, unless it follows: an operand such as `+5cf` is an old way to say so."""
+    for word in given.operands:
+        if word.text[:1] == "+" and not (word.literal and word.text[1:].isdecimal()):
+            return f"{word.source or word.text} may make tail follow its file"
     return None
 
 

@@ -23,6 +23,7 @@ _GLOBAL_REASONS = {
     "--help": "starts a viewer of manuals",
 }
 _LISTING = ("--list", "--contains", "--no-contains", "--merged", "--no-merged", "--points-at")
+_VERSION = listed("--version -v version")
 _NETWORK = listed("clone fetch ls-remote pull push remote-http send-pack")
 
 
@@ -31,7 +32,7 @@ def refuse_git(words: Sequence[Word]) -> str | None:
     at = 0
     while at < len(words) and words[at].literal and words[at].text[:1] == "-":
         text = words[at].text
-        if text in {"--version", "-v"} and len(words) == at + 1:
+        if text in _VERSION and len(words) == at + 1:
             return None
         if text == "-C":
             at += 1
@@ -48,16 +49,9 @@ def refuse_git(words: Sequence[Word]) -> str | None:
     return _refuse_subcommand(words[at].text, words[at + 1 :])
 
 
-def directories_of(words: Sequence[Word]) -> list[str]:
-    """The directories that `-C` names in the words after `git`, in order."""
-    found: list[str] = []
-    at = 0
-    while at < len(words) and words[at].text[:1] == "-":
-        if words[at].text == "-C" and at + 1 < len(words):
-            found.append(words[at + 1].text)
-            at += 1
-        at += 1
-    return found
+def tells_version(words: Sequence[Word]) -> bool:
+    """Do these words, `git` first, only make it tell its version, whatever the directory?"""
+    return len(words) == 2 and words[1].literal and words[1].text in _VERSION
 
 
 def _refuse_subcommand(name: str, words: Sequence[Word]) -> str | None:
@@ -80,16 +74,12 @@ def _refuse_subcommand(name: str, words: Sequence[Word]) -> str | None:
 
 
 def _refuse_formats(given: Given) -> str | None:
-    for value in given.values("--format", "--pretty"):
+    for value in given.values("--format", "--pretty", "--sort"):
         if not value.literal:
             return f"{value.source} could ask for signatures, for which git runs gpg"
-        if "%" in value.text and _asks_for_signature(value.text):
-            return "a format with signatures makes git run gpg"
+        if "signature" in value.text or re.search(r"%[-+ ]?G", value.text):
+            return "signatures make git run gpg"
     return None
-
-
-def _asks_for_signature(text: str) -> bool:
-    return "signature" in text or re.search(r"%[-+ ]?G", text) is not None
 
 
 def _refuse_branch(given: Given) -> str | None:

@@ -27,9 +27,9 @@ import msgspec
 from alhena.policy.bash.model import Word
 from alhena.policy.bash.readonly.words import one_word, surely_operand
 
-FLAG, VALUE, ATTACHED, DASHED, UNLESS_LAST = range(5)
+FLAG, VALUE, ATTACHED, DASHED, UNLESS_LAST, APART = range(6)
 """How an option takes a value: not at all, surely, only attached, surely and perhaps dashed, unless
-it is the last word."""
+it is the last word, from the next word whatever is attached."""
 
 
 class Grammar(msgspec.Struct):
@@ -92,7 +92,7 @@ def _add_clause(grammar: Grammar, words: list[str]) -> None:
 
 
 _LONG_ENDINGS = (("[=]", ATTACHED), ("=?", UNLESS_LAST), ("==", DASHED), ("=", VALUE))
-_SHORT_ENDINGS = (("?", ATTACHED), ("::", DASHED), (":", VALUE))
+_SHORT_ENDINGS = (("?", ATTACHED), (";", APART), ("::", DASHED), (":", VALUE))
 
 
 def _add_option(grammar: Grammar, entry: str) -> None:
@@ -206,7 +206,9 @@ class _Reading:
                 return
             if arity != FLAG:
                 rest = text[place + 1 :]
-                if rest:
+                if arity == APART and not rest.isdecimal() and rest:
+                    self.refusal = f"{text} has letters behind {name}, which takes the next word"
+                elif rest:
                     self.options.append((name, Word(rest, source=name + rest)))
                 else:
                     self._option(name, arity)

@@ -1,7 +1,6 @@
 """Does a command surely only read? Known options of known programs, never a list of bad ones."""
 
 from collections.abc import Callable, Sequence
-from posixpath import join
 
 from alhena.policy.bash.model import Effect, Part, Redirection, Word
 from alhena.policy.bash.readonly.awk import refuse_awk
@@ -11,18 +10,28 @@ from alhena.policy.bash.readonly.builtins import (
     refuse_printf,
     refuse_test,
 )
+from alhena.policy.bash.readonly.closed import closed_place
 from alhena.policy.bash.readonly.find import refuse_find
 from alhena.policy.bash.readonly.forms import (
     refuse_date,
     refuse_jq,
     refuse_ps,
     refuse_rust,
+    refuse_search,
     refuse_seq,
     refuse_sleep,
+    refuse_tail,
     without_jq_pairs,
 )
-from alhena.policy.bash.readonly.git import directories_of, refuse_git
+from alhena.policy.bash.readonly.git import refuse_git
 from alhena.policy.bash.readonly.grammar import Given, Grammar, read_words
+from alhena.policy.bash.readonly.looking import (
+    refuse_getent,
+    refuse_lsof,
+    refuse_stty,
+    refuse_tar,
+    refuse_tput,
+)
 from alhena.policy.bash.readonly.sed import refuse_sed
 from alhena.policy.bash.readonly.tables import (
     grammar_of,
@@ -31,9 +40,9 @@ from alhena.policy.bash.readonly.tables import (
     tells_version,
     why_absent,
 )
-from alhena.policy.bash.readonly.words import closed_place
 
-_SAYS_ONLY = frozenset(["echo", "true", "false", ":"])
+_MAX_UNKNOWN = 256
+_SAYS_ONLY = frozenset(["echo", "expr", "true", "false", ":"])
 
 
 def not_read_only(part: Part) -> str | None:
@@ -57,22 +66,12 @@ def not_read_only(part: Part) -> str | None:
     return _refuse_program(name, part.words[1:])
 
 
-def git_directory(part: Part) -> str | None:
-    """The directory that `git -C` names, as `cd` would take it, else None."""
-    words = part.words
-    if not words or not words[0].literal or program_name(words[0].text) != "git":
-        return None
-    named = directories_of(words[1:])
-    return join(*named) if named else None
-
-
 def folder_may_run(part: Part) -> str | None:
     """How the working directory's own files can make a command run a program although it only
-    reads, as one clause, or None. Where a folder is not trusted, such a command is no read."""
+    reads, as one clause, or None. Where a folder is not trusted, such a command is no read. For
+    git that depends on whether there is a repository (`policy.places`)."""
     words = part.words
     name = program_name(words[0].text) if words and words[0].literal else None
-    if name == "git" and not (len(words) == 2 and words[1].text in {"--version", "version", "-v"}):
-        return "git runs programs that the repository's configuration names"
     if name == "go":
         return "go fetches and runs the toolchain that go.mod names"
     return None
@@ -105,24 +104,33 @@ def _refuse_program(name: str, words: Sequence[Word]) -> str | None:
 
 
 def _refuse_by_table(name: str, grammar: Grammar, words: Sequence[Word]) -> str | None:
-    if "names" not in grammar.properties:
-        for word in words:
-            refusal = closed_place(word)
-            if refusal is not None:
-                return refusal
+    looked_at = "names" in grammar.properties
+    refusal = None if looked_at else _refuse_places(words)
+    if refusal is not None:
+        return refusal
     given = read_words(grammar, name, words)
     if isinstance(given, str):
         return given
+    if looked_at:  # what an option names may be read all the same
+        refusal = _refuse_places([value for _, value in given.options if value is not None])
+        if refusal is not None:
+            return refusal
     form = _FORMS.get(name)
     return form(given) if form is not None else None
 
 
+def _refuse_places(words: Sequence[Word]) -> str | None:
+    if sum(not word.literal for word in words) > _MAX_UNKNOWN:
+        return "there are very many patterns and expansions"
+    return next(filter(None, map(closed_place, words)), None)
+
+
 def _refuse_git(words: Sequence[Word]) -> str | None:
-    for word in words:
-        refusal = closed_place(word)
-        if refusal is not None:
-            return refusal
-    return refuse_git(words)
+    return _refuse_places(words) or refuse_git(words)
+
+
+def _refuse_tar(words: Sequence[Word]) -> str | None:
+    return _refuse_places(words) or refuse_tar(words)
 
 
 def _refuse_jq(words: Sequence[Word]) -> str | None:
@@ -130,7 +138,7 @@ def _refuse_jq(words: Sequence[Word]) -> str | None:
     grammar = grammar_of("jq")
     if isinstance(kept, str) or grammar is None:
         return kept if isinstance(kept, str) else why_absent("jq")
-    return _refuse_by_table("jq", grammar, kept)
+    return _refuse_places(words) or _refuse_by_table("jq", grammar, kept)
 
 
 _LANGUAGES: dict[str, Callable[[Sequence[Word]], str | None]] = {
@@ -143,15 +151,27 @@ _LANGUAGES: dict[str, Callable[[Sequence[Word]], str | None]] = {
     "printf": refuse_printf,
     "rustc": refuse_rust,
     "sleep": refuse_sleep,
+    "tar": _refuse_tar,
     "test": refuse_test,
 }
 _FORMS: dict[str, Callable[[Given], str | None]] = {
     "awk": refuse_awk,
     "date": refuse_date,
+    "diff": refuse_search,
+    "egrep": refuse_search,
+    "fgrep": refuse_search,
     "gawk": refuse_awk,
+    "ggrep": refuse_search,
+    "grep": refuse_search,
+    "getent": refuse_getent,
     "jq": refuse_jq,
+    "lsof": refuse_lsof,
     "mawk": refuse_awk,
     "ps": refuse_ps,
+    "rg": refuse_search,
     "sed": refuse_sed,
     "seq": refuse_seq,
+    "stty": refuse_stty,
+    "tail": refuse_tail,
+    "tput": refuse_tput,
 }

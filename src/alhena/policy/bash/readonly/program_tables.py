@@ -25,6 +25,31 @@ TABLES = {
         ! -f --follow never ends""",
     "docker version": "guarded operands=0 -f: --format=",
     "docker info": "guarded operands=0 -f: --format=",
+    "unzip": """guarded
+        -lqv
+        ? -l -v may extract files""",
+    "zipinfo": "guarded -12hlmstTvz",
+    "gzip": """guarded
+        -cdfhlqtvV123456789 --decompress --list --stdout --test --to-stdout --verbose --help
+        --version
+        ? -c --stdout --to-stdout -l --list -t --test replaces files""",
+    "gunzip": """guarded
+        -cdfhlqtvV --list --stdout --test --to-stdout --verbose --help --version
+        ? -c --stdout --to-stdout -l --list -t --test replaces files""",
+    "nm": """guarded
+        -aABCDglnopPrsSuv -f: -t: --debug-syms --defined-only --demangle --dynamic --extern-only
+        --format= --no-sort --numeric-sort --print-size --reverse-sort --size-sort
+        --undefined-only --help --version
+        ! --plugin runs code of a file""",
+    "size": "guarded -ABGdotx --common --format= --totals --help --version",
+    "readelf": """guarded
+        -aAdeghlnrsStuVW -p: -x: --all --arch-specific --dynamic --file-header --headers --notes
+        --program-headers --relocs --section-headers --sections --segments --string-dump= --symbols
+        --syms --version-info --wide --help --version""",
+    "objdump": """guarded
+        -CdDfhpsrRtTwxz -j: -M: --all-headers --demangle --disassemble --disassemble-all
+        --dynamic-reloc --dynamic-syms --file-headers --full-contents --headers --no-show-raw-insn
+        --reloc --section= --section-headers --syms --wide --help --version""",
     "dpkg-query": """guarded -W -s -S -L -f: --show --status --search --listfiles --showformat=
         --version""",
 }

@@ -44,11 +44,12 @@ TABLES = {
         -abghHiIklmnPTv -B: -t: -x: --all --block-size= --exclude-type= --human-readable --inodes
         --local --no-sync --output[=] --portability --print-type --si --total --type= @gnu""",
     "tree": """guarded names
-        -aACcDdfFghiJlNnpQqrsStUuvXx -I: -L: -P: --charset= --device --dirsfirst --du --filelimit=
-        --filesfirst --fromfile --gitignore --help --ignore-case --info --inodes --matchdirs
+        -aACcDdfFghiJlNnpQqrsStUuvXx -I; -L; -P; --charset= --device --dirsfirst --du --filelimit=
+        --filesfirst --gitignore --help --ignore-case --info --inodes --matchdirs
         --metafirst --noreport --nolinks --prune --si --sort= --timefmt= --version
         ! -o writes its result to a file
-        ! -R writes files into directories""",
+        ! -R writes files into directories
+        ! --fromfile --fromtabfile --gitfile --infofile shows what is in a file""",
     "date": """guarded operands=1
         -juR -d: -I? -r: -v: --date= --debug --iso-8601[=] --reference= --resolution
         --rfc-3339= --rfc-822 --rfc-2822 --rfc-email --uct --universal --utc @gnu
@@ -107,6 +108,23 @@ TABLES = {
         -abdDfhiJlmMnOpPrsSTtVzA -e: -I: -o: -w: -x: -E: --all --bytes --fs --inverse --json
         --list --nodeps --noheadings --output= --output-all --pairs --paths --perms --raw
         --sort= --topology --tree[=] --help --version""",
+    "lsof": """guarded
+        -alnOPtTUVw -c: -g? -i? -p: -s? -u:
+        ? -n asks name servers
+        ! -r -R repeats
+        ! -D writes a cache""",
+    "netstat": """guarded operands=0
+        -46aegilnoprstuWx --all --extend --groups --interfaces --listening --numeric --programs
+        --route --statistics --tcp --udp --unix --wide --help --version
+        ? -n --numeric asks name servers
+        ! -c --continuous never ends""",
+    "jobs": """guarded
+        -lnprs
+        ! -x runs a program""",
+    "ulimit": "guarded operands=0 -aHSbcdefiklmnpqrstuvxPRT",
+    "tput": "guarded",
+    "stty": "guarded -ag --all --save @gnu",
+    "getent": "guarded",
     "which": "guarded -as",
     "whereis": "-bglmsu -B: -f: -M: -S:",
     "type": "names -afpPt",

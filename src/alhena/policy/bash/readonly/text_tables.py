@@ -49,7 +49,7 @@ TABLES = {
         --type-not= --unrestricted --version --vimgrep --with-filename --word-regexp
         ! --pre --hostname-bin runs a program
         ! -z --search-zip runs programs that decompress""",
-    "fd": """guarded
+    "fd": """guarded names
         -aFgHIiLpqsu01 -c: -d: -E: -e: -j: -S: -t: --absolute-path --base-directory=
         --changed-before= --changed-within= --changed-after= --color= --exact-depth= --exclude=
         --extension= --fixed-strings --follow --full-path --glob --hidden --ignore-case

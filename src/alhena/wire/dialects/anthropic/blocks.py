@@ -11,7 +11,7 @@ from alhena.wire.dialects.anthropic.signatures import (
     own_opaque,
     redacted_data,
 )
-from alhena.wire.dialects.conversation import NewId
+from alhena.wire.dialects.conversation import NewId, unique_id
 from alhena.wire.dialects.names import ToolNames
 from alhena.wire.dialects.words import words_for
 from alhena.wire.encoded import encode_value
@@ -23,7 +23,8 @@ _TEXT, _THINKING = "text", "thinking"
 
 class BlockWriter:
     """Parts in, events of content blocks out. Text and thoughts go out as they come; a part with a
-    signature is a block of its own (S2), and so is each part when the parts are `whole`."""
+    signature is a block of its own (S2), and so is each part when the parts are `whole`. No two
+    calls have one id."""
 
     def __init__(self, names: ToolNames, new_id: NewId, *, whole: bool = False) -> None:
         self._names = names
@@ -31,6 +32,7 @@ class BlockWriter:
         self._new_id = new_id
         self._index = 0
         self._open: str | None = None
+        self._taken: set[str] = set()
         self.has_calls = False
 
     def part(self, part: Part) -> Iterator[Event]:
@@ -93,7 +95,7 @@ class BlockWriter:
         self.has_calls = True
         block: dict[str, Any] = {
             "type": "tool_use",
-            "id": call.id or self._new_id(call.name),
+            "id": unique_id(call, self._new_id, self._taken),
             "name": self._names.original(call.name),
             "input": {},
         }

@@ -28,6 +28,7 @@ from alhena.wire.request import (
 )
 
 PDF = "application/pdf"
+_REFUSED = ("mcp_servers", "container", "context_management")
 
 
 def read_request(body: object) -> DialectRequest:
@@ -35,9 +36,12 @@ def read_request(body: object) -> DialectRequest:
 
     Raises DialectError. Told apart no longer are: a string and one text block, messages of one role
     in a row, texts side by side in a tool result, and what Gemini has no word for (`metadata`,
-    `cache_control`, `service_tier`, `disable_parallel_tool_use`).
+    `cache_control`, `service_tier`, `disable_parallel_tool_use`, `effort`). The title and context
+    of a document become text before it.
     """
     fields = Fields(body)
+    for key in _REFUSED:
+        fields.refuse(key, "Gemini has nothing like it")
     names = ToolNames()
     tools = tuple(_declaration(tool, names) for tool in fields.objects("tools"))
     return DialectRequest(
@@ -101,7 +105,8 @@ def _user_part(block: Fields) -> list[Part]:
     if kind == "text":
         return _text_part(block)
     media = _media(block, kind)
-    return [Part(inline_data=media.inline_data, file_data=media.file_data)]
+    said = [Part(text=text) for text in _about(block)]
+    return [*said, Part(inline_data=media.inline_data, file_data=media.file_data)]
 
 
 def _text_part(block: Fields) -> list[Part]:
@@ -121,7 +126,20 @@ def _pieces(block: Fields) -> Iterator[Piece]:
         if kind == "text":
             yield inner.text("text") or ""
         else:
-            yield _media(inner, kind)
+            media = _media(inner, kind)
+            yield from _about(inner)
+            yield media
+
+
+def _about(block: Fields) -> Iterator[str]:
+    """What a document says of itself beside its content."""
+    citations = block.object("citations")
+    if citations is not None and citations.flag("enabled"):
+        raise block.fail("citations", "is not supported: answers bear no citations.")
+    for key in ("title", "context"):
+        text = block.text(key)
+        if text:
+            yield f"[document {key}: {text}]"
 
 
 def _media(block: Fields, kind: str) -> FunctionResponsePart:
@@ -245,15 +263,33 @@ def _tool_config(fields: Fields, names: ToolNames) -> ToolConfig | None:
 
 
 def _generation(fields: Fields) -> GenerationConfig | None:
+    schema = _schema(fields)
     config = GenerationConfig(
         temperature=fields.number("temperature"),
         top_p=fields.number("top_p"),
         top_k=fields.integer("top_k"),
-        max_output_tokens=fields.integer("max_tokens"),
+        max_output_tokens=fields.limit("max_tokens"),
         stop_sequences=strings(fields, "stop_sequences") or None,
+        response_mime_type="application/json" if schema is not None else None,
+        response_json_schema=schema,
         thinking_config=_thinking(fields),
     )
     return None if config == GenerationConfig() else config
+
+
+def _schema(fields: Fields) -> "dict[str, object] | None":
+    """The schema of the answer; `output_format` is what the field was called before."""
+    output = fields.object("output_config")
+    asked = output.object("format") if output is not None else fields.object("output_format")
+    if asked is None:
+        return None
+    kind = asked.required_text("type")
+    if kind != "json_schema":
+        raise unknown(asked, "type", kind, "there is json_schema")
+    schema = asked.plain("schema")
+    if schema is None:
+        raise asked.fail("schema", "is missing.")
+    return schema
 
 
 def _thinking(fields: Fields) -> ThinkingConfig | None:

@@ -187,6 +187,9 @@ def _generation(config: GenerationConfig) -> dict[str, Any]:
         body["top_k"] = config.top_k
     if config.stop_sequences:
         body["stop_sequences"] = list(config.stop_sequences)
+    if config.response_json_schema is not None:
+        form = {"type": "json_schema", "schema": config.response_json_schema}
+        body["output_config"] = {"format": form}
     thinking = config.thinking_config
     if thinking is not None and thinking.thinking_budget is not None:
         body["thinking"] = _thinking(thinking.thinking_budget)

@@ -6,7 +6,7 @@ import msgspec
 
 from alhena.wire.content import MODEL, Content, FunctionCall, Part
 from alhena.wire.dialects.arguments import read_arguments
-from alhena.wire.dialects.conversation import NewId
+from alhena.wire.dialects.conversation import NewId, unique_id
 from alhena.wire.dialects.errors import DialectError
 from alhena.wire.dialects.fields import Fields
 from alhena.wire.dialects.names import ToolNames
@@ -51,6 +51,7 @@ class EventWriter:
         self._last = GenerateContentResponse()
         self._id = ""
         self._calls = 0
+        self._taken: set[str] = set()
 
     def feed(self, chunk: GenerateContentResponse) -> list[Chunk]:
         """The chunks that one more chunk of Gemini's comes to."""
@@ -79,7 +80,9 @@ class EventWriter:
 
     def _delta(self, part: Part) -> dict[str, Any]:
         if part.function_call is not None:
-            call = {"index": self._calls, **tool_call(part, self._names, self._new_id)}
+            call_id = unique_id(part.function_call, self._new_id, self._taken)
+            made = tool_call(part.function_call, part.thought_signature, self._names, call_id)
+            call = {"index": self._calls, **made}
             self._calls += 1
             return {"tool_calls": [call]}
         text = words_for(part)
@@ -140,6 +143,7 @@ class EventReader:
     def finish(self) -> list[GenerateContentResponse]:
         """The last chunk: the calls, how it ended, and the token counts."""
         parts: list[Part] = []
+        taken: set[str] = set()
         end = Candidate(finish_reason=self._finish)
         for call in self._calls:
             args = call.whole if call.whole is not None else read_arguments("".join(call.arguments))
@@ -147,7 +151,8 @@ class EventReader:
             if args is None or not call.name:
                 end = malformed(name)
                 continue
-            made = FunctionCall(id=call.id or self._new_id(name), name=name, args=args)
+            made = FunctionCall(id=call.id, name=name, args=args)
+            made = msgspec.structs.replace(made, id=unique_id(made, self._new_id, taken))
             parts.append(Part(function_call=made, thought_signature=call.signature))
         last = self._chunk(parts, end)
         return [msgspec.structs.replace(last, usage_metadata=self._usage)]
@@ -166,11 +171,12 @@ class EventReader:
         return parts
 
     def _piece(self, piece: Fields) -> None:
-        """A piece of a call: it belongs to the call of its index, and where servers give none, a
-        name begins the next one."""
+        """A piece of a call: it belongs to the call of its index. A name begins the next one where
+        servers give no index, and with a new id where they give every call the same."""
         function = piece.object("function") or Fields({}, piece.place("function"))
-        call = self._call(piece.integer("index"), function.text("name"))
-        call.id = call.id or piece.text("id") or ""
+        call_id = piece.text("id") or ""
+        call = self._call(piece.integer("index"), call_id, function.text("name"))
+        call.id = call.id or call_id
         call.name = call.name or function.text("name") or ""
         call.signature = call.signature or signature_of(piece)
         if isinstance(function.value("arguments"), str):
@@ -178,8 +184,10 @@ class EventReader:
         elif function.value("arguments") is not None:
             call.whole = function.plain("arguments")
 
-    def _call(self, index: int | None, name: str | None) -> _Call:
+    def _call(self, index: int | None, call_id: str, name: str | None) -> _Call:
         found = self._at.get(index) if index is not None else None
+        if found is not None and name and call_id and found.id and call_id != found.id:
+            found = None
         if index is None and self._calls and not name:
             found = self._calls[-1]
         if found is None:

@@ -29,7 +29,8 @@ def read_request(body: object) -> DialectRequest:
     Raises DialectError. Told apart no longer are: a string and one text part, `developer` and
     `system`, messages of one role in a row, texts side by side in a tool result. A system message
     behind others becomes the user's. What Gemini has no word for is left out (`user`, `metadata`,
-    `store`, `parallel_tool_calls`, `strict`, `detail`, names of participants).
+    `store`, `parallel_tool_calls`, `strict`, `detail`, `verbosity`, `prediction`, names of
+    participants).
     """
     fields = Fields(body)
     names = ToolNames()

@@ -2,9 +2,11 @@
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from alhena.wire.content import MODEL, Content, FunctionCall, Part
 from alhena.wire.dialects.arguments import read_arguments, write_arguments
-from alhena.wire.dialects.conversation import NewId
+from alhena.wire.dialects.conversation import NewId, unique_id
 from alhena.wire.dialects.endings import Ending, ending_of
 from alhena.wire.dialects.fields import Fields
 from alhena.wire.dialects.names import ToolNames
@@ -56,18 +58,29 @@ def message_of(parts: tuple[Part, ...], names: ToolNames, new_id: NewId) -> dict
     signature = next((p.thought_signature for p in reversed(texts) if p.thought_signature), None)
     if signature:
         message |= signed(signature)
-    calls = [tool_call(part, names, new_id) for part in parts if part.function_call is not None]
+    taken: set[str] = set()
+    calls = [
+        tool_call(
+            part.function_call,
+            part.thought_signature,
+            names,
+            unique_id(part.function_call, new_id, taken),
+        )
+        for part in parts
+        if part.function_call is not None
+    ]
     if calls:
         message["tool_calls"] = calls
     return message
 
 
-def tool_call(part: Part, names: ToolNames, new_id: NewId) -> dict[str, Any]:
+def tool_call(
+    call: FunctionCall, signature: str | None, names: ToolNames, call_id: str
+) -> dict[str, Any]:
     """One element of `tool_calls`."""
-    call = part.function_call or FunctionCall()
     function = {"name": names.original(call.name), "arguments": write_arguments(call.args)}
-    made = {"id": call.id or new_id(call.name), "type": "function", "function": function}
-    return made | (signed(part.thought_signature) if part.thought_signature else {})
+    made = {"id": call_id, "type": "function", "function": function}
+    return made | (signed(signature) if signature else {})
 
 
 def signed(signature: str) -> dict[str, Any]:
@@ -133,6 +146,7 @@ def read_response(body: object, names: ToolNames, new_id: NewId) -> GenerateCont
     if text:
         parts.append(Part(text=text))
     candidate = Candidate(finish_reason=read_finish(choice.text("finish_reason")))
+    taken: set[str] = set()
     for call in message.objects("tool_calls"):
         function = call.object("function") or Fields({}, call.place("function"))
         name = names.wire(function.required_text("name"))
@@ -140,7 +154,8 @@ def read_response(body: object, names: ToolNames, new_id: NewId) -> GenerateCont
         if args is None:
             candidate = malformed(name)
             continue
-        made = FunctionCall(id=call.text("id") or new_id(name), name=name, args=args)
+        made = FunctionCall(id=call.text("id"), name=name, args=args)
+        made = replace(made, id=unique_id(made, new_id, taken))
         parts.append(Part(function_call=made, thought_signature=signature_of(call)))
     return GenerateContentResponse(
         candidates=(

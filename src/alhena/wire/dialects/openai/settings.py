@@ -17,6 +17,11 @@ EFFORTS = {"none": 0, "minimal": 512, "low": 1024, "medium": 8192, "high": 24576
 """Reasoning effort -> tokens to think with."""
 
 _JSON = "application/json"
+_REFUSED = {
+    "audio": "answers are text",
+    "logit_bias": "Gemini has no such setting",
+    "top_logprobs": "probabilities are not told",
+}
 
 
 def read_tools(fields: Fields, names: ToolNames) -> tuple[Tool, ...] | None:
@@ -89,12 +94,18 @@ def read_generation(fields: Fields) -> GenerationConfig | None:
         raise fields.fail("n", "only one answer can be asked for.")
     if fields.flag("logprobs"):
         raise fields.fail("logprobs", "is not supported.")
-    limit = fields.integer("max_completion_tokens")
+    for key, why in _REFUSED.items():
+        fields.refuse(key, why)
+    if fields.value("web_search_options") is not None:
+        raise fields.fail("web_search_options", "is not supported: no tools run here.")
+    if any(item != "text" for item in strings(fields, "modalities") or ()):
+        raise fields.fail("modalities", "is not supported: answers are text.")
+    limit = fields.limit("max_completion_tokens")
     mime, schema = _format(fields)
     config = GenerationConfig(
         temperature=fields.number("temperature"),
         top_p=fields.number("top_p"),
-        max_output_tokens=limit if limit is not None else fields.integer("max_tokens"),
+        max_output_tokens=limit if limit is not None else fields.limit("max_tokens"),
         stop_sequences=_stop(fields),
         presence_penalty=fields.number("presence_penalty"),
         frequency_penalty=fields.number("frequency_penalty"),

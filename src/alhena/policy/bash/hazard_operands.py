@@ -1,0 +1,175 @@
+"""What is no option in the arguments of a program: scripts, targets, files that are written."""
+
+from collections.abc import Callable
+
+from alhena.policy.bash.hazard_reading import SINKS, Reading, leads_out, named, script_effect
+from alhena.policy.bash.hazard_table import CHANGES, ELSEWHERE, RUNS
+from alhena.policy.bash.model import Word, WordKind
+
+_PROGRAMS = frozenset({"f", "file", "e", "source"})
+
+
+def _sed_operand(reading: Reading, word: Word) -> str | None:
+    if reading.operands or reading.seen & {"e", "expression", "f", "file"}:
+        return None
+    return script_effect("sed", word) if reading.beyond else None
+
+
+def _awk_operand(reading: Reading, word: Word) -> str | None:
+    if reading.operands or reading.seen & _PROGRAMS or not reading.beyond:
+        return None
+    return script_effect("awk", word)
+
+
+def _second_written(reading: Reading, word: Word) -> str | None:
+    unknown = word.split and not word.literal
+    if (reading.operands == 0 and not unknown) or not reading.beyond:
+        return None
+    if word.literal and word.text in SINKS:
+        return None
+    return f"{word.source or word.text} is the file that {reading.name} writes"
+
+
+def _date_operand(reading: Reading, word: Word) -> str | None:
+    if word.text.startswith("+") or not reading.beyond:
+        return None
+    return named(word.source or word.text, "sets the clock")
+
+
+def _hostname_operand(reading: Reading, word: Word) -> str | None:
+    return None if not reading.beyond else named(word.text, "becomes the name of the host")
+
+
+_NOT_PLAIN = frozenset({"SHELL", "MAKE", "MAKEFLAGS", "MFLAGS", "GNUMAKEFLAGS", "MAKEFILES"})
+
+
+def _make_operand(reading: Reading, word: Word) -> str | None:
+    name, sign, value = word.text.partition("=")
+    if not sign:
+        return _task_operand(reading, word)
+    if not reading.beyond:
+        return None
+    plain = word.literal and value.replace("-", "").replace(".", "").replace("_", "").isalnum()
+    if (plain or not value) and name.rstrip(":?+!") not in _NOT_PLAIN:
+        return None
+    return named(f"{name}=", "replaces a variable, and may run another program")
+
+
+def _task_operand(reading: Reading, word: Word) -> str | None:
+    """To name one target, or several, is not to name others."""
+    if not reading.beyond:
+        reading.seen.add(_TASK)
+        return None
+    if _TASK not in reading.seen or word.text.replace(".", "").isdigit():
+        return None
+    return named(word.source or word.text, "is another target")
+
+
+def _property(reading: Reading, word: Word) -> str | None:
+    """Properties of mvn, gradle and dotnet name programs, plugins and places."""
+    key = word.text.lstrip("-/").partition("=")[0]
+    profile = reading.name == "mvn" and word.text.startswith("-P")
+    if not reading.beyond or profile or not word.text.startswith(_PROPERTIES):
+        return None
+    name = key.partition(":")[2] or key[1:]
+    if word.literal and name.casefold() in _HARMLESS_PROPERTIES:
+        return None
+    return named(word.source or word.text, "sets a property, and may run another program")
+
+
+_TASK = " task"
+_PROPERTIES = (
+    "-D",
+    "-P",
+    "-p:",
+    "/p:",
+    "--property",
+    "-property",
+    "--system-prop",
+    "--project-prop",
+)
+_HARMLESS_PROPERTIES = frozenset(
+    {"skiptests", "test", "it.test", "maven.test.skip", "configuration", "failifnotests"}
+)
+
+
+def _built(reading: Reading, word: Word) -> str | None:
+    """A target of gradle or mvn, or one of dotnet's projects; `-p:NAME=VALUE` may be written with
+    a slash."""
+    return _property(reading, word) or _task_operand(reading, word)
+
+
+def _inside(reading: Reading, word: Word) -> str | None:
+    """What is run or built from a path that leads elsewhere; `file::test` names a test."""
+    if not reading.beyond:
+        return None
+    shown = word.source or word.text
+    if word.text.startswith("@"):
+        return named(shown, "is a file of further arguments")
+    path, source = Word(word.text.partition("::")[0]), word.source.partition("::")[0]
+    unsure = word.kind is WordKind.EXPANSION or ".." in source or source[:1] == "~"
+    out = leads_out(path) or (unsure and not word.literal)
+    return named(shown, ELSEWHERE) if out else None
+
+
+def _project(reading: Reading, word: Word) -> str | None:
+    return _property(reading, word) or _inside(reading, word)
+
+
+def _pager_operand(reading: Reading, word: Word) -> str | None:
+    if not word.text.startswith("+") or word.text[1:].isdigit() or not reading.beyond:
+        return None
+    return named(word.text, "is a command, and may run another program")
+
+
+def _tar_operand(reading: Reading, word: Word) -> str | None:
+    """`tar xIf program archive`: the first operand may hold options without a dash."""
+    if reading.operands or reading.at != 1 or not reading.beyond:
+        return None
+    letters = [letter for letter in "IF" if letter in word.text]
+    bundled = word.text.isalnum() and word.text[:1] in "AcdrtuxIFfjJzZvphklmnoBCbLMNPsSTUVwWX"
+    return named(f"{word.text} (-{letters[0]})", RUNS) if letters and bundled else None
+
+
+def _sysctl_operand(reading: Reading, word: Word) -> str | None:
+    if "=" not in word.text or not reading.beyond:
+        return None
+    return named(word.text, CHANGES)
+
+
+OPERANDS: dict[str, Callable[[Reading, Word], str | None]] = {
+    "awk": _awk_operand,
+    "bmake": _make_operand,
+    "date": _date_operand,
+    "docker build": _inside,
+    "dotnet": _project,
+    "gawk": _awk_operand,
+    "gradle": _built,
+    "hostname": _hostname_operand,
+    "less": _pager_operand,
+    "make": _make_operand,
+    "mawk": _awk_operand,
+    "mix": _inside,
+    "mocha": _inside,
+    "more": _pager_operand,
+    "mvn": _built,
+    "nawk": _awk_operand,
+    "ninja": _task_operand,
+    "pytest": _inside,
+    "rspec": _inside,
+    "sed": _sed_operand,
+    "sysctl": _sysctl_operand,
+    "tar": _tar_operand,
+    "terraform": _inside,
+    "tsc": _inside,
+    "uniq": _second_written,
+    "xxd": _second_written,
+}
+"""Program -> what is said of each of its operands."""
+
+CHECKS: dict[str, Callable[[Reading, Word], str | None]] = {
+    "dotnet": _property,
+    "gradle": _property,
+    "mvn": _property,
+}
+"""Program -> what is said of each of its options."""

@@ -1,0 +1,48 @@
+"""What `alhena serve` refuses before it serves, and how it ends when nobody reads its log."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from alhena.errors import UsageError
+from alhena.frontends.cli.serve import KEY_VARIABLE, run
+
+
+def test_a_blank_key_in_the_environment_is_no_open_door(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv(KEY_VARIABLE, "  ")
+    with pytest.raises(UsageError, match=f"{KEY_VARIABLE} is blank"):
+        run([])
+
+
+def test_an_empty_host_is_not_every_address():
+    with pytest.raises(UsageError, match="--host is empty"):
+        run(["--host", "", "--api-key", "secret"])
+
+
+def test_words_that_are_not_understood_are_named():
+    with pytest.raises(UsageError, match="unrecognized arguments: extra --what"):
+        run(["extra", "--what"])
+
+
+def test_a_log_that_nobody_reads_stops_neither_requests_nor_the_end(tmp_path: Path):
+    environ = {"PATH": os.defpath, "HOME": str(tmp_path)}
+    command = [sys.executable, "-m", "alhena", "serve", "--port", "0", "-m", "rehearsal"]
+    with subprocess.Popen(
+        command, env=environ, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        url = process.stdout.readline().decode("ascii").strip()
+        path = "/healthz?" + "x" * 50
+        for _ in range(700):  # more lines than a pipe of 64 KB holds
+            with urllib.request.urlopen(url + path, timeout=5) as answer:
+                assert json.load(answer) == {"status": "ok"}
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(8) == 0
+        assert process.stderr.read().count(b"healthz") < 700

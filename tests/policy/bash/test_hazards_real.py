@@ -1,0 +1,105 @@
+"""The tables of options against the programs themselves: what is no hazard writes nothing."""
+
+import os
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from alhena.policy.bash.hazards import HAZARDS, hazard
+from alhena.policy.bash.model import Part, Word
+
+GIT = shutil.which("git")
+needs_git = pytest.mark.skipif(GIT is None, reason="git is the judge")
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two commits and a change, without settings of the user."""
+    folder = tmp_path_factory.mktemp("repository")
+    quiet(["git", "init", "-q", "."], folder)
+    for text in ("one\n", "one\ntwo\n"):
+        (folder / "a.txt").write_text(text, encoding="utf-8")
+        quiet(["git", "add", "a.txt"], folder)
+        quiet(["git", "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "x"], folder)
+    (folder / "a.txt").write_text("one\nthree\n", encoding="utf-8")
+    return folder
+
+
+def quiet(words: list[str], folder: Path) -> None:
+    subprocess.run(
+        words,
+        cwd=folder,
+        env={"PATH": os.environ["PATH"], "HOME": str(folder), "GIT_CONFIG_NOSYSTEM": "1"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+        timeout=5,
+    )
+
+
+def dashed(option: str) -> str:
+    return f"-{option}" if len(option) == 1 else f"--{option}"
+
+
+def no_hazard(words: list[str]) -> bool:
+    return hazard(Part(text="", words=tuple(map(Word, words))), tuple(words[:2])) is None
+
+
+def written(words: list[str], folder: Path) -> bool:
+    out = folder / "out.txt"
+    quiet(words, folder)
+    found = out.exists()
+    out.unlink(missing_ok=True)
+    return found
+
+
+LOG = HAZARDS["git log"]
+OPTIONS = sorted(LOG.values | LOG.attached | LOG.harmless)
+
+
+@needs_git
+@pytest.mark.parametrize("subcommand", ["log", "diff", "show", "rev-list", "shortlog"])
+def test_whatever_stands_before_it_git_writes_only_where_a_hazard_is_seen(
+    repository: Path, subcommand: str
+) -> None:
+    assert written(["git", "log", "--output=out.txt", "HEAD"], repository)
+    wrote = 0
+    for option in OPTIONS:
+        for middle in ([], ["--"]):
+            words = ["git", subcommand, dashed(option), *middle, "--output=out.txt", "HEAD"]
+            if no_hazard(words):
+                assert not written(words, repository), words
+            wrote += 1
+    assert wrote == 2 * len(OPTIONS)
+
+
+WRITING = [
+    "shuf -e -o out.txt a b",
+    "shuf -eo out.txt a b",
+    "sort -k 1 -uo out.txt a.txt",
+    "make -j -f evil.mk",
+    "make -l -f evil.mk",
+    "make -j '--eval=all:;>out.txt'",
+    "xxd -ps a.txt out.txt",
+    "xxd -s 1 a.txt out.txt",
+    "uniq -f 1 a.txt out.txt",
+    "sed -l 5 'w out.txt' a.txt",
+    "sed -s -e p -e 'w out.txt' a.txt",
+    "awk -v a=1 'BEGIN { print > \"out.txt\" }'",
+    "tree -Lo 1 out.txt",
+    "tree -aLo 1 out.txt",
+    "iconv -f utf-8 -o out.txt a.txt",
+]
+
+
+@pytest.mark.parametrize("command", WRITING)
+def test_what_a_program_writes_by_its_options_is_a_hazard(tmp_path: Path, command: str) -> None:
+    rule = "all:\n\t>out.txt\n"
+    for name, text in {"a.txt": "b\na\n", "evil.mk": rule}.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    words = shlex.split(command)
+    assert hazard(Part(text="", words=tuple(map(Word, words))), (words[0],)) is not None
+    assert shutil.which(words[0]) is None or written(words, tmp_path)

@@ -1,0 +1,176 @@
+"""Which sessions there are, which one a name means, and which ones go."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from alhena.config.errors import ConfigError
+from alhena.session.errors import HeldSessionError, NoSessionError, SessionError
+from alhena.session.journal import Journal
+from alhena.session.records import VERSION, Header, Prompted
+from alhena.session.retention import Retention, outdated, prune, retention
+from alhena.session.store import SessionStore
+from alhena.session.transcript import as_markdown, read_transcript
+from alhena.wire.content import MODEL, USER
+from tests.session.kit import AT, HEADER, contents, replayed, says, texts, turns, write
+
+DAY = 86_400.0
+V1 = Path(__file__).parent / "data" / "version-1.jsonl"
+
+
+def session(store: SessionStore, name: str, *, at: str = AT, used: float = 0) -> Path:
+    store.directory.mkdir(exist_ok=True)
+    header = Header(at=at, version=VERSION, session_id=name, project="/p")
+    path = write(store.path(name), header, Prompted(at=at, text=f"prompt of {name}"))
+    os.utime(path, (used, used))
+    return path
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> SessionStore:
+    return SessionStore(tmp_path / "sessions", ((tmp_path / "outputs", "session-"),))
+
+
+def test_a_name_means_a_number_an_id_its_beginning_or_the_one_last_used(store: SessionStore):
+    session(store, "aaa1", at="2026-01-02", used=10)
+    session(store, "aab2", at="2026-01-01", used=30)
+    session(store, "2", at="2026-01-03", used=20)
+    assert [item.session_id for item in store.summaries()] == ["aab2", "aaa1", "2"]
+    meant = {name: store.find(name).session_id for name in ("latest", "1", "2", "aaa", "aab2")}
+    assert meant == {"latest": "aab2", "1": "aab2", "2": "2", "aaa": "aaa1", "aab2": "aab2"}
+    with pytest.raises(NoSessionError, match="2 sessions begin with 'aa'"):
+        store.find("aa")
+    for name in ("", "4", "-1", "x", "../aaa1"):
+        with pytest.raises(NoSessionError):
+            store.find(name)
+
+
+def test_a_session_that_was_killed_before_it_wrote_anything_is_none(store: SessionStore):
+    session(store, "older", used=10)
+    store.path("killed").write_bytes(b"")
+    assert store.find("latest").session_id == "older"
+    with pytest.raises(NoSessionError, match="no session is called 'killed'"):
+        store.resume("killed", "1")
+
+
+def test_a_session_with_a_damaged_beginning_is_listed_and_left_alone(store: SessionStore):
+    path = session(store, "whole")
+    path.write_bytes(b"\0" * 9_000)
+    (item,) = store.summaries()
+    assert (item.title, item.started) == ("", "")
+    with pytest.raises(SessionError, match="its beginning is damaged"):
+        store.resume("whole", "1")
+    assert path.read_bytes() == b"\0" * 9_000
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_session_of_a_later_version_is_refused_and_left_alone(store: SessionStore):
+    store.directory.mkdir()
+    later = Header(at=AT, version=VERSION + 1, session_id="s", project="/p", writer="9.0")
+    path = write(store.path("s"), later)
+    before = path.read_bytes()
+    with pytest.raises(SessionError, match=r"later version \(9.0\)"):
+        store.resume("s", "1")
+    assert path.read_bytes() == before
+
+
+def test_records_that_a_later_version_has_added_are_passed_over_and_kept(store: SessionStore):
+    import zlib
+
+    store.directory.mkdir()
+    path = write(store.path("s"), *turns(1))
+    _, extent = replayed(path)
+    body = b'{"type":"mood","at":"2026","is":["new",{}]'
+    with path.open("ab") as file:
+        file.write(b'%b,"crc":"%08x"}\n' % (body, zlib.crc32(body, extent.chain)))
+    found = store.resume("s", "1")
+    found.journal.close()
+    assert found.moved is None
+    assert found.replay.prompts == 1
+    assert body in path.read_bytes()
+
+
+def test_a_session_of_the_first_version_is_read(tmp_path: Path):
+    """The file is of that version and is never written anew."""
+    replay, extent = replayed(V1)
+    assert extent.damage is None
+    assert replay.header is not None
+    assert (replay.header.version, replay.header.opening) == (1, 2)
+    assert (replay.prompts, replay.model) == (2, "gemini-test")
+    assert texts(replay)[-1] == "It says alpha ⚡."
+    shown = as_markdown(read_transcript(V1))
+    assert "### Call of read_file" in shown
+    assert "never answered" in shown.split("not part of the conversation")[1]
+
+
+def test_a_session_that_is_deleted_leaves_nothing(store: SessionStore, tmp_path: Path):
+    session(store, "gone")
+    session(store, "kept")
+    for name in ("gone", "kept"):
+        (tmp_path / "outputs" / f"session-{name}").mkdir(parents=True)
+        (store.directory / f"{name}.damaged-1").write_bytes(b"x")
+    store.delete("gone")
+    assert sorted(path.name for path in store.directory.iterdir()) == [
+        "kept.damaged-1",
+        "kept.jsonl",
+    ]
+    assert [path.name for path in (tmp_path / "outputs").iterdir()] == ["session-kept"]
+    with pytest.raises(NoSessionError):
+        store.delete("gone")
+
+
+def test_old_sessions_go_but_never_one_that_is_in_use(store: SessionStore):
+    now = 100 * DAY
+    for name, days in {"old": 40, "held": 50, "own": 60, "new": 2}.items():
+        session(store, name, used=now - days * DAY)
+    journal, _, _ = Journal.reopen(store.path("held"), lambda path: replayed(path)[1])
+    limits = Retention(max_age_s=30 * DAY, max_count=None, min_s=DAY)
+    assert prune(store, limits, "own", lambda: now) == ("old",)
+    journal.close()
+    with pytest.raises(NoSessionError):
+        store.find("old")
+    assert prune(SessionStore(store.directory / "none"), limits, "") == ()
+
+
+def test_the_oldest_of_too_many_go_but_not_those_of_today():
+    sessions = [(str(age), 100 * DAY - age * DAY) for age in (5.0, 0.1, 0.2, 0.3, 3.0)]
+    limits = Retention(max_age_s=None, max_count=2, min_s=DAY)
+    assert outdated(sessions, limits, 100 * DAY) == ("5.0", "3.0")
+
+
+def test_ages_are_numbers_with_units():
+    found = retention(max_age="2w", max_count=3, min_retention="12h")
+    assert found == Retention(max_age_s=14 * DAY, max_count=3, min_s=DAY / 2)
+    assert retention(max_age=None, max_count=None, min_retention="1y").max_age_s is None
+    for wrong in ("", "30", "d", "-1d", "1.5d", "30 d d", "٣d"):
+        with pytest.raises(ConfigError, match="maxAge"):
+            retention(max_age=wrong, max_count=None, min_retention="1d")
+    with pytest.raises(ConfigError, match="maxCount"):
+        retention(max_age=None, max_count=0, min_retention="1d")
+
+
+def test_what_was_taken_back_is_told_apart_in_an_export(tmp_path: Path):
+    path = write(
+        tmp_path / "s.jsonl",
+        HEADER,
+        contents(0, says(USER, "never answered")),
+        contents(0),
+        contents(0, says(USER, "asked")),
+        contents(1, says(MODEL, "answered")),
+    )
+    current, _, earlier = as_markdown(read_transcript(path)).partition("not part of the conv")
+    assert "asked" in current
+    assert "never answered" not in current
+    assert "never answered" in earlier
+
+
+def test_deleting_is_refused_while_the_session_is_written(store: SessionStore):
+    store.directory.mkdir()
+    journal = Journal.create(store.path("s"))
+    journal.append(HEADER)
+    with pytest.raises(HeldSessionError):
+        store.delete("s")
+    journal.close()
+    store.delete("s")
+    assert store.summaries() == ()
