@@ -6,7 +6,6 @@ import signal
 import sys
 
 from alhena.agent.agent import Agent
-from alhena.agent.options import AgentSettings
 from alhena.config.home import user_settings_path
 from alhena.config.settings import Settings, load_settings
 from alhena.display_text import one_line
@@ -16,8 +15,8 @@ from alhena.frontends.cli.arguments import RunArguments
 from alhena.frontends.headless.output import Output, OutputFormat, output_for
 from alhena.frontends.headless.progress import Progress
 from alhena.frontends.headless.stdin import join_prompt, piped_text
+from alhena.frontends.session_settings import session_settings
 from alhena.frontends.streams import OutputError, is_terminal, write_stderr, write_stdout
-from alhena.policy.model import ApprovalMode
 
 
 def run_headless(arguments: RunArguments) -> int:
@@ -73,27 +72,10 @@ class Result:
 
 
 def _agent(arguments: RunArguments, settings: Settings) -> Agent:
-    mode = arguments.approval_mode or ApprovalMode.parse(settings.general.default_approval_mode)
     return Agent(
         model=arguments.model,
         policy=arguments.policy_paths,
-        settings=AgentSettings(
-            approval_mode=mode,
-            include_directories=arguments.include_directories,
-            fake_responses=arguments.fake_responses,
-            fake_strict=arguments.fake_strict,
-            record_responses=arguments.record_responses,
-            is_terminal=is_terminal(sys.stdin) and is_terminal(sys.stdout),
-            settings=settings,
-            allowed_tools=arguments.allowed_tools,
-            skip_trust=arguments.skip_trust,
-            sandbox=arguments.sandbox,
-            resume=arguments.resume,
-            facts={
-                "output_format": arguments.output_format or settings.output.format,
-                "debug_mode": arguments.debug,
-            },
-        ),
+        settings=session_settings(arguments, settings),
     )
 
 

@@ -73,18 +73,6 @@ class Fields:
             raise self.fail(key, "must be a whole number.")
         return int(value)
 
-    def limit(self, key: str) -> int | None:
-        """The field's whole number above 0."""
-        value = self.integer(key)
-        if value is not None and value < 1:
-            raise self.fail(key, "must be at least 1.")
-        return value
-
-    def refuse(self, key: str, why: str) -> None:
-        """Raises for a field that asks for something: any value but null, false, 0 and empty."""
-        if self._values.get(key):
-            raise self.fail(key, f"is not supported: {why}.")
-
     def flag(self, key: str) -> bool:
         """The field's truth value; False when it is absent."""
         value = self._values.get(key)
@@ -134,6 +122,20 @@ def strings(fields: Fields, key: str) -> tuple[str, ...] | None:
                 f"must be a string, not {_named(item)}.", f"{fields.place(key)}[{at}]"
             )
     return tuple(scrub(item) for item in items)
+
+
+def limit_of(fields: Fields, key: str) -> int | None:
+    """The whole number above 0 in a field."""
+    value = fields.integer(key)
+    if value is not None and value < 1:
+        raise fields.fail(key, "must be at least 1.")
+    return value
+
+
+def refuse(fields: Fields, key: str, why: str) -> None:
+    """Raises for a field that asks for something: any value but null, false, 0 and empty."""
+    if fields.value(key):
+        raise fields.fail(key, f"is not supported: {why}.")
 
 
 def unknown(fields: Fields, key: str, value: str, known: str) -> DialectError:

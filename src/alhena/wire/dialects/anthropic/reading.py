@@ -13,7 +13,7 @@ from alhena.wire.content import (
 from alhena.wire.dialects.anthropic.signatures import of_next_part, own_signature, redacted
 from alhena.wire.dialects.conversation import Conversation, DialectRequest
 from alhena.wire.dialects.errors import DialectError
-from alhena.wire.dialects.fields import Fields, strings, unknown
+from alhena.wire.dialects.fields import Fields, limit_of, refuse, strings, unknown
 from alhena.wire.dialects.names import ToolNames
 from alhena.wire.dialects.results import Piece, to_response
 from alhena.wire.request import (
@@ -41,7 +41,7 @@ def read_request(body: object) -> DialectRequest:
     """
     fields = Fields(body)
     for key in _REFUSED:
-        fields.refuse(key, "Gemini has nothing like it")
+        refuse(fields, key, "Gemini has nothing like it")
     names = ToolNames()
     tools = tuple(_declaration(tool, names) for tool in fields.objects("tools"))
     return DialectRequest(
@@ -268,7 +268,7 @@ def _generation(fields: Fields) -> GenerationConfig | None:
         temperature=fields.number("temperature"),
         top_p=fields.number("top_p"),
         top_k=fields.integer("top_k"),
-        max_output_tokens=fields.limit("max_tokens"),
+        max_output_tokens=limit_of(fields, "max_tokens"),
         stop_sequences=strings(fields, "stop_sequences") or None,
         response_mime_type="application/json" if schema is not None else None,
         response_json_schema=schema,

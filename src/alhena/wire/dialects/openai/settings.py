@@ -1,7 +1,7 @@
 """What a chat completion asks for beside its messages, read."""
 
 from alhena.wire.dialects.errors import DialectError
-from alhena.wire.dialects.fields import Fields, strings, unknown
+from alhena.wire.dialects.fields import Fields, limit_of, refuse, strings, unknown
 from alhena.wire.dialects.names import ToolNames
 from alhena.wire.request import (
     FunctionCallingConfig,
@@ -95,17 +95,17 @@ def read_generation(fields: Fields) -> GenerationConfig | None:
     if fields.flag("logprobs"):
         raise fields.fail("logprobs", "is not supported.")
     for key, why in _REFUSED.items():
-        fields.refuse(key, why)
+        refuse(fields, key, why)
     if fields.value("web_search_options") is not None:
         raise fields.fail("web_search_options", "is not supported: no tools run here.")
     if any(item != "text" for item in strings(fields, "modalities") or ()):
         raise fields.fail("modalities", "is not supported: answers are text.")
-    limit = fields.limit("max_completion_tokens")
+    limit = limit_of(fields, "max_completion_tokens")
     mime, schema = _format(fields)
     config = GenerationConfig(
         temperature=fields.number("temperature"),
         top_p=fields.number("top_p"),
-        max_output_tokens=limit if limit is not None else fields.limit("max_tokens"),
+        max_output_tokens=limit if limit is not None else limit_of(fields, "max_tokens"),
         stop_sequences=_stop(fields),
         presence_penalty=fields.number("presence_penalty"),
         frequency_penalty=fields.number("frequency_penalty"),
