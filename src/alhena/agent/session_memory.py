@@ -1,7 +1,9 @@
 """The memory of a session: what it begins with, what is told when a path is touched, reading it
 anew."""
 
+import os
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +27,10 @@ TOUCHING = frozenset(
     {"read_file", "read_many_files", "list_directory", "write_file", "replace", "smart_edit"}
 )
 """The tools whose paths say what the model works on."""
+_OF_PLACES = frozenset({"read_many_files", "list_directory"})
+"""Those of them whose paths may be directories."""
+FRESH_S = 1.0
+_MAX_LOOKED = 1000
 NOTHING = "There are no context files any more."
 FRAME = "--- Newly Discovered Project Context ---\n{}\n--- End Project Context ---"
 
@@ -118,10 +124,13 @@ class SessionMemory:
 
 
 class _ConversationMemory:
-    """What one conversation has been told; a subagent's is its own."""
+    """What one conversation has been told; a subagent's is its own. A place that was looked at
+    within FRESH_S seconds is not looked at again: many calls at once often touch the same one."""
 
-    def __init__(self, session: SessionMemory) -> None:
+    def __init__(self, session: SessionMemory, clock: Callable[[], float] = time.monotonic) -> None:
         self._session = session
+        self._clock = clock
+        self._looked: dict[str, float] = {}
         self._memory: Memory | None = None
         self._place: TouchedMemory | None = None
 
@@ -132,16 +141,32 @@ class _ConversationMemory:
         nothing."""
         if tool not in TOUCHING:
             return ""
+        place = self._current()
+        touched = [location.path for location in locations]
+        places = touched if tool in _OF_PLACES else map(os.path.dirname, touched)
+        due = [self._is_due(around) for around in places]
+        paths = [Path(path) for path, is_due in zip(touched, due, strict=True) if is_due]
+        if not paths:
+            return ""
         from alhena.tools.threads import run_blocking
 
-        place = self._current()
-        paths = [Path(location.path) for location in locations]
         found, problems = await run_blocking(cancellation, place.look, paths)
         for problem in problems:
             self._session.emit(WarningEvent(message=problem))
         # No await from here to the end of the call: what counts as told is told.
         text = place.take(found)
         return text and FRAME.format(text)
+
+    def _is_due(self, around: str) -> bool:
+        """Whether a directory is to be looked at, which it is then."""
+        now = self._clock()
+        last = self._looked.get(around)
+        if last is not None and now - last < FRESH_S:
+            return False
+        if len(self._looked) >= _MAX_LOOKED:
+            self._looked.clear()
+        self._looked[around] = now
+        return True
 
     def _current(self) -> "TouchedMemory":
         memory = self._session.memory
