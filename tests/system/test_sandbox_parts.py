@@ -31,7 +31,7 @@ from tests.system.sandboxing import needs_bwrap, needs_landlock
 def layout(*roots: str, **values: Any) -> Layout:
     given = {"profile": Profile.WORKSPACE_WRITE, "network": True, "homes": ("/home/u",)}
     given |= {"config_home": "/home/u/.gemini", "temp": "/t"}
-    return Layout(roots=roots or ("/work",), **(given | values))
+    return Layout(roots=roots or ("/project",), **(given | values))
 
 
 def standing(*directories: str, others: tuple[str, ...] = ()) -> Look:
@@ -52,20 +52,20 @@ def mounted(given: Layout, look: Look) -> dict[str, Mount]:
 
 
 def test_the_directories_that_lead_to_what_is_protected_are_mount_points_too():
-    look = standing("/work", "/work/.git", "/work/.git/hooks", others=("/work/.git/HEAD",))
+    look = standing("/project", "/project/.git", "/project/.git/hooks", others=("/project/.git/HEAD",))
     found = mounted(layout(), look)
-    assert found["/work"].rank is Rank.WRITABLE
-    assert found["/work/.git"].rank is Rank.PIN
-    assert not found["/work/.git/hooks"].writable
+    assert found["/project"].rank is Rank.WRITABLE
+    assert found["/project/.git"].rank is Rank.PIN
+    assert not found["/project/.git/hooks"].writable
 
 
 def test_a_pin_opens_nothing_that_is_protected():
-    given = layout("/work", "/work/.vscode/a/b", allowed=())
-    look = standing("/work", "/work/.vscode", "/work/.vscode/a", "/work/.vscode/a/b")
+    given = layout("/project", "/project/.vscode/a/b", allowed=())
+    look = standing("/project", "/project/.vscode", "/project/.vscode/a", "/project/.vscode/a/b")
     found = mounted(given, look)
-    assert not found["/work/.vscode"].writable
-    assert "/work/.vscode/a" not in found
-    assert found["/work/.vscode/a/b"].writable
+    assert not found["/project/.vscode"].writable
+    assert "/project/.vscode/a" not in found
+    assert found["/project/.vscode/a/b"].writable
 
 
 def test_a_workspace_inside_the_agents_own_directory_is_not_writable():
@@ -83,7 +83,7 @@ def test_a_workspace_inside_a_hidden_directory_is_there_and_the_rest_is_not():
 
 def test_of_the_runtime_directory_nothing_is_kept_but_how_names_are_resolved():
     given = layout()
-    look = standing("/work", others=("/run/docker.sock", "/run/systemd/resolve/resolv.conf"))
+    look = standing("/project", others=("/run/docker.sock", "/run/systemd/resolve/resolv.conf"))
     found = mounted(given, look)
     assert found["/run"].source is None
     assert {path for path in found if path.startswith("/run/")} == {
@@ -93,7 +93,7 @@ def test_of_the_runtime_directory_nothing_is_kept_but_how_names_are_resolved():
 
 def test_read_only_makes_nothing_writable_but_places_of_its_own():
     given = layout(profile=Profile.READ_ONLY, allowed=("/data",))
-    look = standing("/work", "/work/.git", "/data", others=("/work/.git/HEAD",))
+    look = standing("/project", "/project/.git", "/data", others=("/project/.git/HEAD",))
     found = mounted(given, look)
     assert {path for path, mount in found.items() if mount.writable} == {"/tmp", "/run"}
     assert found["/tmp"].source == "/t/tmp"
@@ -102,15 +102,15 @@ def test_read_only_makes_nothing_writable_but_places_of_its_own():
 def test_the_arguments_cut_the_network_only_when_told_to():
     for network in (True, False):
         given = layout(network=network)
-        words = bwrap_arguments("/bin/bwrap", given, (), "/work/sub")
+        words = bwrap_arguments("/bin/bwrap", given, (), "/project/sub")
         assert ("--unshare-net" in words) is not network
-        assert words[-3:] == ["--chdir", "/work/sub", "--"]
+        assert words[-3:] == ["--chdir", "/project/sub", "--"]
         assert "--unshare-pid" in words
         assert "--new-session" not in words
 
 
 def test_a_bare_repository_that_is_allowed_keeps_its_hooks_and_configuration():
-    found = protections(layout("/work", allowed=("/srv/main/.git",)), standing())
+    found = protections(layout("/project", allowed=("/srv/main/.git",)), standing())
     names = {item.path: item.filler for item in found}
     assert names["/srv/main/.git/hooks"] is Filler.DIRECTORY
     assert names["/srv/main/.git/commondir"] is Filler.SAME_DIRECTORY
@@ -120,10 +120,10 @@ def test_a_bare_repository_that_is_allowed_keeps_its_hooks_and_configuration():
 def test_a_repository_of_any_name_keeps_what_makes_git_run_something(shares: str):
     top = "/srv/main/.git/worktrees/tree"
     look = standing(top, others=(f"{top}/HEAD", f"{top}/{shares}"))
-    found = protections(layout("/work", allowed=(top,)), look)
+    found = protections(layout("/project", allowed=(top,)), look)
     names = {item.path.removeprefix(top + "/") for item in found}
     assert names >= {"hooks", "config", "config.worktree", "commondir", "modules", "worktrees"}
-    other = protections(layout("/work", allowed=(top,)), standing(top, others=(f"{top}/HEAD",)))
+    other = protections(layout("/project", allowed=(top,)), standing(top, others=(f"{top}/HEAD",)))
     assert f"{top}/commondir" not in {item.path for item in other}
 
 
@@ -198,7 +198,7 @@ def test_where_bubblewrap_is_missing_landlock_takes_its_place_and_says_so(projec
 
 
 def test_an_allowed_path_is_absolute_or_of_the_home_directory(home: Path):
-    around = Surroundings(("/work",), {"HOME": str(home)})
+    around = Surroundings(("/project",), {"HOME": str(home)})
     found = layout_of(SandboxWish(origin="-", allowed_paths=("~/.cache", "/data/../srv")), around)
     assert found.allowed == (str(home / ".cache"), "/srv")
     with pytest.raises(SandboxError, match="'cache' that the sandbox should allow is not absolute"):
@@ -206,9 +206,9 @@ def test_an_allowed_path_is_absolute_or_of_the_home_directory(home: Path):
 
 
 def test_the_agents_own_code_stays_as_it_is_inside_a_workspace():
-    given = layout("/work", program=("/work/.venv", "/usr"))
-    found = mounted(given, standing("/work", "/work/.venv", "/usr"))
-    assert not found["/work/.venv"].writable
+    given = layout("/project", program=("/project/.venv", "/usr"))
+    found = mounted(given, standing("/project", "/project/.venv", "/usr"))
+    assert not found["/project/.venv"].writable
     assert "/usr" not in found
 
 

@@ -8,8 +8,14 @@ from msgspec.structs import replace
 
 from alhena.models.catalogue import foreign_name
 from alhena.models.endpoint import Endpoint, parse_endpoint
-from alhena.models.errors import RequestRejectedError, StreamCutError
-from alhena.models.foreign import decode_object, foreign_key, ids_for_calls
+from alhena.models.errors import RequestRejectedError
+from alhena.models.foreign import (
+    answer_chunks,
+    decode_object,
+    foreign_key,
+    ids_for_calls,
+    unreadable,
+)
 from alhena.models.http import Timeouts
 from alhena.models.service import FixedAccess, HttpService
 from alhena.wire.content import MODEL, USER, Content, Part
@@ -76,7 +82,7 @@ class AnthropicApi:
         try:
             return anthropic.read_response(answer, ToolNames())
         except DialectError as error:
-            raise _unreadable(error) from error
+            raise unreadable(error) from error
 
     async def stream(
         self, request: GenerateContentRequest
@@ -89,25 +95,15 @@ class AnthropicApi:
             lambda: encode_value(self._body(request, stream=True)),
             decode_object,
         )
-        reader = anthropic.EventReader(ToolNames())
-        ended = False
-        try:
-            async with aclosing(events):
-                async for event in events:
-                    if event.get("type") == "message_stop":
-                        ended = True
-                        break
-                    for chunk in reader.feed(event):
-                        yield chunk
-            if not ended:
-                raise StreamCutError(
-                    f"the answer of {self.endpoint.place} ended before its end.",
-                    remedy="Run again.",
-                )
-            for chunk in reader.finish():
+        chunks = answer_chunks(
+            events,
+            anthropic.EventReader(ToolNames()),
+            self.endpoint.place,
+            is_last=lambda event: event.get("type") == "message_stop",
+        )
+        async with aclosing(chunks):
+            async for chunk in chunks:
                 yield chunk
-        except DialectError as error:
-            raise _unreadable(error) from error
 
     async def count_tokens(self, contents: Sequence[EncodedContent], *, model: str) -> int:
         """How many tokens the contents take, as the service counts them."""
@@ -222,7 +218,3 @@ def _lost_thought(contents: tuple[Content, ...]) -> bool:
         elif content.parts and not content.parts[0].thought:
             return True
     return False
-
-
-def _unreadable(error: DialectError) -> DecodeError:
-    return DecodeError(f"the answer is not as the dialect has it: {error.message}")

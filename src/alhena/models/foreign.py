@@ -1,18 +1,35 @@
 """What the transports to services of other dialects have in common."""
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
 from itertools import count
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
 from alhena.models.endpoint import Endpoint, is_header_value, is_loopback
-from alhena.models.errors import CredentialsError
+from alhena.models.errors import CredentialsError, StreamCutError
 from alhena.wire.decode import decode_error
+from alhena.wire.dialects.errors import DialectError
 from alhena.wire.errors import DecodeError
 from alhena.wire.plain import as_object
+from alhena.wire.response import GenerateContentResponse
 from alhena.wire.text import excerpt
+
+E = TypeVar("E")
+
+
+class Reader(Protocol):
+    """Makes chunks of the events of a dialect (`wire.dialects.*.EventReader`)."""
+
+    def feed(self, event: object, /) -> list[GenerateContentResponse]:
+        """The chunks that one event comes to."""
+        ...
+
+    def finish(self) -> list[GenerateContentResponse]:
+        """Those at the end."""
+        ...
 
 
 def foreign_key(environ: Mapping[str, str], variable: str, endpoint: Endpoint, page: str) -> str:
@@ -45,6 +62,43 @@ def decode_object(payload: bytes) -> dict[str, Any]:
     if value is None:
         raise DecodeError(f'the answer is no object: "{excerpt(payload)}".')
     return value
+
+
+async def answer_chunks(
+    events: AsyncGenerator[E, None],
+    reader: Reader,
+    place: str,
+    *,
+    is_last: Callable[[E], bool],
+    is_whole: Callable[[E], bool] = lambda _event: False,
+) -> AsyncGenerator[GenerateContentResponse, None]:
+    """The chunks of a streamed answer. Behind the event that `is_last` nothing is read; one that
+    `is_whole` says that the answer is, although more may follow. Raises StreamCutError when the
+    stream of the service at `place` ends before the answer does, DecodeError for what the dialect
+    does not allow."""
+    ended = False
+    try:
+        async with aclosing(events):
+            async for event in events:
+                if is_last(event):
+                    ended = True
+                    break
+                ended = ended or is_whole(event)
+                for chunk in reader.feed(event):
+                    yield chunk
+        if not ended:
+            raise StreamCutError(
+                f"the answer of {place} ended before its end.", remedy="Run again."
+            )
+        for chunk in reader.finish():
+            yield chunk
+    except DialectError as error:
+        raise unreadable(error) from error
+
+
+def unreadable(error: DialectError) -> DecodeError:
+    """The error for an answer that is not as its dialect has it."""
+    return DecodeError(f"the answer is not as the dialect has it: {error.message}")
 
 
 def ids_for_calls() -> Callable[[str], str]:

@@ -8,8 +8,14 @@ import msgspec
 
 from alhena.models.catalogue import foreign_name
 from alhena.models.endpoint import Endpoint, is_header_value, parse_endpoint
-from alhena.models.errors import CredentialsError, StreamCutError
-from alhena.models.foreign import decode_object, foreign_key, ids_for_calls
+from alhena.models.errors import CredentialsError
+from alhena.models.foreign import (
+    answer_chunks,
+    decode_object,
+    foreign_key,
+    ids_for_calls,
+    unreadable,
+)
 from alhena.models.http import Timeouts
 from alhena.models.service import FixedAccess, HttpService
 from alhena.wire.content import Content
@@ -69,7 +75,7 @@ class OpenAiCompatible:
         try:
             return openai.read_response(answer, ToolNames(), self._new_id)
         except DialectError as error:
-            raise _unreadable(error) from error
+            raise unreadable(error) from error
 
     async def stream(
         self, request: GenerateContentRequest
@@ -82,26 +88,16 @@ class OpenAiCompatible:
             lambda: self._body(request, stream=True),
             _decode_event,
         )
-        reader = openai.EventReader(ToolNames(), self._new_id)
-        ended = False
-        try:
-            async with aclosing(events):
-                async for event in events:
-                    if event is None:
-                        ended = True
-                        break
-                    ended = ended or _is_end(event)
-                    for chunk in reader.feed(event):
-                        yield chunk
-            if not ended:
-                raise StreamCutError(
-                    f"the answer of {self.endpoint.place} ended before its end.",
-                    remedy="Run again.",
-                )
-            for chunk in reader.finish():
+        chunks = answer_chunks(
+            events,
+            openai.EventReader(ToolNames(), self._new_id),
+            self.endpoint.place,
+            is_last=lambda event: event is None,
+            is_whole=_is_end,
+        )
+        async with aclosing(chunks):
+            async for chunk in chunks:
                 yield chunk
-        except DialectError as error:
-            raise _unreadable(error) from error
 
     async def count_tokens(self, contents: Sequence[EncodedContent], *, model: str) -> int:
         """An estimate by size: the dialect has no way to ask."""
@@ -177,14 +173,10 @@ def _decode_event(payload: bytes) -> dict[str, Any] | None:
     return None if payload.strip() == _DONE else decode_object(payload)
 
 
-def _is_end(event: dict[str, Any]) -> bool:
-    choices = as_array(event.get("choices")) or ()
+def _is_end(event: dict[str, Any] | None) -> bool:
+    choices = as_array((event or {}).get("choices")) or ()
     return any((as_object(choice) or {}).get("finish_reason") for choice in choices)
 
 
 def _text(content: Content) -> str:
     return "\n".join(part.text for part in content.parts if part.text)
-
-
-def _unreadable(error: DialectError) -> DecodeError:
-    return DecodeError(f"the answer is not as the dialect has it: {error.message}")

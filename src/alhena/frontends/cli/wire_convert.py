@@ -1,12 +1,12 @@
 """`alhena wire convert FILE`: a request of one dialect in another."""
 
 import argparse
-from typing import Any, NoReturn
+from typing import Any
 
 import msgspec
 
-from alhena.errors import InputError, UsageError
-from alhena.frontends.cli.inputs import read_input
+from alhena.errors import InputError
+from alhena.frontends.cli.wire_body import WireParser, read_body
 from alhena.frontends.streams import write_json
 from alhena.wire.calls import CallIds
 from alhena.wire.dialects import anthropic, gemini, openai
@@ -26,28 +26,17 @@ class _Asked(argparse.Namespace):
     file: str
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        """Raises instead of ending the process."""
-        raise UsageError(f"alhena wire convert: {message}.", remedy="See alhena wire --help.")
-
-
 def run(argv: list[str]) -> int:
     """Carries out `alhena wire convert ARGV`; returns the exit code."""
-    parser = _Parser(add_help=False, allow_abbrev=False)
+    parser = WireParser("convert")
     parser.add_argument("--from", dest="source", choices=DIALECTS, required=True)
     parser.add_argument("--to", dest="target", choices=DIALECTS, required=True)
     parser.add_argument("--model")
     parser.add_argument("file", metavar="FILE")
     asked = parser.parse_args(argv, namespace=_Asked())
+    body = read_body(asked.file)
     try:
-        body = msgspec.json.decode(read_input(asked.file))
         request = _read(asked, body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(
-            f"{asked.file} is not JSON that can be read: {error}.",
-            remedy="Give the body of a request as JSON.",
-        ) from error
     except DialectError as error:
         raise InputError(
             f"{asked.file}: {error.message}",

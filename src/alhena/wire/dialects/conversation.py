@@ -154,6 +154,21 @@ def unique_id(call: FunctionCall, new_id: NewId, taken: set[str]) -> str:
     return made
 
 
+def declared_functions(
+    config: GenerateContentConfig, names: ToolNames
+) -> list[tuple[str, str, dict[str, Any]]]:
+    """Name, description and schema of each function, under the names of the client."""
+    return [
+        (
+            names.original(each.name),
+            each.description,
+            each.parameters_json_schema or each.parameters or {"type": "object"},
+        )
+        for tool in config.tools or ()
+        for each in tool.function_declarations or ()
+    ]
+
+
 def with_ids(contents: Iterable[Content], new_id: NewId) -> tuple[Content, ...]:
     """The contents with an id for each call and result: results without one belong to the calls of
     their name in order (F6). Of calls of one content with the same id, all but the first get

@@ -9,6 +9,7 @@ from alhena.wire.dialects.anthropic.blocks import blocks_of
 from alhena.wire.dialects.conversation import (
     DialectRequest,
     NewId,
+    declared_functions,
     system_texts,
     with_ids,
 )
@@ -149,15 +150,8 @@ def _data_block(data: Blob) -> dict[str, Any] | None:
 
 def _tools(config: GenerateContentConfig, names: ToolNames) -> list[dict[str, Any]]:
     return [
-        {
-            "name": names.original(declaration.name),
-            "description": declaration.description,
-            "input_schema": declaration.parameters_json_schema
-            or declaration.parameters
-            or {"type": "object"},
-        }
-        for tool in config.tools or ()
-        for declaration in tool.function_declarations or ()
+        {"name": name, "description": description, "input_schema": schema}
+        for name, description, schema in declared_functions(config, names)
     ]
 
 

@@ -6,6 +6,7 @@ from alhena.wire.content import MODEL, Blob, Content, FileData, FunctionResponse
 from alhena.wire.dialects.conversation import (
     DialectRequest,
     NewId,
+    declared_functions,
     system_texts,
     with_ids,
 )
@@ -130,19 +131,13 @@ def _media_or_words(data: Blob | None, file: FileData | None) -> dict[str, Any]:
 
 
 def _tools(config: GenerateContentConfig, names: ToolNames) -> list[dict[str, Any]]:
+    declared = declared_functions(config, names)
     return [
         {
             "type": "function",
-            "function": {
-                "name": names.original(declaration.name),
-                "description": declaration.description,
-                "parameters": declaration.parameters_json_schema
-                or declaration.parameters
-                or {"type": "object"},
-            },
+            "function": {"name": name, "description": description, "parameters": schema},
         }
-        for tool in config.tools or ()
-        for declaration in tool.function_declarations or ()
+        for name, description, schema in declared
     ]
 
 
