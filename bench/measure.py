@@ -77,5 +77,18 @@ def row(name: str, value: str, baseline: str, ratio: float | None, limit: str, *
     print(f"{name:46} {value:>12} {baseline:>24} {shown}  {limit:18} {'ok' if ok else 'OVER'}")
 
 
+def row_above(name: str, ours_ms: float, beside: str, bare_ms: float, limit_ms: float) -> None:
+    """The line for what is added to the time of the bare thing."""
+    added = ours_ms - bare_ms
+    row(
+        name,
+        f"{added:.2f} ms",
+        f"{beside} {bare_ms:.2f} ms",
+        ours_ms / bare_ms,
+        f"<= {limit_ms:g} ms",
+        ok=added <= limit_ms,
+    )
+
+
 def median_ms(values: list[float]) -> float:
     return statistics.median(values) * 1000

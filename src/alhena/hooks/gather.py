@@ -88,16 +88,6 @@ class GatheredHooks(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(found)
 
 
-def may_have_hooks(request: HooksRequest) -> bool:
-    """Whether it is worth looking: a quick answer for the start of a run."""
-    return bool(
-        request.settings.hooks
-        or request.program
-        or request.extensions
-        or os.path.exists(workspace_settings_path(request.cwd))
-    )
-
-
 def gather_hooks(request: HooksRequest) -> GatheredHooks:
     """Reads all sources. What is wrong in files is among the problems.
 

@@ -9,9 +9,6 @@ from alhena.events import OutputTruncatedEvent, ToolCallResponseEvent
 from alhena.telemetry.languages import mime_type, programming_language
 from alhena.telemetry.record import Record
 
-NOT_DECIDED = ("tool_not_registered", "invalid_tool_params")
-"""Errors that end a call before anything is decided on it."""
-
 READING = ("read_file", "ReadFileTool")
 _PATHS = ("absolute_path", "file_path", "path")
 

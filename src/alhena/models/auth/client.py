@@ -6,7 +6,8 @@ import msgspec
 
 from alhena.config.errors import ConfigError
 from alhena.config.settings import OAuthSettings
-from alhena.models.endpoint import Endpoint, is_loopback, parse_endpoint
+from alhena.models.auth.grant import token_endpoint
+from alhena.models.endpoint import Endpoint
 from alhena.models.errors import CredentialsError
 
 PASTE_PAGE = "https://codeassist.google.com/authcode"
@@ -90,19 +91,9 @@ def find_addresses(environ: Mapping[str, str]) -> OAuthAddresses:
     pages = environ.get("ALHENA_OAUTH_AUTHORIZATION_URL", "").strip() or _AUTHORIZATION
     exchange = environ.get("ALHENA_OAUTH_TOKEN_URL", "").strip() or _EXCHANGE
     userinfo = environ.get("ALHENA_OAUTH_USERINFO_URL", "").strip() or _USERINFO
-    _encrypted(pages, "ALHENA_OAUTH_AUTHORIZATION_URL")
+    token_endpoint(pages, "ALHENA_OAUTH_AUTHORIZATION_URL")
     return OAuthAddresses(
         authorization=pages,
-        exchange=_encrypted(exchange, "ALHENA_OAUTH_TOKEN_URL"),
-        userinfo=_encrypted(userinfo, "ALHENA_OAUTH_USERINFO_URL"),
+        exchange=token_endpoint(exchange, "ALHENA_OAUTH_TOKEN_URL"),
+        userinfo=token_endpoint(userinfo, "ALHENA_OAUTH_USERINFO_URL"),
     )
-
-
-def _encrypted(url: str, source: str) -> Endpoint:
-    endpoint = parse_endpoint(url, source)
-    if not endpoint.secure and not is_loopback(endpoint.host):
-        raise ConfigError(
-            f"{source} would send credentials unencrypted to {endpoint.place}.",
-            remedy="Use an https address.",
-        )
-    return endpoint
