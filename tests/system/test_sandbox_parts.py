@@ -52,7 +52,9 @@ def mounted(given: Layout, look: Look) -> dict[str, Mount]:
 
 
 def test_the_directories_that_lead_to_what_is_protected_are_mount_points_too():
-    look = standing("/project", "/project/.git", "/project/.git/hooks", others=("/project/.git/HEAD",))
+    look = standing(
+        "/project", "/project/.git", "/project/.git/hooks", others=("/project/.git/HEAD",)
+    )
     found = mounted(layout(), look)
     assert found["/project"].rank is Rank.WRITABLE
     assert found["/project/.git"].rank is Rank.PIN
