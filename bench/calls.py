@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from alhena.agent.links import SessionLinks
-from alhena.agent.workbench import Workbench, WorkbenchOptions, open_workbench
+from alhena.agent.workbench import Workbench, WorkbenchOptions
+from alhena.agent.workbench_opening import open_workbench
 from alhena.config.settings import Settings
 from alhena.events import Event, ToolCallUpdateEvent
 from alhena.models.rehearsal.generator import RehearsalGenerator

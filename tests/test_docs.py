@@ -13,7 +13,8 @@ import msgspec
 import pytest
 
 from alhena.agent.links import SessionLinks
-from alhena.agent.workbench import WorkbenchOptions, open_workbench
+from alhena.agent.workbench import WorkbenchOptions
+from alhena.agent.workbench_opening import open_workbench
 from alhena.config.environment import sanitised
 from alhena.config.settings import EnvironmentRedaction, Settings, settings_of
 from alhena.frontends.cli.arguments import parse_run, run_parser

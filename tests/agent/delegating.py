@@ -9,7 +9,8 @@ import msgspec
 from alhena.agent.definitions import AgentDefinition
 from alhena.agent.links import SessionLinks
 from alhena.agent.subagents import SubagentModel, Subagents
-from alhena.agent.workbench import WorkbenchOptions, open_workbench
+from alhena.agent.workbench import WorkbenchOptions
+from alhena.agent.workbench_opening import open_workbench
 from alhena.chat.chat import ModelTraits, Outlets
 from alhena.config.settings import Settings
 from alhena.events import Event, ToolCallResponseEvent

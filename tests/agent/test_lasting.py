@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from alhena.agent.links import SessionLinks
-from alhena.agent.workbench import Workbench, WorkbenchOptions, open_workbench
+from alhena.agent.workbench import Workbench, WorkbenchOptions
+from alhena.agent.workbench_opening import open_workbench
 from alhena.config.settings import SecuritySettings, Settings
 from alhena.events import ConfirmationRequestEvent, Event, WarningEvent
 from alhena.policy.filter import PolicyFilter

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alhena.agent.links import SessionLinks
-from alhena.agent.workbench import Workbench, WorkbenchOptions, open_workbench
+from alhena.agent.workbench import Workbench, WorkbenchOptions
+from alhena.agent.workbench_opening import open_workbench
 from alhena.config.settings import Settings
 from alhena.events import Event
 from alhena.policy.bash.bounds import MAX_BYTES

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from alhena.agent.links import SessionLinks
-from alhena.agent.workbench import WorkbenchOptions, open_workbench
+from alhena.agent.workbench import WorkbenchOptions
+from alhena.agent.workbench_opening import open_workbench
 from alhena.config.settings import Settings
 from alhena.wire.conformance.rules import Findings
 from alhena.wire.conformance.schemas import check_schema

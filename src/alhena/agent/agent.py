@@ -16,7 +16,8 @@ from alhena.agent.errors import BusyError
 from alhena.agent.loop import run_prompt
 from alhena.agent.options import AgentOptions, AgentSettings
 from alhena.agent.run import Run, ToolRun, ended
-from alhena.agent.session import Session, open_session
+from alhena.agent.session import Session
+from alhena.agent.session_opening import open_session
 from alhena.agent.workbench import Workbench
 from alhena.chat.prompt import changed_memory
 from alhena.chat.turn import Turn

@@ -11,7 +11,8 @@ import msgspec
 from alhena.agent.links import SessionLinks
 from alhena.agent.model_access import Source
 from alhena.agent.session_id import new_session_id
-from alhena.agent.workbench import Workbench, WorkbenchOptions, open_workbench
+from alhena.agent.workbench import Workbench, WorkbenchOptions
+from alhena.agent.workbench_opening import open_workbench
 from alhena.config.home import config_home, user_settings_path
 from alhena.config.settings import load_settings
 from alhena.display_text import escaped, one_line, without_controls

@@ -1,0 +1,207 @@
+"""Puts a session together: settings, policies, tools, scheduler, model, conversation."""
+
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from alhena.agent.channel import EventChannel
+from alhena.agent.fallback import Consent, SessionFallback, fallback_mode
+from alhena.agent.limits import TurnLimits
+from alhena.agent.links import SessionLinks, at_once
+from alhena.agent.options import AgentOptions
+from alhena.agent.recording import Beginning, Place, begin
+from alhena.agent.session import Session
+from alhena.agent.session_chat import open_chat
+from alhena.agent.session_context import first_contents
+from alhena.agent.session_generator import session_generator
+from alhena.agent.session_memory import open_memory
+from alhena.agent.session_model import SessionModels
+from alhena.agent.session_processes import SessionProcesses
+from alhena.agent.workbench import Workbench, WorkbenchOptions
+from alhena.agent.workbench_opening import open_workbench
+from alhena.chat.chat import Chat
+from alhena.config.home import user_settings_path
+from alhena.config.settings import Settings, load_settings
+from alhena.system.workspace import Workspace
+
+if TYPE_CHECKING:
+    from alhena.agent.hooking import PromptHooks
+    from alhena.bus.bus import MessageBus
+    from alhena.scheduler.confirm import Approver
+    from alhena.telemetry.options import TelemetryOptions
+    from alhena.tools.builtin.ask_user import Ask
+
+
+def open_session(
+    options: AgentOptions, channel: EventChannel, source: Literal["startup", "clear"] = "startup"
+) -> Session:
+    """A session ready for its first prompt; nothing is sent. `source` is what hooks are told of
+    its start. Raises ConfigError, InputError (SessionError), CredentialsError, JournalError."""
+    given = options.settings
+    environ: Mapping[str, str] = os.environ if given.environ is None else given.environ
+    settings = given.settings or load_settings(user_settings_path(environ))
+    cwd = options.directory()
+    begun = begin(given.resume, (cwd, environ, settings), channel.emit, record=given.record)
+    try:
+        return _open(options, channel, begun, (cwd, environ, settings), source)
+    except BaseException:
+        begun.abandon()
+        raise
+
+
+def _open(
+    options: AgentOptions,
+    channel: EventChannel,
+    begun: Beginning,
+    place: Place,
+    source: Literal["startup", "clear"],
+) -> Session:
+    given = options.settings
+    cwd, environ, settings = place
+    models = SessionModels(options.model, environ, settings)
+    chosen = session_generator(options, models.name, environ, settings, channel)
+    watch = _watch(settings, environ, cwd)
+    processes = SessionProcesses()
+    bus, close_bus = _bus(options, channel)
+    workspace = Workspace(cwd, given.include_directories)
+    memory = open_memory(workspace, (environ, settings), channel.emit, skip=given.skip_trust)
+    first = begun.opening_contents or given.history
+    opening = first or first_contents(workspace, environ, memory.project_text)
+    memory.began_with(opening)
+    ask = given.ask or (None if given.bus is None else _questions(given.bus))
+    mode = fallback_mode(settings.model.fallback, models.requested)
+    links = SessionLinks(
+        session_id=begun.session_id,
+        transcript=begun.transcript,
+        answering=lambda: (chosen.generator, chat.model.name),
+        emit=channel.emit,
+        pace=channel.pace,
+        approver=None if bus is None else _asks(bus),
+        ask=ask,
+        fallback=SessionFallback(mode, Consent(ask), models.generation),
+        opening=opening[:2],
+        texts=watch is not None and watch.texts,
+    )
+    bench = open_workbench(
+        WorkbenchOptions(
+            cwd=cwd,
+            environ=environ,
+            settings=settings,
+            mode=given.approval_mode,
+            interactive=bus is not None,
+            include_directories=given.include_directories,
+            policy=options.policy,
+            allowed_tools=given.allowed_tools,
+            skip_trust=given.skip_trust,
+            sandbox=given.sandbox,
+            tools=options.tools,
+            hooks=given.hooks,
+        ),
+        links,
+        processes.groups,
+    )
+    bench.hide_denied()
+    bench.warnings += begun.notices
+    memory.join(bench)
+    channel.subscribe(processes.feed)
+    chat = open_chat(bench, links, chosen, models, begun.contents or opening)
+    begun.attach(chat, channel, 0 if given.history else len(opening))
+    chat.fallback = links.fallback
+    _tell_checkers(bench, chat, begun.opening)
+    bench.edit = given.edit
+    bench.durable = begun.durable
+    scheduler = bench.scheduler(channel.emit, bus=bus)
+    limits = TurnLimits(given.max_turns, settings.model.max_session_turns)
+    session = Session(
+        chat=chat,
+        scheduler=scheduler,
+        limits=limits,
+        processes=processes,
+        bench=bench,
+        chosen=chosen,
+        session_id=links.session_id,
+        close_bus=close_bus,
+        recording=begun.recording,
+        prompts=begun.prompts,
+    )
+    again = given.history or begun.contents
+    session.prompt_hooks = _hook(session, links, "resume" if again else source, begun.opening)
+    if watch is not None:
+        from alhena.agent.session_telemetry import Told, open_session_telemetry
+
+        told = Told(
+            session_id=session.session_id,
+            environ=environ,
+            settings=settings,
+            chosen=chosen,
+            bench=bench,
+            facts=given.facts,
+        )
+        session.telemetry = open_session_telemetry(watch, told, channel)
+    return session
+
+
+def _bus(
+    options: AgentOptions, channel: EventChannel
+) -> "tuple[MessageBus | None, Callable[[], Awaitable[None]]]":
+    """How people are asked, None when nobody is there: then nothing of it is imported."""
+    given = options.settings
+    if options.approve is None and given.bus is None:
+        return None, at_once
+    from alhena.agent.approval import session_bus
+
+    return session_bus(options.approve, given.bus, channel.emit)
+
+
+def _asks(bus: "MessageBus") -> "Approver":
+    from alhena.agent.approval import asks_over
+
+    return asks_over(bus)
+
+
+def _questions(bus: "MessageBus") -> "Ask":
+    from alhena.agent.approval import questions_over
+
+    return questions_over(bus)
+
+
+def _watch(settings: Settings, environ: Mapping[str, str], cwd: Path) -> "TelemetryOptions | None":
+    """What telemetry is asked for, None for none: then nothing of it is imported."""
+    if not (settings.telemetry.enabled or environ.get("GEMINI_TELEMETRY_ENABLED")):
+        return None
+    from alhena.telemetry.options import telemetry_options
+
+    return telemetry_options(settings.telemetry, environ, cwd)
+
+
+def _hook(
+    session: Session,
+    links: SessionLinks,
+    source: Literal["startup", "resume", "clear"],
+    opening: int,
+) -> "PromptHooks | None":
+    """Puts the hooks of the session, if there are any, between the chat and its model and around
+    its prompts. The first `opening` contents are left when a hook clears the conversation."""
+    bench, chat = session.bench, session.chat
+    if bench.hooks is None:
+        return None
+    from alhena.agent.hooking import PromptHooks, model_hooks
+
+    session.processes.kill_hooks = bench.hooks.kill
+    if session.recording is not None:
+        session.recording.at_once = True  # hooks may read it
+    chat.interposer = model_hooks(bench.hooks, links.emit)
+    left = tuple(entry.content for entry in chat.history.contents[: opening or None])
+    return PromptHooks(bench.hooks, links.emit, source, left)
+
+
+def _tell_checkers(bench: Workbench, chat: Chat, opening: int) -> None:
+    """Lets safety checkers know of the conversation behind its first `opening` contents."""
+    if bench.checks is None:
+        return
+    from alhena.agent.told import conversation
+
+    bench.checks.history = lambda: conversation(
+        entry.content for entry in chat.history.contents[opening:]
+    )
