@@ -8,6 +8,7 @@ import msgspec
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from alhena.gateway.ids import answer_id
+from alhena.gateway.line import line_of
 from alhena.wire.response import GenerateContentResponse
 
 ENTRY = "alhena.entry"
@@ -70,12 +71,14 @@ class AccessLog:
         scope[ENTRY] = entry
         start = time.perf_counter()
 
+        def wrote(count: int) -> None:
+            if count and entry.first_byte_ms is None:
+                entry.first_byte_ms = _since(start)
+            entry.bytes_out += count
+
         async def counted(message: Message) -> None:
             if message["type"] == "http.response.body":
-                body = message.get("body", b"")
-                if body and entry.first_byte_ms is None:
-                    entry.first_byte_ms = _since(start)
-                entry.bytes_out += len(body)
+                wrote(len(message.get("body", b"")))
             else:
                 entry.status = message["status"]
                 token = entry.id.encode("ascii")
@@ -83,6 +86,8 @@ class AccessLog:
                 message["headers"] = [*message["headers"], *known]
             await send(message)
 
+        if (line := line_of(scope)) is not None:
+            line.tell = wrote
         try:
             await self._app(scope, receive, counted)
         finally:

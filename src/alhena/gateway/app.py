@@ -15,12 +15,13 @@ from alhena.errors import AlhenaError
 from alhena.gateway import listing
 from alhena.gateway.access_log import AccessLog, entry_of
 from alhena.gateway.anthropic import AnthropicSpeech
-from alhena.gateway.body import Bodies, ClientGoneError, read_body, read_json
+from alhena.gateway.body import Bodies, ClientGoneError, read_body, read_json, weight_of
 from alhena.gateway.exchange import Exchange, until_gone
 from alhena.gateway.faults import Fault, FaultKind, fault_of, refused
 from alhena.gateway.google import GoogleSpeech
 from alhena.gateway.guard import Guard
 from alhena.gateway.limits import Limits
+from alhena.gateway.line import line_of
 from alhena.gateway.openai import OpenAiSpeech
 from alhena.gateway.requests import Asked, Reading, reads_anthropic, reads_google, reads_openai
 from alhena.gateway.speech import Speech
@@ -78,7 +79,7 @@ class Gateway:
     def _exchange(self, request: Request, send: Send, speech: Speech) -> Exchange:
         entry = entry_of(request.scope)
         entry.dialect = speech.name
-        return Exchange(send, speech, entry, self._limits)
+        return Exchange(send, speech, entry, self._limits, line_of(request.scope))
 
     async def _carry(
         self, exchange: Exchange, request: Request, work: Callable[[], Awaitable[None]]
@@ -106,6 +107,9 @@ class Gateway:
         try:
             body = await read_body(request, self._limits, take)
             exchange.entry.bytes_in = len(body)
+            if len(body) > _LARGE:
+                limit = self._limits.values_bytes
+                take(await asyncio.to_thread(weight_of, body, limit))
             asked, sent = await self._read(body, request, reading)
             exchange.entry.model = asked.request.model[:200]
             exchange.entry.stream = asked.request.stream

@@ -1,6 +1,7 @@
 """The body of a request, within limits."""
 
 import asyncio
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,12 @@ from alhena.wire.dialects.errors import DialectError
 _SKIPPED = 4
 """A body of up to so many times the limit is read to its end, so that its client reads the answer
 that it is too large; most clients read nothing before they have sent all."""
+
+
+_COSTS = ((b"{", 150), (b"[", 80), (b":", 60), (b",", 50))
+"""Bytes of memory that an object, an array, a member and a further value take, about."""
+_OTHER = bytes(set(range(256)) - set(b'{[:,"'))
+_STRING = re.compile(rb'"[^"]*"')
 
 
 class ClientGoneError(Exception):
@@ -73,6 +80,34 @@ async def _read(request: Request, limits: Limits, take: Callable[[int], None]) -
     if size > limits.body_bytes:
         raise _too_large(limits)
     return b"".join(pieces)
+
+
+def weight_of(body: bytes, limit: int) -> int:
+    """The bytes of memory that the values of a JSON body take, about, beside those of its texts;
+    what is no JSON weighs what there is of it. Nothing is made of the values for it.
+
+    Raises RefusedError above `limit`: a few megabytes of brackets become a hundred times as much.
+    """
+    rough = _marks(body)
+    if rough <= limit:
+        return rough
+    # Texts may hold any number of commas and brackets. Each counts once two quotes enclose it.
+    bare = body.replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, _OTHER)
+    texts = bare.count(b'"') // 2
+    if (texts - 1) * _COSTS[-1][1] > limit:  # something stands between any two
+        raise _too_many()
+    weight = _marks(_STRING.sub(b"", bare))
+    if weight > limit:
+        raise _too_many()
+    return weight
+
+
+def _marks(text: bytes) -> int:
+    return sum(text.count(mark) * cost for mark, cost in _COSTS)
+
+
+def _too_many() -> Exception:
+    return refused(FaultKind.TOO_LARGE, "the body holds too many values.")
 
 
 def read_json(body: bytes) -> Any:

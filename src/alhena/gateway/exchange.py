@@ -13,6 +13,7 @@ from alhena.gateway.access_log import Entry
 from alhena.gateway.body import ClientGoneError
 from alhena.gateway.faults import Fault, FaultKind, fault_of, refused
 from alhena.gateway.limits import Limits
+from alhena.gateway.line import Line
 from alhena.gateway.speech import Speech, StreamForm
 from alhena.wire.encoded import encode_value
 from alhena.wire.response import GenerateContentResponse
@@ -27,8 +28,11 @@ _JSON = b"application/json; charset=utf-8"
 class Exchange:
     """Writes the answer to one request in the `speech` of its client."""
 
-    def __init__(self, send: Send, speech: Speech, entry: Entry, limits: Limits) -> None:
+    def __init__(
+        self, send: Send, speech: Speech, entry: Entry, limits: Limits, line: Line | None = None
+    ) -> None:
         self._send = send
+        self._line = line
         self._speech = speech
         self._limits = limits
         self._quiet_since = 0.0
@@ -136,7 +140,10 @@ class Exchange:
         await self._send({"type": "http.response.start", "status": status, "headers": told})
 
     async def _write(self, data: bytes, *, more: bool) -> None:
-        await self._send({"type": "http.response.body", "body": data, "more_body": more})
+        if more and self._line is not None:
+            await self._line.write(data)
+        else:
+            await self._send({"type": "http.response.body", "body": data, "more_body": more})
         self._quiet_since = asyncio.get_running_loop().time()
 
 

@@ -7,21 +7,27 @@ from alhena.wire.request import GenerateContentConfig, GenerationConfig, Thinkin
 
 _LOW, _MEDIUM = 1024, 8192
 """Up to so many tokens of thinking are what these levels stand for."""
+_INT32 = 2**31 - 1
+"""The largest of Gemini's whole numbers. Other dialects have larger ones."""
 _LEVELS = ("MINIMAL", "LOW", "MEDIUM", "HIGH")
 
 
 def fitted(config: GenerateContentConfig, info: ModelInfo) -> GenerateContentConfig:
     """The config of a request in another dialect, within what the model takes: its limit of output
-    tokens, its way and its bounds of thinking. A penalty of zero, which is none, is left out."""
+    tokens, its way and its bounds of thinking. A penalty of zero, which is none, is left out. Of
+    numbers that Gemini's fields cannot hold, limits become the largest that they can, and a seed
+    another one, each time the same."""
     given = config.generation_config
     if given is None:
         return config
-    limit = given.max_output_tokens
+    limit = _bounded(given.max_output_tokens)
     if limit is not None and info.output_limit is not None:
         limit = min(limit, info.output_limit)
     made = replace(
         given,
         max_output_tokens=limit,
+        top_k=_bounded(given.top_k),
+        seed=_folded(given.seed),
         presence_penalty=given.presence_penalty or None,
         frequency_penalty=given.frequency_penalty or None,
         thinking_config=fitted_thinking(given.thinking_config, info),
@@ -31,9 +37,17 @@ def fitted(config: GenerateContentConfig, info: ModelInfo) -> GenerateContentCon
     return replace(config, generation_config=None if made == GenerationConfig() else made)
 
 
+def _bounded(number: int | None) -> int | None:
+    return None if number is None else max(-_INT32, min(number, _INT32))
+
+
+def _folded(seed: int | None) -> int | None:
+    return seed if seed is None or abs(seed) <= _INT32 else seed & _INT32
+
+
 def fitted_thinking(given: ThinkingConfig | None, info: ModelInfo) -> ThinkingConfig | None:
     """Settings of thinking, a number of tokens in other dialects, as the model has them."""
-    budget = given.thinking_budget if given is not None else None
+    budget = _bounded(given.thinking_budget) if given is not None else None
     if given is None or budget is None:
         return given
     if info.thinking is Thinking.NONE:

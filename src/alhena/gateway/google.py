@@ -6,6 +6,7 @@ import msgspec
 
 from alhena.gateway.faults import Fault, FaultKind
 from alhena.gateway.speech import ErrorForm, StreamForm, event
+from alhena.wire.dialects import gemini
 from alhena.wire.dialects.conversation import DialectRequest
 from alhena.wire.encoded import encode_value
 from alhena.wire.response import GenerateContentResponse
@@ -40,7 +41,7 @@ class GoogleSpeech:
     def whole(self, response: GenerateContentResponse, asked: DialectRequest) -> dict[str, Any]:
         """A GenerateContentResponse."""
         del asked
-        return msgspec.to_builtins(response)
+        return msgspec.to_builtins(gemini.write_response(response))
 
     def stream(self, asked: DialectRequest) -> StreamForm:
         """The chunks as they are."""
@@ -64,7 +65,7 @@ class _Events:
     media_type = "text/event-stream"
 
     def feed(self, chunk: GenerateContentResponse) -> bytes:
-        return event(encode_value(chunk))
+        return event(encode_value(gemini.write_response(chunk)))
 
     def finish(self) -> bytes:
         return b""
@@ -84,7 +85,7 @@ class _Array:
         self._before = b"["
 
     def feed(self, chunk: GenerateContentResponse) -> bytes:
-        return self._element(encode_value(chunk))
+        return self._element(encode_value(gemini.write_response(chunk)))
 
     def finish(self) -> bytes:
         return b"]" if self._before != b"[" else b"[]"

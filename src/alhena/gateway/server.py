@@ -19,6 +19,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from alhena.config.errors import ConfigError
 from alhena.gateway.access_log import STALLED, Entry, entry_of
 from alhena.gateway.limits import Limits
+from alhena.gateway.line import LiningProtocol
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _TICKS_PER_SECOND = 10
@@ -69,7 +70,7 @@ def protocol_for(limits: Limits, log: Callable[[str], None]) -> type[H11Protocol
     """The HTTP protocol, which gives up clients that send the head of a request too slowly, and
     those that take nothing of what is sent to them, as `log` then says."""
 
-    class PatientProtocol(H11Protocol):
+    class PatientProtocol(LiningProtocol):
         """One connection."""
 
         _head: asyncio.TimerHandle | None = None

@@ -11,6 +11,8 @@ from alhena.models.catalogue import model_info
 from alhena.models.errors import StreamCutError
 from alhena.models.generator import ContentGenerator
 from alhena.models.native import sendable
+from alhena.wire.conformance.check import require_conformance
+from alhena.wire.conformance.repair import repair_entries
 from alhena.wire.content import USER, Content, Part
 from alhena.wire.dialects.conversation import DialectRequest
 from alhena.wire.dialects.errors import DialectError
@@ -30,8 +32,9 @@ class Upstream:
         self.names = names
 
     def prepared(self, asked: DialectRequest, *, own: bool) -> GenerateContentRequest:
-        """The request as it is sent on; checked and repaired where a Gemini model answers. One of
-        Gemini's `own` dialect knows what it asks for; the settings of any other are made to fit."""
+        """The request as it is sent on; checked and repaired where a Gemini model answers, repaired
+        where another one is asked in Gemini's `own` dialect. That one knows what it asks for; the
+        settings of any other are made to fit."""
         model = self.names.model(asked.model)
         config, left_out = with_form(asked.config, SchemaForm.JSON_SCHEMA)
         if left_out:
@@ -42,8 +45,13 @@ class Upstream:
             config = config if own else fitted(config, model_info(model))
             return sendable(replace(asked, config=config), model=model, prompt_id=answer_id())
         # The gate knows Gemini's rules only. It would take signatures of the other service for
-        # broken ones of Gemini's; that service checks its own requests.
+        # broken ones of Gemini's; that service checks its own requests. What calls and their
+        # results have to keep towards each other it asks for too, and clients of Gemini's dialect
+        # are the ones that nobody has held to it yet.
         contents = tuple(map(EncodedContent, asked.contents))
+        if own:
+            contents, _ = repair_entries(contents, needs_signatures=False, takes_thoughts=True)
+            require_conformance(GenerateContentRequest(model=model, contents=contents))
         return GenerateContentRequest(model=model, contents=contents, config=config)
 
     async def answer(self, request: GenerateContentRequest) -> GenerateContentResponse:

@@ -8,34 +8,27 @@ HIGH_WATER = 1 << 18
 """Unread bytes (256 KiB) above which the peer is made to wait."""
 
 
-class Channel(asyncio.Protocol):
-    """One connection. Reading goes on while a request is still being written, so that an answer
-    that comes early (a refusal of a large body) is not lost when the peer then hangs up.
+_BUFFER = 1 << 16
+"""Bytes taken from the socket at once. The buffer is made once: a new one of the 256 KiB that a
+transport otherwise asks for costs more than all that is done with a small piece."""
 
-    One task at a time may wait on it.
-    """
+
+class _Link(asyncio.BufferedProtocol):
+    """A connection's life, and the one task that may wait for something to happen on it."""
 
     def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None
-        self._pieces: deque[bytes] = deque()
-        self._unread = 0
-        self._writable = True
         self._ended = False
         self._fault: Exception | None = None
+        self._loop = asyncio.get_running_loop()
         self._waiter: asyncio.Future[None] | None = None
-        self._closed = asyncio.get_running_loop().create_future()
+        self._deadline = 0.0
+        self._silence: asyncio.TimerHandle | None = None
+        self._closed = self._loop.create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The event loop has connected."""
         self._transport = cast("asyncio.Transport", transport)
-
-    def data_received(self, data: bytes) -> None:
-        """Keeps what arrived; pauses the peer when too much is unread."""
-        self._pieces.append(data)
-        self._unread += len(data)
-        if self._unread > HIGH_WATER and self._transport is not None:
-            self._transport.pause_reading()
-        self._wake()
 
     def eof_received(self) -> None:
         """The peer sends no more."""
@@ -48,8 +41,79 @@ class Channel(asyncio.Protocol):
         self._fault = exc
         self._transport = None
         self._wake()
+        if self._silence is not None:
+            self._silence.cancel()
+            self._silence = None
         if not self._closed.done():
             self._closed.set_result(None)
+
+    def abort(self) -> None:
+        """Closes at once; the peer sees it without delay."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    async def aclose(self) -> None:
+        """Closes and waits until the socket is gone."""
+        if self._transport is not None:
+            self._transport.abort()
+            await self._closed
+
+    async def _wait(self, idle: float) -> None:
+        """Waits to be woken; one timer serves all waits, for there is one for each chunk."""
+        self._waiter = self._loop.create_future()
+        self._deadline = self._loop.time() + idle
+        if self._silence is None or self._silence.when() > self._deadline:
+            self._watch_from_now()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+    def _watch_from_now(self) -> None:
+        if self._silence is not None:
+            self._silence.cancel()
+        self._silence = self._loop.call_at(self._deadline, self._judge_silence)
+
+    def _judge_silence(self) -> None:
+        self._silence = None
+        if self._waiter is None or self._waiter.done():
+            return
+        if self._loop.time() < self._deadline:
+            self._watch_from_now()
+        else:
+            self._waiter.set_exception(TimeoutError())
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
+class Channel(_Link):
+    """One connection. Reading goes on while a request is still being written, so that an answer
+    that comes early (a refusal of a large body) is not lost when the peer then hangs up.
+
+    One task at a time may wait on it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._buffer = memoryview(bytearray(_BUFFER))
+        self._pieces: deque[bytes] = deque()
+        self._unread = 0
+        self._writable = True
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Where the next bytes go."""
+        del sizehint
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Keeps what arrived; pauses the peer when too much is unread."""
+        self._pieces.append(bytes(self._buffer[:nbytes]))
+        self._unread += nbytes
+        if self._unread > HIGH_WATER and self._transport is not None:
+            self._transport.pause_reading()
+        self._wake()
 
     def pause_writing(self) -> None:
         """The peer does not keep up."""
@@ -97,26 +161,3 @@ class Channel(asyncio.Protocol):
             self._transport.resume_reading()
         self._unread = 0
         return data
-
-    def abort(self) -> None:
-        """Closes at once; the peer sees it without delay."""
-        if self._transport is not None:
-            self._transport.abort()
-
-    async def aclose(self) -> None:
-        """Closes and waits until the socket is gone."""
-        if self._transport is not None:
-            self._transport.abort()
-            await self._closed
-
-    async def _wait(self, idle: float) -> None:
-        self._waiter = asyncio.get_running_loop().create_future()
-        try:
-            async with asyncio.timeout(idle):
-                await self._waiter
-        finally:
-            self._waiter = None
-
-    def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import msgspec
 from msgspec.structs import astuple
 
 from alhena.wire.conformance.rules import Findings
@@ -27,21 +28,20 @@ _ARGS = (dict, type(None))
 _SIGNATURE = ".thoughtSignature"
 
 
-class Turn:
+class Turn(msgspec.Struct, gc=False):
     """What the rules between contents need to know of one content.
 
-    `calls` and `responses` stand with the position of their part.
+    `calls` and `responses` stand with the position of their part; `signed` says whether the first
+    call carries a signature; `foreign` is where the first thought or signature of the model stands,
+    by position and field.
     """
 
-    __slots__ = ("calls", "foreign", "index", "responses", "role", "signed")
-
-    def __init__(self, index: int, role: str | None) -> None:
-        self.index = index
-        self.role = role
-        self.calls: list[tuple[int, FunctionCall]] = []
-        self.responses: list[tuple[int, FunctionResponse]] = []
-        self.signed = False  # the first call carries a signature
-        self.foreign: tuple[int, str] | None = None  # the first thought or signature of the model
+    index: int
+    role: str | None
+    calls: list[tuple[int, FunctionCall]] = []
+    responses: list[tuple[int, FunctionResponse]] = []
+    signed: bool = False
+    foreign: tuple[int, str] | None = None
 
     @property
     def path(self) -> str:
@@ -72,11 +72,18 @@ def read_content(index: int, content: Content, findings: Findings, *, forms: boo
             continue
         elif (call := part.function_call) is not None:
             turn.calls.append((position, call))
-            if not _is_plain(call):
+            if not call.name or type(call.args) not in _ARGS or _is_piece(call):
                 _report_call(turn, position, call, findings)
         elif (response := part.function_response) is not None:
             turn.responses.append((position, response))
-            _check_response(turn, position, response, findings)
+            body = response.response
+            if (
+                not response.name
+                or response.parts
+                or type(body) is not dict
+                or "output" not in body
+            ):
+                _check_response(turn, position, response, findings)
         else:
             _check_fields(turn, position, part, findings, forms=forms)
     if len(turn.calls) > 1:

@@ -72,8 +72,9 @@ def check_calling(
     path = f"{path}.allowedFunctionNames"
     if mode != FunctionCallingMode.ANY:
         findings.add("T13", path, "allowed names are given, but the mode is not ANY.")
+    known = frozenset(declared)
     for index, name in enumerate(allowed):
-        if name not in declared:
+        if name not in known:
             findings.add("T13", f"{path}[{index}]", f'"{name}" is not declared.')
 
 
@@ -115,20 +116,20 @@ def _check_declaration(declaration: FunctionDeclaration, path: str, findings: Fi
 
 def _check_json_schema(schema: dict[str, Any], path: str, findings: Findings) -> None:
     """T10: how deep plain JSON Schema is, and whether it refers to itself."""
-    waiting: list[tuple[Any, int]] = [(schema, 0)]
-    deepest = 0
+    level: list[Any] = [schema]
+    depth = 0
     refers = False
-    while waiting:
-        value, depth = waiting.pop()
-        deepest = max(deepest, depth)
-        if depth > _DEEPEST:
-            break
-        if isinstance(value, dict):
-            refers = refers or "$ref" in value
-            waiting.extend((item, depth + 1) for item in cast("dict[str, Any]", value).values())
-        elif isinstance(value, list):
-            waiting.extend((item, depth + 1) for item in cast("list[Any]", value))
-    if deepest > _DEEPEST:
+    while level and depth <= _DEEPEST:
+        below: list[Any] = []
+        for value in level:
+            if isinstance(value, dict):
+                refers = refers or "$ref" in value
+                below += cast("dict[str, Any]", value).values()
+            elif isinstance(value, list):
+                below += cast("list[Any]", value)
+        level = below
+        depth += 1
+    if level:
         findings.add("T10", path, "the schema is nested too deeply.")
     elif refers:
         from alhena.wire.schema.references import refers_to_itself

@@ -1,6 +1,7 @@
 """What contents must keep towards each other (C5-C7, F1-F4, F6, F7, F10, S1, S6)."""
 
-from collections.abc import Collection, Sequence
+from collections import deque
+from collections.abc import Collection, Iterable, Sequence
 
 from alhena.wire.conformance.contents import Turn
 from alhena.wire.conformance.rules import Findings
@@ -27,15 +28,16 @@ class HistoryWalk:
 
     def feed(self, turn: Turn, findings: Findings) -> None:
         """Takes the next content."""
-        if self._open is None:
-            self._take(turn, findings)
-        elif turn.responses and not turn.calls:
-            self._answers.append(turn)
-            if len(self._answers) == 1 and len(turn.responses) == len(self._open.calls):
-                self._settle(findings)
+        before, step = self._before, self._open
+        if step is not None and turn.responses and not turn.calls:
+            self._answer(step, turn, findings)
         else:
-            self._settle(findings)
-            self._take(turn, findings)
+            if step is not None:
+                self._settle(findings)
+            if turn.responses or before is None or before.role == turn.role:
+                self._report(turn, findings)
+            if turn.calls:
+                self._open, self._answers = turn, []
         self._before = turn
         if turn.foreign is not None and self._foreign is None:
             self._foreign = turn
@@ -84,8 +86,17 @@ class HistoryWalk:
             if call.name and call.name not in called:
                 called[call.name] = f"{turn.path}.parts[{position}].functionCall.name"
 
-    def _take(self, turn: Turn, findings: Findings) -> None:
-        """A content that answers no open call."""
+    def _answer(self, step: Turn, turn: Turn, findings: Findings) -> None:
+        """A content of responses behind open calls."""
+        if not self._answers and _is_answered(step, turn):
+            self._open = None
+            return
+        self._answers.append(turn)
+        if len(self._answers) == 1 and len(turn.responses) == len(step.calls):
+            self._settle(findings)
+
+    def _report(self, turn: Turn, findings: Findings) -> None:
+        """What is wrong with where a content stands that answers no open call."""
         before = self._before
         if before is None:
             if turn.role == MODEL:
@@ -97,8 +108,6 @@ class HistoryWalk:
             _check_neighbours(before, turn, findings)
         if turn.responses:
             _report_stray(turn, before, findings)
-        if turn.calls:
-            self._open, self._answers = turn, []
 
     def _settle(self, findings: Findings) -> None:
         """No further content can answer the open calls."""
@@ -128,8 +137,6 @@ def _report_stray(turn: Turn, before: Turn | None, findings: Findings) -> None:
 
 def _check_step(turn: Turn, answers: Sequence[Turn], findings: Findings) -> None:
     """Checks a content with calls and the contents of responses behind it."""
-    if turn.role == MODEL and len(answers) == 1 and _is_answered(turn, answers[0]):
-        return
     if turn.role == USER:
         findings.add("F1", turn.path, "a function call stands in a content of the user.")
     wanted = len(turn.calls)
@@ -158,46 +165,74 @@ def _check_step(turn: Turn, answers: Sequence[Turn], findings: Findings) -> None
 
 def _is_answered(turn: Turn, answer: Turn) -> bool:
     """Whether the plain case is given: as many responses, in order, of the same names and ids."""
-    if answer.role != USER or len(answer.responses) != len(turn.calls):
+    calls, responses = turn.calls, answer.responses
+    if turn.role != MODEL or answer.role != USER or len(responses) != len(calls):
         return False
-    for (_, call), (_, response) in zip(turn.calls, answer.responses, strict=True):
+    for (_, call), (_, response) in zip(calls, responses, strict=True):
         if call.name != response.name or (call.id or None) != (response.id or None):
             return False
     return True
 
 
 def _pair(turn: Turn, responses: _Responses, findings: Findings) -> None:
-    open_calls = dict(turn.calls)
+    open_calls = OpenCalls(turn.calls)
+    calls = dict(turn.calls)
     last = -1
     disordered = False
     for answer, position, response in responses:
         path = f"{answer.path}.parts[{position}].functionResponse"
-        found = call_of(response, open_calls)
+        found = open_calls.take(response)
         if found is None:
             findings.add("F6", path, f'no open call fits this response of "{response.name}".')
             continue
-        _compare(open_calls.pop(found), response, path, findings)
+        _compare(calls[found], response, path, findings)
         disordered = disordered or found < last
         last = found
     if disordered:
         path = responses[0][0].path
         findings.add("F7", path, "the responses are not in the order of their calls.")
-    for position, call in open_calls.items():
+    for position, call in open_calls.left.items():
         path = f"{turn.path}.parts[{position}].functionCall"
         findings.add("F10", path, f'the call of "{call.name}" is not answered.')
 
 
-def call_of(response: FunctionResponse, calls: dict[int, FunctionCall]) -> int | None:
-    """The call that a response answers: the one with its id, else the first of its name, else,
-    when only one is left, that one."""
-    if response.id:
-        for position, call in calls.items():
-            if call.id == response.id:
+class OpenCalls:
+    """Calls that wait for their responses, by position; finding one takes the same time however
+    many there are. `left` are those that no response was found for yet."""
+
+    def __init__(self, calls: Iterable[tuple[int, FunctionCall]]) -> None:
+        self.left = dict(calls)
+        self._by_id: dict[str, deque[int]] = {}
+        self._by_name: dict[str, deque[int]] = {}
+        self._unnumbered: dict[str, deque[int]] = {}  # by name, the calls without an id
+        for position, call in self.left.items():
+            self._by_name.setdefault(call.name, deque()).append(position)
+            if call.id:
+                self._by_id.setdefault(call.id, deque()).append(position)
+            else:
+                self._unnumbered.setdefault(call.name, deque()).append(position)
+
+    def take(self, response: FunctionResponse) -> int | None:
+        """The call that a response answers, which is no longer left: the one with its id, else the
+        first of its name, else, when only one is left, that one."""
+        found: int | None = None
+        if response.id:
+            found = self._first(self._by_id.get(response.id))
+        if found is None:
+            named = self._unnumbered if response.id else self._by_name
+            found = self._first(named.get(response.name))
+        if found is None and len(self.left) == 1:
+            found = next(iter(self.left))
+        if found is not None:
+            del self.left[found]
+        return found
+
+    def _first(self, positions: deque[int] | None) -> int | None:
+        while positions:
+            position = positions.popleft()
+            if position in self.left:
                 return position
-    for position, call in calls.items():
-        if call.name == response.name and not (call.id and response.id):
-            return position
-    return next(iter(calls)) if len(calls) == 1 else None
+        return None
 
 
 def _compare(call: FunctionCall, response: FunctionResponse, path: str, findings: Findings) -> None:

@@ -23,12 +23,14 @@ Note = Callable[[str, int, str], None]
 _MODELS = frozenset({"assistant", "ai", "bot"})
 
 
-def mend_content(content: Content, index: int, note: Note, *, signed: bool) -> Content | None:
+def mend_content(
+    content: Content, index: int, note: Note, *, signed: bool, thoughts: bool = False
+) -> Content | None:
     """The content with parts that can be sent, None when it has none; the same object when nothing
-    had to be done. Not `signed`, it keeps no signatures."""
+    had to be done. Not `signed`, it keeps no signatures; with `thoughts` it keeps its thoughts."""
     role = _role(content, index, note)
     parts = list(content.parts)
-    if any(part.thought for part in parts):
+    if not thoughts and any(part.thought for part in parts):
         parts = list(without_thoughts(parts))
         note("S5", index, "thoughts were left out, their signatures kept.")
     if role == USER or not signed:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from alhena.wire.conformance.history import call_of
+from alhena.wire.conformance.history import OpenCalls
 from alhena.wire.conformance.mending import Note
 from alhena.wire.conformance.slices import has_calls, has_responses
 from alhena.wire.content import MODEL, USER, Content, FunctionCall, FunctionResponse, Part
@@ -79,12 +79,12 @@ class _Step:
         self._called = called
         self._answers = answers
         self._note = note
-        self._open = {
+        self._calls = {
             position: part.function_call
             for position, part in enumerate(called.content.parts)
             if part.function_call is not None
         }
-        self._calls = dict(self._open)
+        self._open = OpenCalls(self._calls.items())
         self._found: dict[int, Part] = {}
         self._beside: list[Part] = []
 
@@ -95,7 +95,7 @@ class _Step:
         index = self._answers[0].index if self._answers else self._called.index
         if len(self._answers) > 1:
             self._note("F3", self._answers[1].index, "responses were joined to one content.")
-        for call in self._open.values():
+        for call in self._open.left.values():
             self._note("F10", self._called.index, f'the call of "{call.name}" was answered.')
         self.rename()
         yield self._called
@@ -118,12 +118,11 @@ class _Step:
                 self._beside.append(part)
                 behind = True
                 continue
-            position = call_of(response, self._open)
+            position = self._open.take(response)
             if position is None:
                 message = f'a response of "{response.name}" that fits no call was left out.'
                 self._note("F2", answer.index, message)
                 continue
-            del self._open[position]
             self._found[position] = part
             if behind:
                 self._note("F7", answer.index, "a response was put before the other parts.")
@@ -144,12 +143,14 @@ class _Step:
         """F5: ids of calls that stand twice."""
         taken = {call.id for call in self._calls.values()}
         seen: set[str] = set()
+        numbers: dict[str, int] = {}
         parts = list(self._called.content.parts)
         for position, call in self._calls.items():
             if call.id and call.id in seen:
-                number = 2
+                given, number = call.id, numbers.get(call.id, 2)
                 while f"{call.id}-{number}" in taken:
                     number += 1
+                numbers[given] = number + 1
                 call = replace(call, id=f"{call.id}-{number}")
                 taken.add(call.id)
                 self._calls[position] = call

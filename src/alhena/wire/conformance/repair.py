@@ -57,18 +57,24 @@ def repair(
     *,
     needs_signatures: bool = False,
     takes_signatures: bool = True,
+    takes_thoughts: bool = False,
     open_end: bool = False,
 ) -> Repaired:
     """The conversation in `contents`, repaired as far as that can be done without guessing.
 
-    With `open_end` it will be gone on with: it may end with the model's content, even with calls
+    Thoughts are left out unless the service `takes_thoughts`, as those of other dialects do. With
+    `open_end` it will be gone on with: it may end with the model's content, even with calls
     that are still to be answered.
     """
     repairs = Repairs()
     drafts = [
         Draft(index, mended)
         for index, content in enumerate(contents)
-        if (mended := mend_content(content, index, repairs.note, signed=takes_signatures))
+        if (
+            mended := mend_content(
+                content, index, repairs.note, signed=takes_signatures, thoughts=takes_thoughts
+            )
+        )
         is not None
     ]
     drafts = list(answer_calls(drafts, repairs.note, open_end=open_end))
@@ -80,13 +86,18 @@ def repair(
 
 
 def repair_entries(
-    entries: Sequence[EncodedContent], *, needs_signatures: bool, takes_signatures: bool = True
+    entries: Sequence[EncodedContent],
+    *,
+    needs_signatures: bool,
+    takes_signatures: bool = True,
+    takes_thoughts: bool = False,
 ) -> tuple[tuple[EncodedContent, ...], tuple[Repair, ...]]:
     """The same for the contents of a request; those that stay as they are keep their bytes."""
     done = repair(
         [entry.content for entry in entries],
         needs_signatures=needs_signatures,
         takes_signatures=takes_signatures,
+        takes_thoughts=takes_thoughts,
     )
     known = {id(entry.content): entry for entry in entries}
     kept = tuple(known.get(id(item)) or EncodedContent(item) for item in done.contents)

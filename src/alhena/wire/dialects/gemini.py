@@ -1,10 +1,13 @@
-"""Gemini's own request bodies, read: generateContent, streamGenerateContent and countTokens."""
+"""Gemini's own bodies: requests of generateContent, streamGenerateContent and countTokens, read,
+and answers, written."""
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
 from alhena.wire.content import Content, Wire
+from alhena.wire.dialects.anthropic.signatures import sealed, unsealed
 from alhena.wire.dialects.conversation import DialectRequest
 from alhena.wire.dialects.errors import DialectError
 from alhena.wire.dialects.fields import Fields
@@ -12,6 +15,7 @@ from alhena.wire.dialects.spelling import plainly_spelt
 from alhena.wire.encode import EncodedContent, encode_request
 from alhena.wire.plain import as_array, as_object
 from alhena.wire.request import GenerateContentConfig, GenerateContentRequest
+from alhena.wire.response import GenerateContentResponse
 
 _ELSEWHERE = frozenset({"model"})
 """Fields of a body that say what the URL says."""
@@ -43,7 +47,8 @@ def read_request(body: object, model: str, *, stream: bool = False) -> DialectRe
             "a string in it holds half of a character (a lone surrogate)."
         ) from error
     _refuse_lost(plain, msgspec.to_builtins(contents) | msgspec.to_builtins(config), "")
-    return DialectRequest(model=model, contents=contents.contents, config=config, stream=stream)
+    opened = tuple(_with_signatures(content, unsealed) for content in contents.contents)
+    return DialectRequest(model=model, contents=opened, config=config, stream=stream)
 
 
 def write_request(request: DialectRequest) -> dict[str, Any]:
@@ -54,6 +59,32 @@ def write_request(request: DialectRequest) -> dict[str, Any]:
         config=request.config,
     )
     return msgspec.json.decode(encode_request(sent))
+
+
+def write_response(response: GenerateContentResponse) -> GenerateContentResponse:
+    """An answer, or one chunk of it, as clients can read it: with signatures in base64."""
+    if not any(part.thought_signature for part in response.parts):
+        return response
+    candidates = tuple(
+        msgspec.structs.replace(
+            each, content=each.content and _with_signatures(each.content, sealed)
+        )
+        for each in response.candidates
+    )
+    return msgspec.structs.replace(response, candidates=candidates)
+
+
+def _with_signatures(content: Content, change: Callable[[str], str]) -> Content:
+    """The content with its signatures changed; the same object where none is."""
+    if not any(part.thought_signature for part in content.parts):
+        return content
+    parts = tuple(
+        msgspec.structs.replace(part, thought_signature=change(part.thought_signature))
+        if part.thought_signature
+        else part
+        for part in content.parts
+    )
+    return content if parts == content.parts else Content(role=content.role, parts=parts)
 
 
 def _invalid(error: msgspec.ValidationError) -> DialectError:

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from alhena.wire.content import MODEL, Content, FunctionCall, Part
-from alhena.wire.dialects.anthropic.response import finish_reason, usage_from
+from alhena.wire.dialects.anthropic.response import finish_reason, hidden_thought, usage_from
 from alhena.wire.dialects.anthropic.signatures import of_next_part, own_signature
 from alhena.wire.dialects.arguments import read_arguments
 from alhena.wire.dialects.errors import DialectError
@@ -83,7 +83,8 @@ class EventReader:
         if kind == "text" and block.text("text"):
             return self._text(block.text("text") or "")
         if kind == "redacted_thinking":
-            self._signature = of_next_part(block.text("data") or "")
+            thought, self._signature = hidden_thought(block)
+            return self._parts(thought) if thought is not None else []
         return []
 
     def _delta(self, delta: Fields) -> list[GenerateContentResponse]:

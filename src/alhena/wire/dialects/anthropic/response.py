@@ -4,7 +4,7 @@ from typing import Any
 
 from alhena.wire.content import MODEL, Content, FunctionCall, Part
 from alhena.wire.dialects.anthropic.blocks import BlockWriter, Event, blocks_of
-from alhena.wire.dialects.anthropic.signatures import of_next_part, own_signature
+from alhena.wire.dialects.anthropic.signatures import of_next_part, own_signature, redacted
 from alhena.wire.dialects.conversation import NewId
 from alhena.wire.dialects.endings import Ending, ending_of
 from alhena.wire.dialects.fields import Fields
@@ -165,9 +165,19 @@ def _part(block: Fields, names: ToolNames, signature: str | None) -> tuple[Part 
             text = block.text("thinking") or ""
             return Part(text=text, thought=True, thought_signature=own), of_next_part(opaque)
         case "redacted_thinking":
-            return None, of_next_part(block.text("data") or "")
+            return hidden_thought(block)
         case _:
             return None, signature
+
+
+def hidden_thought(block: Fields) -> tuple[Part | None, str | None]:
+    """What a block of redacted thinking holds: a thought that only its service can read, or the
+    signature of the part behind it."""
+    data = block.text("data") or ""
+    signature = of_next_part(data)
+    if signature is not None or not data:
+        return None, signature
+    return Part(text="", thought=True, thought_signature=redacted(data)), None
 
 
 def _message(response: GenerateContentResponse, model: str) -> dict[str, Any]:

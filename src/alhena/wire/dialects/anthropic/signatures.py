@@ -10,6 +10,8 @@ _NEXT = "gemini:"
 _OWN = "gemini-own:"
 _FOREIGN = "foreign:"
 _REDACTED = "redacted:"
+_SEALS = ("Zm9yZWln", "cmVkYWN0")
+"""What the two words of foreign signatures begin with in base64."""
 
 
 def for_next_part(signature: str) -> str:
@@ -49,3 +51,23 @@ def redacted_data(signature: str) -> str | None:
 def is_foreign(signature: str) -> bool:
     """Does the signature of a thought come from another service?"""
     return signature.startswith((_FOREIGN, _REDACTED))
+
+
+def sealed(signature: str) -> str:
+    """A signature as clients of Gemini's dialect can read it, who take every one for base64."""
+    from base64 import b64encode
+
+    return b64encode(signature.encode("utf-8")).decode() if is_foreign(signature) else signature
+
+
+def unsealed(signature: str) -> str:
+    """The signature that `sealed` made this one of; any other stays as it is."""
+    from base64 import b64decode
+
+    if not signature.startswith(_SEALS):
+        return signature
+    try:
+        opened = b64decode(signature, validate=True).decode("utf-8")
+    except ValueError:  # what is no base64, and what is no UTF-8
+        return signature
+    return opened if is_foreign(opened) else signature
