@@ -22,6 +22,9 @@ class CapturedOutput:
     to a file of `store` that begins with `prefix` and has at most `most` bytes (0: any number), the
     end of the text apart. `on_text` receives the text as it comes."""
 
+    tool = "run_shell_command"
+    """What the file is named after."""
+
     def __init__(
         self,
         store: OutputStore | None,
@@ -34,9 +37,7 @@ class CapturedOutput:
     ) -> None:
         self.spool: TextSpool | None = None
         if store is not None:
-            self.spool = store.spool(
-                "run_shell_command", call_id, prefix=prefix, keep=size, most=most
-            )
+            self.spool = store.spool(self.tool, call_id, prefix=prefix, keep=size, most=most)
         self.line_breaks = 0
         self._prefix = prefix
         self._most = most

@@ -1,0 +1,138 @@
+"""`alhena mcp serve`: the tools of this workspace as an MCP server on standard input and output."""
+
+import argparse
+import asyncio
+import os
+import signal
+from typing import TYPE_CHECKING, Any, cast
+
+from alhena.agent.links import SessionLinks
+from alhena.agent.session_id import new_session_id
+from alhena.agent.workbench import Workbench
+from alhena.agent.workbench_opening import open_workbench
+from alhena.display_text import one_line
+from alhena.events import Event, WarningEvent
+from alhena.frontends.cli.arguments import Parser
+from alhena.frontends.cli.model_for_tools import answering_for
+from alhena.frontends.cli.workbench_options import add_workbench_arguments, workbench_options
+from alhena.frontends.streams import write_stderr
+
+if TYPE_CHECKING:
+    from alhena.system.processes import ProcessGroups
+
+DESCRIPTION = "The tools of this workspace as an MCP server on standard input and output."
+MAX_LINE = 32 << 20
+"""Bytes of a message."""
+
+
+def run(argv: list[str]) -> int:
+    """Carries out `alhena mcp serve ARGV`; returns the exit code when the client has gone or a
+    signal has ended it."""
+    parser = Parser(prog="alhena mcp serve", description=DESCRIPTION)
+    parser.add_argument("-m", "--model", metavar="NAME", help="for tools that ask a model")
+    add_workbench_arguments(parser)
+    serving = Serving(parser.parse_args(argv))
+    serving.check()
+    asyncio.run(serving.serve())
+    return 0
+
+
+class Serving:
+    """One run of the server."""
+
+    def __init__(self, found: argparse.Namespace) -> None:
+        self._options = workbench_options(found)
+        self._links = SessionLinks(
+            session_id=new_session_id(),
+            answering=answering_for(self._options, found.model),
+            emit=_warn,
+        )
+        self._bench: Workbench | None = None
+
+    def check(self) -> None:
+        """Raises what would keep the workbench from being opened, before a client waits for it."""
+        open_workbench(self._options, self._links)
+
+    async def serve(self) -> None:
+        """Answers the client until it goes, or a signal comes."""
+        from alhena.system.processes import ProcessGroups
+
+        groups = ProcessGroups()
+        answering = asyncio.ensure_future(self._answer(groups))
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, answering.cancel)
+        try:
+            await asyncio.wait({answering})
+            if not answering.cancelled():
+                answering.result()
+        finally:
+            for leave in () if self._bench is None else self._bench.when_closed:
+                leave()
+            await groups.close()
+
+    async def _answer(self, groups: "ProcessGroups") -> None:
+        from mcp.server.stdio import stdio_server
+
+        from alhena.frontends.mcp_server.server import ToolServer
+
+        def opened(able: bool) -> Workbench:
+            from msgspec.structs import replace
+
+            options = replace(self._options, interactive=able)
+            self._bench = open_workbench(options, self._links, groups)
+            for warning in self._bench.warnings:
+                _tell(warning)
+            return self._bench
+
+        server = ToolServer(opened, _warn).make()
+        async with stdio_server(stdin=cast("Any", await _lines())) as (reading, writing):
+            await server.run(reading, writing, server.create_initialization_options())
+
+
+class Lines:
+    """The messages of the client, one a line; ends when the client does."""
+
+    def __init__(self, reader: asyncio.StreamReader) -> None:
+        self._reader = reader
+
+    def __aiter__(self) -> "Lines":
+        return self
+
+    async def __anext__(self) -> str:
+        try:
+            line = await self._reader.readuntil(b"\n")
+        except asyncio.IncompleteReadError as ended:
+            line = ended.partial
+        except asyncio.LimitOverrunError as error:
+            _tell(f"the client sent a message of more than {MAX_LINE >> 20} MB; it is not read on")
+            raise StopAsyncIteration from error
+        if not line:
+            raise StopAsyncIteration
+        return line.decode("utf-8", "replace")
+
+
+async def _lines() -> Lines | None:
+    """Standard input, read without a thread that would outlive a signal; None where it is no pipe.
+    What is started meanwhile finds nothing there."""
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=MAX_LINE)
+    own = os.fdopen(os.dup(0), "rb", buffering=0)
+    try:
+        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), own)
+    except ValueError:  # a regular file
+        own.close()
+        return None
+    nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    return Lines(reader)
+
+
+def _warn(event: Event) -> None:
+    if isinstance(event, WarningEvent):
+        _tell(event.message)
+
+
+def _tell(warning: str) -> None:
+    write_stderr(f"alhena: warning: {one_line(warning)}\n")

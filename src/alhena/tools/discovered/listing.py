@@ -1,0 +1,147 @@
+"""What a discovery command prints, read as declarations of tools."""
+
+import shlex
+from typing import Any, cast
+
+import msgspec
+
+from alhena.tools.names import is_declarable
+from alhena.wire.plain import as_array, as_object
+
+PREFIX = "discovered_tool_"
+"""What the names of discovered tools begin with, so that none can pass for a built-in one."""
+MAX_TOOLS = 512
+_TYPES = frozenset({"STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL"})
+_VALUES = frozenset({"default", "enum", "const", "example", "examples"})
+_LISTS = ("function_declarations", "functionDeclarations")
+_SCHEMAS = ("parametersJsonSchema", "parameters_json_schema", "parameters")
+_NO_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}}
+
+
+class ListedTool(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool as the command declares it, under its own name. `parameters` is JSON Schema."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+
+    @property
+    def registered_name(self) -> str:
+        """The name that models and policies know it by."""
+        return PREFIX + self.name
+
+
+class Listing(msgspec.Struct, frozen=True, kw_only=True):
+    """What was found; `problems` are sentences about what could not be used."""
+
+    tools: tuple[ListedTool, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+def arguments(command: str) -> tuple[str, ...]:
+    """The words of a command that is given as one string, quoted as for a shell; no shell runs it.
+    Raises ValueError when it is empty, not closed, or has a NUL."""
+    if "\0" in command:
+        raise ValueError("it holds a NUL character")
+    try:
+        words = tuple(shlex.split(command))
+    except ValueError as error:
+        raise ValueError(f"its quotes do not match ({str(error).lower()})") from error
+    if not words:
+        raise ValueError("it is empty")
+    return words
+
+
+def read_listing(output: bytes) -> Listing:
+    """The tools of a JSON array whose items are declarations or objects that hold a list of them as
+    `function_declarations` or `functionDeclarations`. What is no declaration is a problem; the
+    others are used. Raises ValueError when the output is no such array."""
+    try:
+        decoded: object = msgspec.json.decode(output)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ValueError(f"its output is not JSON: {error}") from error
+    items = [decoded] if as_object(decoded) is not None else as_array(decoded)
+    if items is None:
+        raise ValueError("its output is no JSON array")
+    tools: dict[str, ListedTool] = {}
+    problems: list[str] = []
+    for place, item in _declarations(items):
+        if len(tools) == MAX_TOOLS:
+            problems.append(f"only its first {MAX_TOOLS} tools are used")
+            break
+        found = _tool(item)
+        if isinstance(found, str):
+            problems.append(f"{place}: {found}")
+        elif found.name in tools:
+            problems.append(f"{place}: {found.name} is declared twice; the first one is used")
+        else:
+            tools[found.name] = found
+    return Listing(tools=tuple(tools.values()), problems=tuple(problems))
+
+
+def _declarations(items: list[object]) -> list[tuple[str, object]]:
+    found: list[tuple[str, object]] = []
+    for number, item in enumerate(items, 1):
+        given = as_object(item)
+        lists = [] if given is None else [given[key] for key in _LISTS if key in given]
+        if not lists:
+            found.append((f"item {number}", item))
+        for each in lists:
+            inner = as_array(each) or [each]
+            found += ((f"item {number}.{place}", one) for place, one in enumerate(inner, 1))
+    return found
+
+
+def _tool(item: object) -> ListedTool | str:
+    """The declaration, or why it is none."""
+    given = as_object(item)
+    if given is None:
+        return "it is no object"
+    name, description = given.get("name"), given.get("description")
+    if not isinstance(name, str) or not name:
+        return "it has no name"
+    if not is_declarable(PREFIX + name):
+        return (
+            f"{name[:80]!r} cannot be the name of a tool: up to {63 - len(PREFIX)} letters, "
+            "digits, '_', '.' and '-' can"
+        )
+    schema = next((given[key] for key in _SCHEMAS if given.get(key) is not None), _NO_PARAMETERS)
+    parameters = as_object(schema)
+    if parameters is None:
+        return f"the parameters of {name} are no object"
+    return ListedTool(
+        name=name,
+        description=description if isinstance(description, str) else "",
+        parameters=_json_schema(parameters),
+    )
+
+
+def _json_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    """JSON Schema of what may be written in the Gemini form, with types in capitals and
+    `nullable`."""
+    made: dict[str, Any] = {}
+    open_: list[tuple[dict[str, Any], dict[str, Any]]] = [(schema, made)]
+    while open_:
+        source, target = open_.pop()
+        for key, value in source.items():
+            if key in _VALUES:
+                target[key] = value
+            elif isinstance(value, list):
+                target[key] = [_copy(item, open_) for item in cast("list[object]", value)]
+            else:
+                target[key] = _copy(value, open_)
+        kind = target.get("type")
+        if isinstance(kind, str) and kind in _TYPES:
+            lower = kind.lower()
+            target["type"] = [lower, "null"] if target.pop("nullable", False) is True else lower
+    return made
+
+
+def _copy(value: object, open_: list[tuple[dict[str, Any], dict[str, Any]]]) -> object:
+    """The value, or for an object an empty one that is filled later."""
+    source = as_object(value)
+    if source is None:
+        return value
+    target: dict[str, Any] = {}
+    open_.append((source, target))
+    return target

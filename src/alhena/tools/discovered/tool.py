@@ -1,0 +1,200 @@
+"""A discovered tool: its calls are runs of one command, in a process of their own."""
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from alhena.display_text import escaped, one_line
+from alhena.system.errors import ProcessStartError
+from alhena.tools.base import BaseInvocation
+from alhena.tools.builtin.run_shell_command import OUTPUT_CHARACTERS, ShellEnvironment
+from alhena.tools.confirmation import ConfirmationDetails, ExecConfirmation
+from alhena.tools.contract import (
+    ExecutionContext,
+    Kind,
+    ToolErrorType,
+    ToolFailure,
+    ToolResult,
+)
+from alhena.tools.discovered.listing import ListedTool
+from alhena.tools.params import validate
+from alhena.tools.schema import respelled
+from alhena.wire.request import FunctionDeclaration
+
+if TYPE_CHECKING:
+    from alhena.system.processes import Command, Ending, Limits, ProcessGroups
+    from alhena.system.terminal_text import CapturedText
+    from alhena.tools.captured_output import CapturedOutput
+    from alhena.tools.output_store import OutputStore
+
+CALL_SECONDS = 600.0
+"""How long a call may take."""
+MAX_OUTPUT = 1 << 30
+"""Bytes of output after which a call is stopped."""
+DIAGNOSTICS = 4_000
+"""Characters that are kept of each end of stderr."""
+
+
+class CallCommand(msgspec.Struct, frozen=True, kw_only=True):
+    """How discovered tools are run. `text` is the command as the settings have it, `words` are its
+    words; what it leaves running is ended with `groups`. Long output goes to `outputs`."""
+
+    text: str
+    words: tuple[str, ...]
+    cwd: str
+    environment: ShellEnvironment
+    groups: "ProcessGroups | None" = None
+    outputs: "OutputStore | None" = None
+    inactivity: float = 300.0
+
+
+class DiscoveredTool:
+    """A tool of `tools.discoveryCommand`; `tools.callCommand` runs it."""
+
+    kind = Kind.OTHER
+    is_output_markdown = False
+    can_update_output = True
+
+    def __init__(self, listed: ListedTool, discovery: str, call: CallCommand) -> None:
+        self.name = listed.registered_name
+        self.display_name = listed.name
+        self.own_name = listed.name
+        self.call = call
+        self.parameter_schema = listed.parameters
+        self.description = (
+            f"{listed.description}\n\n"
+            f"The project brings this tool: `{one_line(discovery, 200)}` lists it. A call runs "
+            f"`{one_line(call.text, 200)} {listed.name}` with the parameters as JSON on its "
+            "standard input, and gives its standard output. What it writes to stderr comes behind "
+            "that as diagnostics. A failed call says Stdout, Stderr, Error, Exit Code and Signal."
+        ).strip()
+
+    def declaration(self) -> FunctionDeclaration:
+        """The tool as the model sees it."""
+        return FunctionDeclaration(
+            name=self.name,
+            description=self.description,
+            parameters_json_schema=self.parameter_schema,
+        )
+
+    def build(self, params: dict[str, Any]) -> "DiscoveredInvocation | ToolFailure":
+        """Checks the parameters by the tool's schema; a failure is a value."""
+        normal = respelled(self.parameter_schema, params)
+        return validate(self.parameter_schema, normal) or DiscoveredInvocation(normal, self)
+
+
+class DiscoveredInvocation(BaseInvocation):
+    """One call of a discovered tool."""
+
+    def __init__(self, params: dict[str, Any], tool: DiscoveredTool) -> None:
+        super().__init__(params)
+        self._tool = tool
+        self._input = msgspec.json.encode(params)
+
+    def describe(self) -> str:
+        """The call as one would write it."""
+        return escaped(f"{self._tool.own_name}({self._input.decode('utf-8')})")
+
+    async def confirmation(self, context: ExecutionContext) -> ConfirmationDetails:
+        """The command that would be run, and what it would be given."""
+        del context
+        call = self._tool.call
+        command = f"{call.text} {self._tool.own_name} <<< {self._input.decode('utf-8')}"
+        return ExecConfirmation(
+            title=f"Run the project's tool {self._tool.own_name}?",
+            command=command,
+            command_shown=escaped(command),
+        )
+
+    async def execute(self, context: ExecutionContext) -> ToolResult:
+        """Runs the command. It failed when it could not be started, did not end with exit code 0,
+        or was stopped; what it says on stderr alone is no failure."""
+        from alhena.system.processes import Limits, run_process
+        from alhena.system.terminal_text import OutputCapture
+        from alhena.tools.captured_output import live_output
+        from alhena.tools.discovered.output import DiscoveredOutput
+
+        call = self._tool.call
+        live = live_output(context.update_output)
+        output = DiscoveredOutput(
+            call.outputs,
+            context.call_id,
+            prefix="",
+            size=OUTPUT_CHARACTERS if call.outputs is None else call.outputs.memory_characters,
+            on_text=live.add,
+        )
+        errors = OutputCapture(head=DIAGNOSTICS, tail=DIAGNOSTICS)
+        limits = Limits(inactivity=call.inactivity, total=CALL_SECONDS, output=MAX_OUTPUT)
+        finished = False
+        try:
+            ending = await run_process(
+                self._command(),
+                output.capture.feed,
+                limits=limits,
+                groups=call.groups,
+                started=context.report_pid,
+                errors=errors.feed,
+            )
+            finished = True
+        except ProcessStartError as error:
+            return ToolResult.failed(
+                f"{self._tool.own_name} could not be started: {error}",
+                ToolErrorType.DISCOVERED_TOOL_EXECUTION_ERROR,
+            )
+        finally:
+            live.stop()
+            if not finished:
+                output.discard()
+        return self._result(ending, output, errors.captured(), limits)
+
+    def _command(self) -> "Command":
+        from alhena.system.environment import child_environment
+        from alhena.system.processes import Command
+
+        call, environment = self._tool.call, self._tool.call.environment
+        made = child_environment(dict(environment.parent), environment.redaction)
+        command = Command(
+            argv=(*map(os.fsencode, call.words), os.fsencode(self._tool.own_name)),
+            cwd=call.cwd,
+            env=made.variables,
+            merge_stderr=False,
+            stdin=self._input,
+            label=f"{call.text} {self._tool.own_name}",
+        )
+        return command if environment.sandbox is None else environment.sandbox.confine(command)
+
+    def _result(
+        self,
+        ending: "Ending",
+        output: "CapturedOutput",
+        errors: "CapturedText",
+        limits: "Limits",
+    ) -> ToolResult:
+        from alhena.tools.shell_report import stop_reason
+
+        captured = output.capture.captured()
+        stderr = errors.text.strip("\n")
+        stopped = stop_reason(ending, limits)
+        data: dict[str, Any] = {"exit_code": ending.exit_code, "signal": ending.signal}
+        if ending.exit_code == 0 and not stopped:
+            suffix = f"\n\nDiagnostics (stderr):\n{stderr}" if stderr else ""
+            return ToolResult(
+                llm_content=captured.text + suffix,
+                display=captured.text.removesuffix("\n") + suffix,
+                data=data,
+                spilled=output.spilled(captured, suffix),
+            )
+        output.discard()
+        lines = (
+            f"Stdout: {captured.text.removesuffix(chr(10)) or '(empty)'}",
+            f"Stderr: {stderr or '(empty)'}",
+            f"Error: {stopped or '(none)'}",
+            f"Exit Code: {_or_none(ending.exit_code)}",
+            f"Signal: {_or_none(ending.signal)}",
+        )
+        return ToolResult.failed("\n".join(lines), ToolErrorType.DISCOVERED_TOOL_EXECUTION_ERROR)
+
+
+def _or_none(value: int | None) -> str:
+    return "(none)" if value is None else str(value)

@@ -1,0 +1,285 @@
+"""Tools that a command of the settings brings: listed before the first prompt, run by another."""
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from alhena.config.settings import Settings, ToolSettings
+from alhena.errors import InterruptedRunError
+from alhena.events import (
+    Event,
+    RunStartedEvent,
+    ToolCallResponseEvent,
+    ToolCallUpdateEvent,
+    ToolOutputEvent,
+)
+from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule
+from tests.agent.kit import agent, conforming, events_of
+from tests.support.command import alhena
+from tests.support.scripted import ScriptedGenerator
+from tests.support.server import call, chunk, text
+
+TOOLS = [
+    {
+        "name": "shout",
+        "description": "Says it loudly.",
+        "parameters": {
+            "type": "OBJECT",
+            "properties": {"what": {"type": "STRING"}, "how": {"type": "STRING"}},
+            "required": ["what"],
+        },
+    }
+]
+CALLED = """
+import json, os, sys, time
+name, given = sys.argv[1], json.load(sys.stdin)
+how = given.get("how")
+if how == "secret":
+    print(os.environ.get("GEMINI_API_KEY"))
+elif how == "long":
+    print("x" * 200_000)
+elif how == "hang":
+    print("begun", flush=True)
+    time.sleep(600)
+elif how == "kill":
+    os.kill(os.getpid(), 9)
+else:
+    print(name, given["what"].upper())
+    if how:
+        print("careful", file=sys.stderr)
+    sys.exit(3 if how == "fail" else 0)
+"""
+
+
+def settings_of(project: Path, tools: Any = TOOLS) -> Settings:
+    """Settings with two programs in the project."""
+    (project / "list.json").write_text(json.dumps(tools), encoding="utf-8")
+    (project / "call.py").write_text(CALLED, encoding="utf-8")
+    return Settings(
+        tools=ToolSettings(
+            discovery_command="cat list.json", call_command=f"'{sys.executable}' call.py"
+        )
+    )
+
+
+async def results(
+    project: Path, *calls: dict[str, Any], **options: Any
+) -> tuple[list[ToolCallResponseEvent], ScriptedGenerator]:
+    generator = ScriptedGenerator(
+        [
+            chunk(
+                *(call("discovered_tool_shout", each, id=str(n)) for n, each in enumerate(calls)),
+                finish="STOP",
+            )
+        ],
+        [text("done")],
+    )
+    options = {
+        "settings": settings_of(project),
+        "approval_mode": ApprovalMode.YOLO,
+        "cwd": project,
+    } | options
+    async with agent(generator, **options) as running:
+        events, error = await events_of(running, "go")
+    assert error is None
+    assert conforming(generator)
+    responses = (each for each in events if isinstance(each, ToolCallResponseEvent))
+    return sorted(responses, key=lambda each: each.call_id), generator
+
+
+def output_of(response: ToolCallResponseEvent) -> str:
+    given = response.parts[0].function_response
+    assert given is not None
+    return str(given.response.get("output", given.response.get("error")))
+
+
+@pytest.mark.requirement("TOOLS-07")
+async def test_a_listed_tool_is_declared_and_run_in_its_own_process(project: Path):
+    (response,), generator = await results(project, {"what": "hello"})
+    assert response.status == "success"
+    assert output_of(response) == "shout HELLO\n"
+    config = generator.requests[0].config
+    assert config is not None
+    assert config.tools
+    declared = {each.name: each for each in config.tools[0].function_declarations or ()}
+    schema = declared["discovered_tool_shout"].parameters_json_schema
+    assert schema == {
+        "type": "object",
+        "properties": {"what": {"type": "string"}, "how": {"type": "string"}},
+        "required": ["what"],
+    }
+    assert "Says it loudly." in declared["discovered_tool_shout"].description
+
+
+@pytest.mark.requirement("TOOLS-07")
+async def test_stderr_is_told_and_only_the_exit_code_makes_a_failure(project: Path):
+    (warned, failed, killed), _ = await results(
+        project,
+        {"what": "a", "how": "warn"},
+        {"what": "b", "how": "fail"},
+        {"what": "c", "how": "kill"},
+    )
+    assert warned.status == "success"
+    assert output_of(warned) == "shout A\n\n\nDiagnostics (stderr):\ncareful"
+    assert failed.status == "error"
+    assert failed.error_type == "discovered_tool_execution_error"
+    assert output_of(failed) == (
+        "Stdout: shout B\nStderr: careful\nError: (none)\nExit Code: 3\nSignal: (none)"
+    )
+    assert output_of(killed).endswith("Exit Code: (none)\nSignal: 9")
+
+
+async def test_the_command_sees_no_secrets_and_bad_parameters_do_not_reach_it(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("GEMINI_API_KEY", "s3cret")
+    (secret, wrong), _ = await results(project, {"what": "a", "how": "secret"}, {"what": 3})
+    assert output_of(secret) == "None\n"
+    assert wrong.error_type == "invalid_tool_params"
+
+
+async def test_the_whole_of_a_long_output_is_kept(project: Path):
+    (response,), _ = await results(project, {"what": "a", "how": "long"})
+    told = output_of(response)
+    assert len(told) < 45_000
+    assert "discovered_tool" in told
+    kept = list(Path(os.environ["HOME"]).rglob("*discovered_tool*"))
+    assert [path.read_text(encoding="utf-8").strip() for path in kept] == ["x" * 200_000]
+
+
+async def test_a_discovered_tool_needs_approval_as_any_other(project: Path):
+    (response,), _ = await results(project, {"what": "a"}, approval_mode=ApprovalMode.DEFAULT)
+    assert response.error_type == "policy_violation"
+    rule = PolicyRule(
+        decision=PolicyOutcome.ALLOW, priority=2.5, tool_names=("discovered_tool_shout",)
+    )
+    (response,), _ = await results(
+        project, {"what": "a"}, approval_mode=ApprovalMode.DEFAULT, policy=(rule,)
+    )
+    assert response.status == "success"
+
+
+async def test_a_tool_that_is_called_like_a_built_in_one_has_none_of_its_rights(project: Path):
+    settings = settings_of(project, [{"name": "read_file"}])
+    generator = ScriptedGenerator(
+        [chunk(call("discovered_tool_read_file", {}, id="1"), finish="STOP")], [text("done")]
+    )
+    async with agent(generator, settings=settings, cwd=project) as running:
+        events, _ = await events_of(running, "go")
+    (response,) = (each for each in events if isinstance(each, ToolCallResponseEvent))
+    assert response.error_type == "policy_violation"
+
+
+async def test_a_cancelled_call_ends_the_process(project: Path):
+    generator = ScriptedGenerator(
+        [chunk(call("discovered_tool_shout", {"what": "a", "how": "hang"}, id="1"), finish="STOP")]
+    )
+    pids: list[int] = []
+    async with agent(
+        generator,
+        settings=settings_of(project),
+        approval_mode=ApprovalMode.YOLO,
+        cwd=project,
+    ) as running:
+        run = running.run("go")
+
+        async def until_it_runs() -> None:
+            async for event in run:
+                if isinstance(event, ToolCallUpdateEvent) and event.pid:
+                    pids.append(event.pid)
+                if isinstance(event, ToolOutputEvent) and "begun" in event.text:
+                    return
+
+        await until_it_runs()
+        await run.aclose()
+    (pid,) = set(pids)
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("sh -c 'echo oops >&2; exit 4'", "it ended with 4; it said: oops"),
+        ("no-such-program-anywhere", "could not be started"),
+        ("'open", "its quotes do not match"),
+        ("echo not json", "its output is not JSON"),
+        ("head -c 11000000 /dev/zero", "it printed more than 10 MB"),
+        ("sh -c 'kill -9 $$'", "it ended with signal 9"),
+    ],
+)
+async def test_a_discovery_that_fails_is_told_and_the_session_goes_on(
+    project: Path, command: str, said: str
+):
+    settings = settings_of(project)
+    settings = msgspec.structs.replace(
+        settings, tools=msgspec.structs.replace(settings.tools, discovery_command=command)
+    )
+    generator = ScriptedGenerator([text("fine")])
+    async with agent(generator, settings=settings, cwd=project) as running:
+        events, error = await events_of(running, "go")
+    assert error is None
+    (started,) = (each for each in events if isinstance(each, RunStartedEvent))
+    assert said in " ".join(started.notices)
+    assert not any(name.startswith("discovered_tool") for name in started.tools)
+
+
+async def test_an_interrupted_discovery_is_done_again_for_the_next_prompt(project: Path):
+    settings = settings_of(project)
+    (project / "slow.sh").write_text(
+        "test -e again && exec cat list.json; touch again; sleep 600", encoding="utf-8"
+    )
+    settings = msgspec.structs.replace(
+        settings, tools=msgspec.structs.replace(settings.tools, discovery_command="sh slow.sh")
+    )
+    generator = ScriptedGenerator([text("fine")])
+    options = {"settings": settings, "cwd": project, "approval_mode": ApprovalMode.YOLO}
+    async with agent(generator, **options) as running:
+        found: list[Event] = []
+
+        async def first() -> None:
+            async for event in running.run("go"):
+                found.append(event)
+
+        task = asyncio.ensure_future(first())
+        while not (project / "again").exists():
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises((asyncio.CancelledError, InterruptedRunError)):
+            await task
+        events, error = await events_of(running, "go")
+    assert error is None
+    (started,) = (each for each in events if isinstance(each, RunStartedEvent))
+    assert "discovered_tool_shout" in started.tools
+
+
+def test_the_commands_list_and_call_them(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    settings_of(project)
+    home = tmp_path / "h"
+    (home / ".gemini").mkdir(parents=True)
+    (home / ".gemini" / "settings.json").write_text(
+        json.dumps(
+            {
+                "tools": {
+                    "discoveryCommand": "cat list.json",
+                    "callCommand": f"'{sys.executable}' call.py",
+                }
+            }
+        ),
+        encoding="utf-8",
+    )
+    monkeypatch.chdir(project)
+    listed = alhena("tools", "list", HOME=str(home))
+    assert "discovered_tool_shout" in listed.out
+    words = ("tools", "call", "--approval-mode", "yolo", "discovered_tool_shout")
+    called = alhena(*words, '{"what": "hi"}', HOME=str(home))
+    assert called.out == "shout HI\n\n"
+    assert called.code == 0

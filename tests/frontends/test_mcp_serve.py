@@ -1,0 +1,250 @@
+"""`alhena mcp serve`, with the official SDK as its client."""
+
+import asyncio
+import base64
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client, StdioServerParameters
+from mcp_types import CallToolResult, ElicitResult, ImageContent, TextContent
+
+from tests.support.command import ALHENA
+
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+
+
+@asynccontextmanager
+async def connected(*arguments: str, **options: Any) -> AsyncIterator[Client]:
+    server = StdioServerParameters(
+        command=ALHENA, args=["mcp", "serve", *arguments], env=dict(os.environ)
+    )
+    async with Client(server, **options) as client:
+        yield client
+
+
+def words(result: CallToolResult) -> str:
+    (block,) = (each for each in result.content if isinstance(each, TextContent))
+    return block.text
+
+
+def answering(said: str, asked: list[str]) -> Any:
+    async def elicit(_context: object, params: Any) -> ElicitResult:
+        asked.append(params.message)
+        if said == "decline":
+            return ElicitResult(action="decline")
+        return ElicitResult(action="accept", content={"answer": said})
+
+    return elicit
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_a_client_lists_the_tools_and_calls_them(project: Path, mode: str):
+    (project / "a.txt").write_text("alpha\n", encoding="utf-8")
+    async with connected(mode=mode) as client:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        assert {"read_file", "glob", "search_file_content"} <= set(tools)
+        # nobody can be asked, so what could only be denied is not there
+        assert not {"write_file", "run_shell_command", "ask_user", "enter_plan_mode"} & set(tools)
+        assert tools["read_file"].input_schema["required"] == ["absolute_path"]
+        annotations = tools["read_file"].annotations
+        assert annotations is not None
+        assert annotations.read_only_hint is True
+        result = await client.call_tool("read_file", {"absolute_path": "a.txt"})
+        assert not result.is_error
+        assert "alpha" in words(result)
+
+
+async def test_media_come_as_media(project: Path):
+    (project / "a.png").write_bytes(PNG)
+    async with connected() as client:
+        result = await client.call_tool("read_file", {"absolute_path": "a.png"})
+    (image,) = (each for each in result.content if isinstance(each, ImageContent))
+    assert base64.b64decode(image.data) == PNG
+    assert image.mime_type == "image/png"
+
+
+async def test_what_the_policy_denies_is_an_error_that_says_why(project: Path):
+    rules = project / "rules.toml"
+    rules.write_text(
+        '[[rule]]\ntoolName = "write_file"\ndecision = "allow"\npriority = 10\n'
+        '[[rule]]\ntoolName = "read_file"\nargsPattern = "secret"\ndecision = "deny"\n'
+        'priority = 20\ndeny_message = "not that one"\n',
+        encoding="utf-8",
+    )
+    async with connected("--policy", str(rules)) as client:
+        denied = await client.call_tool("read_file", {"absolute_path": "secret.txt"})
+        assert denied.is_error
+        assert "not that one" in words(denied)
+        wrong = await client.call_tool("read_file", {})
+        assert wrong.is_error
+        assert "absolute_path" in words(wrong)
+        unknown = await client.call_tool("reed_file", {})
+        assert unknown.is_error
+        assert "read_file" in words(unknown)
+        outside = await client.call_tool("write_file", {"file_path": "/x", "content": "x"})
+        assert outside.is_error
+        written = await client.call_tool("write_file", {"file_path": "b.txt", "content": "beta"})
+        assert not written.is_error
+    assert (project / "b.txt").read_text(encoding="utf-8") == "beta"
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_a_person_behind_the_client_is_asked(project: Path, mode: str):
+    asked: list[str] = []
+    client = connected(mode=mode, elicitation_callback=answering("Allow once", asked))
+    async with client as running:
+        result = await running.call_tool("run_shell_command", {"command": "touch made"})
+        assert not result.is_error
+    assert (project / "made").exists()
+    (message,) = asked
+    assert "touch made" in message
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+@pytest.mark.parametrize("said", ["Do not allow", "decline", "something else"])
+async def test_an_answer_that_is_no_consent_runs_nothing(project: Path, mode: str, said: str):
+    asked: list[str] = []
+    async with connected(mode=mode, elicitation_callback=answering(said, asked)) as client:
+        result = await client.call_tool("run_shell_command", {"command": "touch made"})
+        assert result.is_error
+        assert len(asked) == 1
+    assert not (project / "made").exists()
+
+
+async def test_consent_for_later_holds_for_the_next_call(project: Path):
+    asked: list[str] = []
+    async with connected(elicitation_callback=answering("Allow from now on", asked)) as client:
+        for name in ("one", "two"):
+            result = await client.call_tool("run_shell_command", {"command": f"touch {name}"})
+            assert not result.is_error
+    assert len(asked) == 1
+    assert (project / "two").exists()
+
+
+async def test_live_output_comes_as_progress(project: Path):
+    del project
+    told: list[str] = []
+
+    async def progress(_done: float, _total: float | None, message: str | None) -> None:
+        told.append(message or "")
+
+    async with connected("--approval-mode", "yolo") as client:
+        command = "echo one; sleep 0.4; echo two"
+        result = await client.call_tool(
+            "run_shell_command", {"command": command}, progress_callback=progress
+        )
+    assert "two" in words(result)
+    assert "one" in "".join(told)
+
+
+async def test_a_call_that_is_given_up_ends_its_process(project: Path):
+    async with connected("--approval-mode", "yolo") as client:
+        command = "echo $$ > pid; exec sleep 600"
+        call = asyncio.ensure_future(client.call_tool("run_shell_command", {"command": command}))
+        while not (project / "pid").exists() or not (project / "pid").read_text("utf-8").strip():
+            await asyncio.sleep(0.01)
+        pid = int((project / "pid").read_text(encoding="utf-8"))
+        call.cancel()
+        await gone(pid)
+
+
+async def gone(pid: int) -> None:
+    while True:
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return
+        await asyncio.sleep(0.01)
+
+
+async def test_hooks_stand_around_the_calls(home: Path, project: Path):
+    (home / ".gemini").mkdir()
+    hook = {"type": "command", "command": "cat > seen.json"}
+    settings = {"hooks": {"BeforeTool": [{"matcher": "read_file", "hooks": [hook]}]}}
+    (home / ".gemini" / "settings.json").write_text(json.dumps(settings), encoding="utf-8")
+    (project / "a.txt").write_text("alpha\n", encoding="utf-8")
+    async with connected() as client:
+        await client.call_tool("read_file", {"absolute_path": "a.txt"})
+    assert json.loads((project / "seen.json").read_text(encoding="utf-8"))["tool_name"]
+
+
+@contextmanager
+def serving(*arguments: str) -> "Iterator[subprocess.Popen[bytes]]":
+    with subprocess.Popen(
+        [ALHENA, "mcp", "serve", *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        yield server
+
+
+def say(server: "subprocess.Popen[bytes]", data: bytes) -> None:
+    assert server.stdin is not None
+    server.stdin.write(data)
+    server.stdin.flush()
+
+
+def hear(server: "subprocess.Popen[bytes]") -> Any:
+    assert server.stdout is not None
+    return json.loads(server.stdout.readline())
+
+
+HELLO = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "raw", "version": "1"},
+    },
+}
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, None])
+def test_it_ends_with_a_signal_and_with_its_client(number: signal.Signals | None):
+    with serving() as server:
+        say(server, json.dumps(HELLO).encode() + b"\n")
+        assert hear(server)["result"]["serverInfo"]["name"] == "alhena"
+        if number is not None:
+            server.send_signal(number)
+        elif server.stdin is not None:
+            server.stdin.close()
+        assert server.wait(timeout=5) == 0
+
+
+def test_garbage_is_answered_or_passed_over_and_the_server_goes_on():
+    with serving() as server:
+        say(server, b"{nonsense\n\xff\xfe\n[]\n" + json.dumps(HELLO).encode() + b"\n")
+        while hear(server).get("id") != 1:
+            pass
+
+
+def test_settings_that_cannot_be_used_are_told_before_a_client_waits(project: Path):
+    (project / "bad.toml").write_text("[[rule", encoding="utf-8")
+    with serving("--policy", "bad.toml") as server:
+        _, err = server.communicate(timeout=8)
+    assert server.returncode == 52
+    assert b"bad.toml" in err
+
+
+def test_nothing_of_the_sdk_is_loaded_without_it():
+    shown = subprocess.run(
+        [sys.executable, "-X", "importtime", "-c", "import alhena.frontends.cli.mcp_serve"],
+        capture_output=True,
+        check=True,
+    )
+    assert b"mcp_types" not in shown.stderr
