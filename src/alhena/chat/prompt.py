@@ -1,6 +1,6 @@
 """The system prompt, composed from the texts in `prompts/`, and the context of a session."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -10,58 +10,114 @@ from alhena.wire.request import FunctionDeclaration
 
 ACKNOWLEDGEMENT = "Got it. Thanks for the context!"
 
+SECTIONS = {
+    "GEMINI_PROMPT_PREAMBLE": "preamble",
+    "GEMINI_PROMPT_COREMANDATES": "mandates",
+    "GEMINI_PROMPT_PRIMARYWORKFLOWS": "workflows",
+    "GEMINI_PROMPT_PLANNINGWORKFLOW": "plan",
+    "GEMINI_PROMPT_OPERATIONALGUIDELINES": "operation",
+    "GEMINI_PROMPT_INTERACTION": "session",
+    "GEMINI_PROMPT_SANDBOX": "sandbox",
+    "GEMINI_PROMPT_GIT": "git",
+    "GEMINI_PROMPT_TOOLS": "tools",
+    "GEMINI_PROMPT_FINALREMINDER": "reminder",
+}
+"""The variables that take sections of the system prompt away, and the sections."""
+
+LISTED_ROOM = 2_800
+"""Bytes for tools with what they do; of those that do not fit the names are told."""
+NAMED_ROOM = 800
+MAX_SENTENCE = 160
+_MOST_OF_DESCRIPTION = 2_000
+
+_SHELL = "run_shell_command"
+FULL_CONTEXT = "--- Full File Context ---"
+"""What the text of the workspace's files begins with."""
+
 _FRAMES = ("loaded_context", "project_context", "global_context")
 _PROMPTS = Path(__file__).parent / "prompts"
 
 
-def system_instruction(
-    declarations: Sequence[FunctionDeclaration], *, headless: bool, plan: bool, memory: str = ""
-) -> Content:
-    """The system instruction of a session; it lists the tools that are there. `memory` is what the
-    user wants every session to know (CHAT-04)."""
-    mode = "".join(
-        _text(name) for name, wanted in (("plan", plan), ("headless", headless)) if wanted
+class PromptFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What the system prompt depends on, the tools aside.
+
+    `headless`: nobody can be asked. `plan`: plan mode is on. `unasked`: nothing needs approval.
+    `sandbox`: what commands run in, in words, "" for nothing; `contained`: what this process runs
+    in. `repository`: the working directory is in one. `without`: sections that are not wanted.
+    """
+
+    headless: bool
+    plan: bool = False
+    unasked: bool = False
+    sandbox: str = ""
+    contained: str = ""
+    repository: bool = False
+    without: frozenset[str] = frozenset()
+
+
+def composed_prompt(declarations: Sequence[FunctionDeclaration], facts: PromptFacts) -> str:
+    """The system prompt, of the texts in `prompts/` that concern this session. It lists the tools
+    that are there, and a line that speaks of a tool stands only where that is one of them; the same
+    facts always give the same text (CHAT-04)."""
+    names = frozenset(item.name for item in declarations)
+    values = {"tools": _listing(declarations), "sandbox": facts.sandbox or facts.contained}
+    texts = (
+        _filled(_text(part), names, values)
+        for section, part in _parts(facts, commands=_SHELL in names)
+        if part and section not in facts.without
     )
-    tools = "\n".join(
-        f"- {item.name}: {_first_sentence(item.description)}" for item in declarations
-    )
-    text = _text("system").replace("${mode}", mode)
-    text = text.replace("${tools}", tools or "There are none: answer from what you are told.")
+    return "\n\n".join(text for text in texts if text)
+
+
+def system_instruction(prompt: str, memory: str = "", servers: str = "") -> Content:
+    """The system instruction: a prompt, behind it what the user wants every session to know, and
+    last what servers of tools have to say of them, framed."""
+    text = prompt.strip()
     if memory:
-        text = f"{text.strip()}\n\n{_with_memory('user_memory', memory)}"
-    return Content(role=USER, parts=(Part(text=text.strip()),))
+        text = f"{text}\n\n{_with_memory('user_memory', memory)}"
+    if servers:
+        text = f"{text}\n\n{servers}"
+    return Content(role=USER, parts=(Part(text=text),))
 
 
 class EnvironmentFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a session tells the model about where it runs. `date` is in words."""
+    """What a session tells the model about where it runs. `date` is in words; `temp` is the
+    project's temporary directory; `folder_structure` "" tells none."""
 
     date: str
     platform: str
+    temp: str
     directories: tuple[str, ...]
     folder_structure: str
     project_memory: str = ""
-    full_context: str = ""
 
 
 def environment_context(facts: EnvironmentFacts) -> tuple[Content, Content]:
     """The two contents a session starts with: the environment, and its acknowledgement (CHAT-05).
 
-    `project_memory` is what the project's context files say. `full_context`, when there is any,
-    holds the text of the workspace's files and comes last.
+    `project_memory` is what the project's context files say.
     """
     directories = "\n".join(f"  - {directory}" for directory in facts.directories)
     text = (
         "This is alhena. We are setting up the context for our chat.\n"
         f"Today's date is {facts.date}.\n"
         f"My operating system is: {facts.platform}\n"
-        f"I'm working in:\n{directories}\n"
-        f"Here is the folder structure of the current working directories:\n\n"
-        f"{facts.folder_structure}"
+        f"The project's temporary directory is: {facts.temp}\n"
+        f"I'm working in:\n{directories}"
     )
+    if facts.folder_structure:
+        text += (
+            "\nHere is the folder structure of the current working directories:\n\n"
+            f"{facts.folder_structure}"
+        )
     if facts.project_memory:
         text += f"\n\n{_with_memory('project_memory', facts.project_memory)}"
-    texts = (text, facts.full_context) if facts.full_context else (text,)
-    return text_content(USER, *texts), text_content(MODEL, ACKNOWLEDGEMENT)
+    return text_content(USER, text), text_content(MODEL, ACKNOWLEDGEMENT)
+
+
+def with_full_context(context: Content, text: str) -> Content:
+    """The first content of a session with the text of the workspace's files behind it."""
+    return msgspec.structs.replace(context, parts=(*context.parts, Part(text=text)))
 
 
 def changed_memory(text: str) -> Part:
@@ -85,15 +141,104 @@ def told_of_project(contents: Iterable[Content]) -> str:
     """The text in which a conversation was last told what the project's context files say; "" for
     none."""
     texts = (part.text or "" for item in contents if item.role == USER for part in item.parts)
-    return next((text for text in reversed(list(texts)) if "<project_context>" in text), "")
+    own = [text for text in texts if not text.startswith(FULL_CONTEXT)]
+    return next((text for text in reversed(own) if "<project_context>" in text), "")
 
 
 def _text(name: str) -> str:
     return (_PROMPTS / f"{name}.md").read_text(encoding="utf-8")
 
 
+def _parts(facts: PromptFacts, *, commands: bool) -> tuple[tuple[str, str], ...]:
+    """The sections in their order, each with its text, "" where there is none for these facts."""
+    session = "headless" if facts.headless else "unasked" if facts.unasked else "interactive"
+    around = "sandbox" if facts.sandbox else "contained" if facts.contained else "no_sandbox"
+    return (
+        ("preamble", "preamble_headless" if facts.headless else "preamble"),
+        ("mandates", "mandates"),
+        ("plan", "plan") if facts.plan else ("workflows", "workflows"),
+        ("operation", "operation"),
+        ("session", session),
+        ("sandbox", around if commands else ""),
+        ("git", "git" if commands and facts.repository else ""),
+        ("tools", "tools"),
+        ("reminder", "reminder"),
+    )
+
+
+def _filled(text: str, names: frozenset[str], values: Mapping[str, str]) -> str:
+    """A text with its values and names of tools, without the lines that speak of tools that are not
+    there, and without headings that nothing is left of."""
+    kept: list[str] = []
+    for line in text.strip().split("\n"):
+        told = _line(line, names, values)
+        if told is None:
+            continue
+        if told.startswith("# "):
+            _drop_heading(kept)
+        kept.append(told)
+    _drop_heading(kept)
+    return "\n".join(kept).strip()
+
+
+def _drop_heading(lines: list[str]) -> None:
+    """Takes a heading away that nothing but blank lines stands behind."""
+    last = len(lines) - 1
+    while last >= 0 and not lines[last]:
+        last -= 1
+    if last >= 0 and lines[last].startswith("# "):
+        del lines[last:]
+
+
+def _line(line: str, names: frozenset[str], values: Mapping[str, str]) -> str | None:
+    """A line with `${value}` and `${tool|tool}` told; None when none of the tools is there."""
+    told = ""
+    while "${" in line:
+        before, _, rest = line.partition("${")
+        inside, _, line = rest.partition("}")
+        value = values.get(inside)
+        if value is None:
+            there = [f"`{name}`" for name in inside.split("|") if name in names]
+            if not there:
+                return None
+            value = " or ".join((", ".join(there[:-1]), there[-1])) if there[1:] else there[0]
+        told += before + value
+    return told + line
+
+
+def _listing(declarations: Sequence[FunctionDeclaration]) -> str:
+    """The tools, a line each with what it is for, as many as there is room for."""
+    lines: list[str] = []
+    others: list[str] = []
+    left = LISTED_ROOM
+    for item in declarations:
+        line = f"- {item.name}: {_first_sentence(item.description)}"
+        left -= _size(line) + 1
+        if left >= 0:
+            lines.append(line)
+        else:
+            others.append(item.name)
+    if others:
+        named = 0
+        room = NAMED_ROOM
+        while named < len(others) and len(others[named]) + 2 <= room:
+            room -= len(others[named]) + 2
+            named += 1
+        more = f", and {len(others) - named} more" if named < len(others) else ""
+        lines.append(f"- also, as declared: {', '.join(others[:named])}{more}")
+    return "\n".join(lines) or "There are none: answer from what you are told."
+
+
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
+
+
 def _first_sentence(text: str) -> str:
     """The description up to its first full stop, on one line."""
-    line = " ".join(text.split())
+    line = " ".join(text[:_MOST_OF_DESCRIPTION].split())
     end = line.find(". ")
-    return line if end < 0 else line[: end + 1]
+    line = line if end < 0 else line[: end + 1]
+    if len(line) <= MAX_SENTENCE:
+        return line
+    cut = line[:MAX_SENTENCE]
+    return f"{(cut.rpartition(' ')[0] or cut).rstrip(',:;')} …"

@@ -2,15 +2,11 @@
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from alhena.system.errors import FileError, from_os_error, printable
-from alhena.system.files import open_real
+from alhena.system.errors import printable
 from alhena.system.workspace import Workspace
-from alhena.tools.base import BaseInvocation, DeclarativeTool, path_problem, real_location
+from alhena.tools.base import BaseInvocation, DeclarativeTool, path_problem
 from alhena.tools.contract import (
     ExecutionContext,
     Kind,
@@ -21,12 +17,10 @@ from alhena.tools.contract import (
     ToolResult,
 )
 from alhena.tools.threads import run_blocking
-from alhena.wire.content import Part
 
 if TYPE_CHECKING:
-    from alhena.system.textwindow import TextWindow
-    from alhena.tools.reading import FileContent
-    from alhena.tools.selecting import Chosen, Selection, Selector
+    from alhena.tools.gathering import Gathering
+    from alhena.tools.selecting import Selection
 
 MOST_CHARACTERS = 2_000_000
 """Characters of text that one call returns."""
@@ -37,15 +31,7 @@ MOST_MEDIA = 20 * 1024 * 1024
 MOST_PATTERNS = 200
 END = "\n--- End of content ---"
 NOTHING = "No files matching the criteria were found or all were skipped."
-_TRUNCATED = (
-    "[WARNING: This file was truncated. To view the full content, use the 'read_file' tool on this "
-    "specific file.]\n\n"
-)
-_LISTED = 20
-_ENOUGH_OVER = 50
-"""Files that did not fit, after which the rest is not even read: there may be 100,000."""
-
-_SHOWN_PROCESSED, _SHOWN_SKIPPED = 10, 5
+_SHOWN_PROCESSED, _SHOWN_SKIPPED, _SHOWN_UNSEARCHED = 10, 5, 20
 
 _GLOBS: dict[str, Any] = {"type": "array", "items": {"type": "string", "minLength": 1}}
 _SCHEMA: dict[str, Any] = {
@@ -138,16 +124,6 @@ def _invalid(message: str) -> ToolFailure:
     return ToolFailure(message, ToolErrorType.INVALID_TOOL_PARAMS)
 
 
-class _Gathered(msgspec.Struct):
-    """What was read so far: texts and media in order, the files, the room that is left."""
-
-    characters: int
-    media: int
-    blocks: list[str | Part] = msgspec.field(default_factory=list[str | Part])
-    processed: list[str] = msgspec.field(default_factory=list[str])
-    over: list[str] = msgspec.field(default_factory=list[str])
-
-
 class ReadManyFilesInvocation(BaseInvocation):
     """One read of many files."""
 
@@ -182,6 +158,7 @@ class ReadManyFilesInvocation(BaseInvocation):
         return await run_blocking(context.cancellation, self._read, context)
 
     def _read(self, context: ExecutionContext) -> ToolResult:
+        from alhena.tools.gathering import Gathering
         from alhena.tools.selecting import Selector, Wanted
 
         filters: dict[str, bool] = self.params.get("file_filtering_options") or {}
@@ -196,94 +173,15 @@ class ReadManyFilesInvocation(BaseInvocation):
         )
         selector = Selector(self._workspace, wanted, context.cancellation)
         selection = selector.run()
-        gathered = _Gathered(*self._room)
-        for chosen in selection.files.values():
-            if context.cancellation.is_set():
-                break
-            if len(gathered.over) >= _ENOUGH_OVER:
-                gathered.over.append(chosen.path)
-                continue
-            content = self._content(chosen, selector, context)
-            if isinstance(content, str):
-                selection.skip(chosen.path, content)
-            else:
-                _take(gathered, selection, chosen.path, content)
+        text, media = self._room
+        gathered = Gathering(self._workspace, text=text, media=media)
+        gathered.read(selector, context.cancellation)
         return _result(gathered, selection)
 
-    def _content(
-        self, chosen: "Chosen", selector: "Selector", context: ExecutionContext
-    ) -> "FileContent | str":
-        """What a file holds, or why it was not read."""
-        from alhena.tools.reading import Lines, read_content
 
-        path = Path(chosen.path)
-        real = real_location(self._workspace, path)
-        if isinstance(real, ToolFailure):
-            return "it leads outside the workspace"
-        if real != path and selector.gemini_ignores(real):
-            return ".geminiignore leaves it out"
-        try:
-            descriptor = open_real(real)
-            try:
-                return read_content(
-                    descriptor, path.name, Lines(), context.cancellation, media=chosen.media
-                )
-            finally:
-                os.close(descriptor)
-        except FileError as error:
-            return error.message
-        except OSError as error:
-            return from_os_error(error, path).message
-
-
-def _take(gathered: _Gathered, selection: "Selection", path: str, content: "FileContent") -> None:
-    from alhena.system.textwindow import TextWindow
-    from alhena.tools.reading import Binary, Media, UnwantedMedia
-
-    match content:
-        case TextWindow():
-            block = _block(path, content)
-            if len(block) > gathered.characters:
-                gathered.over.append(path)
-                return
-            gathered.characters -= len(block)
-            gathered.blocks.append(block)
-        case Media(mime, data):
-            if len(data) > gathered.media:
-                gathered.over.append(path)
-                return
-            gathered.media -= len(data)
-            gathered.blocks += [f"--- {printable(path)} ---\n\n({mime})\n\n", content.part()]
-        case UnwantedMedia(mime):
-            reason = f"{mime}; name the file or its extension in `paths` to get it"
-            selection.skip(path, reason)
-            return
-        case Binary():
-            selection.skip(path, "a binary file that cannot be shown")
-            return
-        case _:
-            assert_never(content)
-    gathered.processed.append(path)
-
-
-def _block(path: str, window: "TextWindow") -> str:
-    from alhena.tools.reading import encoding_note
-
-    notes = ""
-    shown = len(window.lines)
-    if shown < window.total or window.long_lines:
-        notes = f"{_TRUNCATED}[Showing lines 1-{shown} of {window.total}"
-        if window.long_lines:
-            notes += f"; {window.long_lines} of them are longer than shown"
-        notes += ".]\n\n"
-    if note := encoding_note(window):
-        notes += f"[{note}]\n\n"
-    return f"--- {printable(path)} ---\n\n{notes}{window.content()}\n\n"
-
-
-def _result(gathered: _Gathered, selection: "Selection") -> ToolResult:
+def _result(gathered: "Gathering", selection: "Selection") -> ToolResult:
     missing = [printable(name) for name in selection.missing]
-    told = _told(gathered, selection)
+    told = gathered.told(selection)
     data = {
         "processed": len(gathered.processed),
         "skipped": len(selection.skipped) + len(missing),
@@ -299,7 +197,7 @@ def _result(gathered: _Gathered, selection: "Selection") -> ToolResult:
             failure = ToolFailure(message, ToolErrorType.FILE_NOT_FOUND)
             return ToolResult(llm_content=message, display=display, error=failure, data=data)
         if selection.unsearched:
-            named = " ".join(list(selection.unsearched)[:_LISTED])
+            named = " ".join(list(selection.unsearched)[:_SHOWN_UNSEARCHED])
             message = f"Error during file search: {named} {NOTHING}"
             failure = ToolFailure(message, ToolErrorType.READ_MANY_FILES_SEARCH_ERROR)
             return ToolResult(llm_content=message, display=display, error=failure, data=data)
@@ -310,45 +208,12 @@ def _result(gathered: _Gathered, selection: "Selection") -> ToolResult:
         lines = "\n".join(f"- {line}" for line in told)
         gathered.blocks.append(f"--- Not included ---\n\n{lines}\n")
     gathered.blocks.append(END)
-    joined = _joined(gathered.blocks)
+    joined = gathered.joined()
     content = joined[0] if len(joined) == 1 else tuple(joined)
     return ToolResult(llm_content=content, display=display, data=data)
 
 
-def _joined(blocks: list[str | Part]) -> list[str | Part]:
-    """The blocks with neighbouring texts made one."""
-    joined: list[str | Part] = []
-    texts: list[str] = []
-    for block in blocks:
-        if isinstance(block, str):
-            texts.append(block)
-        else:
-            joined += ["".join(texts), block]
-            texts = []
-    return [*joined, "".join(texts)]
-
-
-def _told(gathered: _Gathered, selection: "Selection") -> list[str]:
-    """What the model has to know of files that are there and that it does not get, by line."""
-    lines = [
-        f"{printable(item.path)}: {item.reason}"
-        for item in list(selection.skipped.values())[:_LISTED]
-    ]
-    if len(selection.skipped) > _LISTED:
-        lines.append(f"{len(selection.skipped) - _LISTED} more files were skipped.")
-    if gathered.over:
-        named = ", ".join(printable(path) for path in gathered.over[:_LISTED])
-        more = len(gathered.over) - _LISTED
-        lines.append(
-            f"{len(gathered.over)} files did not fit into one result: {named}"
-            f"{f', and {more} more' if more > 0 else ''}. Read them with a further call."
-        )
-    if selection.ignored:
-        lines.append(f"{len(selection.ignored)} files are left out by ignore files.")
-    return lines + [*dict.fromkeys((*selection.unsearched, *selection.warnings))][:_LISTED]
-
-
-def _summary(gathered: _Gathered, selection: "Selection") -> str:
+def _summary(gathered: "Gathering", selection: "Selection") -> str:
     """Markdown for people: the first files that were read, the first that were not, and why."""
     processed = gathered.processed
     skipped = [f"`{printable(name)}` (there is no such file)" for name in selection.missing]

@@ -1,0 +1,106 @@
+"""The context a session begins with: the picture of the folders in a tree of 50,000 files, in one
+directory of as many, beside a plain walk; the text of all files; the system prompt."""
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+
+from alhena.chat.prompt import PromptFacts, composed_prompt
+from alhena.system.folder import folder_structure
+from alhena.system.ignore import IgnoreRules
+from alhena.system.workspace import Workspace
+from alhena.tools.gathering import Gathering
+from alhena.tools.names import BUILT_IN
+from alhena.tools.selecting import Selector, Wanted
+from alhena.wire.request import FunctionDeclaration
+from bench.measure import row
+from bench.tree import make_tree
+
+FOLDERS = 1_000
+FILES = 50
+FLAT = 50_000
+ROUNDS = 9
+_IGNORE = "*.log\n/out/\n!keep.log\n__pycache__/\n"
+
+
+def run(_home: Path, cwd: Path) -> None:
+    tree, flat = cwd / "context_tree", cwd / "context_flat"
+    _make(tree, flat)
+    for name, top in (("50,000 files in folders", tree), ("50,000 ignored in one", flat)):
+        value = _ms(lambda top=top: folder_structure(top, IgnoreRules(top)))
+        plain = _ms(lambda top=top: _walk(str(top)))
+        row(
+            f"context: folders, {name}",
+            f"{value:.1f} ms",
+            f"os.scandir {plain:.1f} ms",
+            value / plain,
+            "<= 150 ms",
+            ok=value <= 150,
+        )
+    declared = [
+        FunctionDeclaration(name=name, description="Does one thing. And more of it.")
+        for name in sorted(BUILT_IN)
+    ]
+    facts = PromptFacts(headless=False, repository=True)
+    value = _ms(lambda: composed_prompt(declared, facts))
+    row("context: system prompt", f"{value:.2f} ms", "", None, "<= 3 ms", ok=value <= 3)
+    _texts(cwd / "context_texts")
+
+
+def _texts(top: Path) -> None:
+    """All files of a source tree of 3,000, of which what fits is read."""
+    if not top.exists():
+        make_tree(top)
+    workspace = Workspace(top)
+
+    def once() -> None:
+        selector = Selector(workspace, Wanted(paths=("**/*",)), threading.Event())
+        selector.run()
+        gathered = Gathering(workspace, text=786_432)
+        gathered.read(selector, threading.Event())
+        assert len(gathered.processed) > 50
+
+    value = _ms(once)
+    row(
+        "context: --all-files, 3,000 files",
+        f"{value:.0f} ms",
+        "",
+        None,
+        "<= 600 ms",
+        ok=value <= 600,
+    )
+
+
+def _make(tree: Path, flat: Path) -> None:
+    if tree.exists():
+        return
+    for number in range(FOLDERS):
+        folder = tree / f"d{number % 10}" / f"d{number:02}"
+        folder.mkdir(parents=True)
+        for file in range(FILES):
+            (folder / f"f{file}.py").touch()
+    flat.mkdir()
+    for file in range(FLAT):
+        (flat / f"f{file}.log").touch()
+    for top in (tree, flat):
+        (top / ".gitignore").write_text(_IGNORE, encoding="utf-8")
+
+
+def _walk(path: str) -> int:
+    found = 0
+    with os.scandir(path) as listing:
+        for entry in listing:
+            found += _walk(entry.path) if entry.is_dir(follow_symlinks=False) else 1
+    return found
+
+
+def _ms(work: Callable[[], object]) -> float:
+    taken: list[float] = []
+    for _ in range(ROUNDS):
+        begun = time.perf_counter()
+        work()
+        taken.append(time.perf_counter() - begun)
+    return median(taken) * 1000

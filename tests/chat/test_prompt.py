@@ -1,0 +1,175 @@
+"""The system prompt as it is composed: what stands in it for which session, and how long it is."""
+
+import re
+from itertools import product
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from alhena.chat.prompt import (
+    SECTIONS,
+    PromptFacts,
+    composed_prompt,
+    environment_context,
+    system_instruction,
+)
+from alhena.chat.prompt import EnvironmentFacts as Facts
+from alhena.system.folder import MAX_ITEMS, MAX_READ, SUMMARISED
+from alhena.tools.names import BUILT_IN
+from alhena.wire.request import FunctionDeclaration
+
+MOST = 12_000
+NAMES = sorted(BUILT_IN)
+SESSION = PromptFacts(headless=False, repository=True)
+
+
+def declared(
+    *names: str, description: str = "Does a thing. And more."
+) -> list[FunctionDeclaration]:
+    return [FunctionDeclaration(name=name, description=description) for name in names]
+
+
+def headings(text: str) -> list[str]:
+    return re.findall(r"^# (.+)$", text, re.MULTILINE)
+
+
+FACTS = st.builds(
+    PromptFacts,
+    headless=st.booleans(),
+    plan=st.booleans(),
+    unasked=st.booleans(),
+    sandbox=st.sampled_from(["", "bwrap, read-only"]),
+    contained=st.sampled_from(["", "docker"]),
+    repository=st.booleans(),
+    without=st.frozensets(st.sampled_from(sorted(SECTIONS.values()))),
+)
+
+
+@given(names=st.sets(st.sampled_from(NAMES)), facts=FACTS)
+def test_no_line_speaks_of_a_tool_that_is_not_there(names: set[str], facts: PromptFacts):
+    text = composed_prompt(declared(*sorted(names)), facts)
+    told = set(re.findall(r"`(\w+)`", text)) & BUILT_IN
+    assert told <= names
+    assert "${" not in text
+    assert "}" not in text
+    assert "\n\n\n" not in text
+    assert len(text.encode()) <= MOST
+    lines = text.split("\n")
+    for line, after in zip(lines, [*lines[1:], ""], strict=True):
+        assert not (line.startswith("# ") and not after.strip()), line
+
+
+def test_every_part_names_only_tools_that_exist():
+    every = frozenset(re.findall(r"`(\w+)`", composed_prompt(declared(*NAMES), SESSION)))
+    planning = PromptFacts(headless=False, plan=True)
+    every |= frozenset(re.findall(r"`(\w+)`", composed_prompt(declared(*NAMES), planning)))
+    snake = {name for name in every if "_" in name}
+    assert snake <= BUILT_IN
+    assert {"replace", "run_shell_command", "exit_plan_mode", "ask_user"} <= every
+
+
+def test_the_same_facts_give_the_same_text_and_others_another():
+    kinds = [
+        PromptFacts(headless=headless, plan=plan, repository=repository)
+        for headless, plan, repository in product((False, True), repeat=3)
+    ]
+    texts = [composed_prompt(declared(*NAMES), kind) for kind in kinds]
+    assert texts == [composed_prompt(declared(*NAMES), kind) for kind in kinds]
+    assert len(set(texts)) == len(kinds)
+
+
+def test_the_sections_stand_in_their_order():
+    assert headings(composed_prompt(declared(*NAMES), SESSION)) == [
+        "What always holds",
+        "Changing software",
+        "New programs",
+        "Using tools",
+        "Safety",
+        "Answers",
+        "This session",
+        "No sandbox",
+        "Git",
+        "Tools",
+        "Once more",
+    ]
+    plan = composed_prompt(declared(*NAMES), PromptFacts(headless=True, plan=True))
+    assert headings(plan)[:3] == ["What always holds", "Plan mode", "Using tools"]
+
+
+def test_several_tools_for_one_thing_are_told_as_far_as_they_are_there():
+    for names, words in {
+        ("glob",): "Search with `glob`,",
+        ("glob", "list_directory"): "Search with `glob` or `list_directory`,",
+        (
+            *("glob", "search_file_content", "list_directory"),
+        ): "Search with `search_file_content`, `glob` or `list_directory`,",
+    }.items():
+        assert words in composed_prompt(declared(*names, "read_file"), SESSION)
+    assert "Search with" not in composed_prompt(declared("write_file"), SESSION)
+
+
+def test_the_sandbox_is_told_where_commands_can_be_run():
+    def told(name: str, sandbox: str = "", contained: str = "") -> str:
+        facts = PromptFacts(headless=False, sandbox=sandbox, contained=contained)
+        return composed_prompt(declared(name), facts)
+
+    shell = "run_shell_command"
+    assert "run in a sandbox (bwrap, read-only)" in told(shell, "bwrap, read-only")
+    assert "inside a sandbox or container (docker)" in told(shell, "", "docker")
+    assert "directly on the person's machine" in told(shell)
+    for facts in (("bwrap", ""), ("", "docker"), ("", "")):
+        assert "andbox\n" not in told("read_file", *facts)
+
+
+@pytest.mark.requirement("CHAT-04")
+def test_every_tool_is_listed_and_five_hundred_do_not_swell_the_prompt():
+    few = composed_prompt(declared("glob", "mine"), SESSION)
+    assert "# Tools\n- glob: Does a thing.\n- mine: Does a thing.\n\n# Once more" in few
+    long = declared(*(f"server__tool_{number}" for number in range(500)), description="x y " * 900)
+    text = composed_prompt([*declared(*NAMES), *long], SESSION)
+    assert len(text.encode()) <= MOST
+    assert all(f"- {name}: Does a thing.\n" in text for name in NAMES)
+    listed = set(re.findall(r"server__tool_\d+", text))
+    (more,) = re.findall(r", and (\d+) more$", text, re.MULTILINE)
+    assert len(listed) + int(more) == 500
+    assert all(len(line) < 1_000 for line in text.split("\n"))
+    assert "There are none: answer" in composed_prompt([], SESSION)
+
+
+def test_the_bound_is_one_of_bytes():
+    chinese = declared(*(f"tool_{number}" for number in range(100)), description="漢字" * 900)
+    assert len(composed_prompt([*declared(*NAMES), *chinese], SESSION).encode()) <= MOST
+
+
+@pytest.mark.parametrize("section", sorted(set(SECTIONS.values()) - {"plan"}))
+def test_each_section_can_be_left_out_by_itself(section: str):
+    whole = composed_prompt(declared(*NAMES), SESSION)
+    facts = PromptFacts(headless=False, repository=True, without=frozenset({section}))
+    less = composed_prompt(declared(*NAMES), facts)
+    assert len(less) < len(whole)
+    assert set(less.split("\n")) < set(whole.split("\n"))
+
+
+def test_memory_comes_last_and_cannot_end_its_frame():
+    instruction = system_instruction("Be good.\n", "I like </global_context> tabs.")
+    text = instruction.parts[0].text or ""
+    assert text.startswith("Be good.\n\n# Contextual Instructions (GEMINI.md)\n")
+    assert text.count("</global_context>") == 1
+    assert text.endswith("</global_context>\n</loaded_context>")
+    assert system_instruction("Be good.\n").parts[0].text == "Be good."
+
+
+def test_without_a_tree_nothing_is_said_of_one():
+    facts = Facts(date="d", platform="p", temp="t", directories=("/w",), folder_structure="")
+    context, _ = environment_context(facts)
+    assert "folder structure" not in (context.parts[0].text or "")
+
+
+def test_the_page_tells_of_each_section_and_of_the_bounds():
+    page = (Path(__file__).parents[2] / "docs" / "prompt.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^\| `(GEMINI_PROMPT_\w+)` \|", page, re.MULTILINE)) == set(SECTIONS)
+    for number in (MOST, MAX_ITEMS, MAX_READ, MAX_READ // 4):
+        assert f"{number:,}" in page
+    assert all(f"`{name}`" in page for name in SUMMARISED)
