@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= auto
 
-.PHONY: demo test lint format bench requirements lock clean
+.PHONY: demo test lint format bench soak soak-kills requirements lock clean
 
 demo: $(VENV)/.base
 	@$(BIN)/python scripts/demo.py
@@ -29,6 +29,16 @@ format: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m bench
+
+# Conversations that are made up and checked request by request; `make soak HISTORIES=… SEED=…`.
+HISTORIES ?= 20000
+soak: $(VENV)/.dev
+	$(BIN)/python -m tests.soak --histories $(HISTORIES) $(if $(SEED),--seed $(SEED))
+
+# Sessions that are killed at random instants; `make soak-kills KILLS=…`.
+KILLS ?= 5000
+soak-kills: $(VENV)/.dev
+	$(BIN)/python -m bench.kills $(KILLS)
 
 requirements: $(VENV)/.dev
 	@$(BIN)/python scripts/requirements.py

@@ -5,10 +5,14 @@ from pathlib import Path
 
 from bench import (
     calls,
+    checkpoints,
+    compression,
+    context,
     edit,
     files,
     gateway,
     hooks,
+    loops,
     memory,
     policy,
     search,
@@ -31,6 +35,8 @@ def main() -> None:
         cwd.mkdir()
         startup.run(home, cwd)
         turns.run(home, cwd)
+        loops.run()
+        compression.run()
         stream.run()
         sending.run()
         sessions.run(home, cwd)
@@ -39,9 +45,11 @@ def main() -> None:
         shell.run(home, cwd)
         hooks.run(home, cwd)
         files.run(home, cwd)
+        checkpoints.run(home, cwd)
         search.run(home, cwd)
         policy.run(home, cwd)
         memory.run(home, cwd)
+        context.run(home, cwd)
         terminal.run(home, cwd)
         gateway.run(home, cwd)
 

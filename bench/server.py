@@ -12,6 +12,10 @@ Answer = Callable[[int], bytes]
 """The response's event-stream bytes for the n-th request, counted from 0."""
 
 
+_EVENTS = b"text/event-stream"
+_STREAMS = b":streamGenerateContent"
+
+
 def event(value: dict[str, Any]) -> bytes:
     return b"data: " + json.dumps(value).encode() + b"\r\n\r\n"
 
@@ -28,12 +32,14 @@ def text_answer(_index: int) -> bytes:
 
 
 class BenchServer:
-    """`first_bytes[i]` and `sent[i]` are perf_counter seconds of request i and its answer's end."""
+    """`first_bytes[i]` and `sent[i]` are perf_counter seconds of request i and its answer's end.
+    `streams` says of the last request whether it wanted events, or one JSON value."""
 
     def __init__(self, answer: Answer) -> None:
         self.first_bytes: list[float] = []
         self.sent: list[float] = []
         self.body_bytes: list[int] = []
+        self.streams = True
         self._answer = answer
         self._socket = socket.create_server(("127.0.0.1", 0))
         self._thread = threading.Thread(target=self._serve, daemon=True)
@@ -73,6 +79,7 @@ class BenchServer:
         head, _, body = data.partition(b"\r\n\r\n")
         length = _content_length(head)
         received = len(body)
+        self.streams = _STREAMS in head.partition(b"\r\n")[0]
         while received < length:
             received += len(connection.recv(1 << 20))
         index = len(self.first_bytes)
@@ -80,8 +87,8 @@ class BenchServer:
         self.body_bytes.append(length)
         payload = self._answer(index)
         connection.sendall(
-            b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: %d\r\n\r\n%s"
-            % (len(payload), payload)
+            b"HTTP/1.1 200 OK\r\ncontent-type: %s\r\ncontent-length: %d\r\n\r\n%s"
+            % (_EVENTS if self.streams else b"application/json", len(payload), payload)
         )
         self.sent.append(time.perf_counter())
         return True

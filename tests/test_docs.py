@@ -15,6 +15,7 @@ import pytest
 from alhena.agent.links import SessionLinks
 from alhena.agent.workbench import WorkbenchOptions
 from alhena.agent.workbench_opening import open_workbench
+from alhena.config.env_files import PROJECT_CREDENTIALS, is_admitted
 from alhena.config.environment import sanitised
 from alhena.config.settings import EnvironmentRedaction, Settings, settings_of
 from alhena.frontends.cli.arguments import parse_run, run_parser
@@ -51,20 +52,26 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "alhena"
 PAGES = (
     "auth",
+    "checkpoints",
+    "discovered-tools",
     "embedding",
     "gateway",
     "headless",
     "hooks",
+    "limits",
+    "mcp",
     "memory",
     "models",
     "native-tools",
     "policy",
+    "prompt",
     "sandbox",
     "sessions",
     "settings",
     "telemetry",
     "terminal",
     "tools",
+    "trust",
 )
 
 
@@ -251,7 +258,8 @@ UNTOLD_VARIABLES = {
 """Variables that are read and of no effect yet, or of no meaning to people."""
 
 
-def environment_names() -> set[str]:
+@cache
+def environment_names() -> frozenset[str]:
     """Every variable that code takes from an environment by a written-out name."""
     found: set[str] = set()
     for path in SOURCE.rglob("*.py"):
@@ -268,7 +276,14 @@ def environment_names() -> set[str]:
             for name in names:
                 if reads and last == "environ" and isinstance(name, ast.Constant):
                     found.add(str(name.value))
-    return found
+    return frozenset(found)
+
+
+def test_of_what_is_read_a_projects_env_file_says_only_who_pays() -> None:
+    admitted = {name for name in environment_names() if is_admitted(name, "x", local=True)}
+    assert admitted <= PROJECT_CREDENTIALS
+    assert {"GEMINI_API_KEY", "GOOGLE_CLOUD_PROJECT"} <= admitted
+    assert quoted(sections(page("settings"))[".env files"]) >= PROJECT_CREDENTIALS
 
 
 def documented_variables() -> set[str]:

@@ -3,9 +3,10 @@
     AlhenaError                          exit 1
     ├── UsageError                       exit 2    an argument is wrong
     ├── InputError                       exit 42   the prompt or a named file cannot be used
-    │   └── session.errors.SessionError  a session that was named cannot be used
-    │       ├── NoSessionError           there is none
-    │       └── HeldSessionError         another process is at work on it
+    │   ├── session.errors.SessionError  a session that was named cannot be used
+    │   │   ├── NoSessionError           there is none
+    │   │   └── HeldSessionError         another process is at work on it
+    │   └── session.errors.NoCheckpointError  there is no such checkpoint
     ├── InterruptedRunError              exit 130  the user stopped the run
     ├── config.errors.ConfigError        exit 52   settings, policies, environment
     ├── wire.errors.WireError
@@ -48,10 +49,21 @@
     ├── hooks.errors.HookBlockedError     a hook did not let something pass
     ├── hooks.errors.HookStopError       exit 0    a hook asked for the end of the run
     ├── session.errors.JournalError      what happens cannot be recorded
+    ├── session.errors.CheckpointError   files cannot be kept, or not be put back
+    │   ├── NoGitError                   there is no git
+    │   ├── GitFailedError               a git command has failed
+    │   └── TooMuchError                 there is more than can be kept
     ├── chat.errors.InvalidResponseError an answer that is empty, blocked or malformed
+    ├── chat.errors.ContextOverflowError a request that does not fit the model's window
+    ├── chat.errors.ChantingError        an answer that says the same over and over
     ├── frontends.streams.OutputError    the result cannot be written
     ├── agent.errors.BusyError           a second prompt while one is at work
-    └── agent.errors.TurnLimitError      exit 53
+    ├── agent.errors.LoopError           the model goes in circles
+    └── agent.errors.LimitError          exit 53
+        ├── TurnLimitError               model turns of a prompt or a session
+        ├── TokenLimitError              tokens of a session
+        ├── TimeLimitError               the time of a run
+        └── CostLimitError               the price of a session
 
 A tool failure is a value (`tools.contract.ToolFailure`), never an exception.
 """

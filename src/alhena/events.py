@@ -5,7 +5,7 @@ JSON as it is (`msgspec.json.encode(event)`); `type` is the tag. Events of a sub
 carry the id of the call that runs the subagent as `parent_call_id`.
 """
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -138,6 +138,16 @@ class ToolCallResponseEvent(EventBase, frozen=True, kw_only=True, tag="tool_call
     parent_call_id: str | None = None
 
 
+class CheckpointEvent(EventBase, frozen=True, kw_only=True, tag="checkpoint"):
+    """The files were kept as they are, under this name: before a call (`call_id`), or before they
+    are put back (none). `tree` is their name in the shadow repository."""
+
+    name: str
+    tree: str
+    call_id: str = ""
+    parent_call_id: str | None = None
+
+
 class OutputTruncatedEvent(EventBase, frozen=True, kw_only=True, tag="output_truncated"):
     """Of a result the model gets the two ends (TOOLS-22). Lengths and the threshold are characters;
     `problem` says why `output_file` is missing or not complete."""
@@ -159,7 +169,8 @@ class FinishedEvent(EventBase, frozen=True, kw_only=True, tag="finished"):
 
 
 class ApiRequestEvent(EventBase, frozen=True, kw_only=True, tag="api_request"):
-    """A request is about to be sent. `role` says on whose behalf: main, subagent or utility_tool.
+    """A request is about to be sent. `role` says on whose behalf: main, subagent,
+    utility_tool or utility_loop_detector.
     `text` is its contents as JSON, when somebody asked for texts."""
 
     model: str
@@ -230,6 +241,66 @@ class ModelFallbackEvent(EventBase, frozen=True, kw_only=True, tag="model_fallba
     role: str = "main"
 
 
+class CompressedEvent(EventBase, frozen=True, kw_only=True, tag="chat_compressed"):
+    """An attempt to shorten the conversation has ended. `status` is a
+    `chat.compression.CompressionStatus`; tokens are those of the next request, as far as they are
+    known, and stay the same where it failed. `reason` says why it failed, where that is to be
+    said."""
+
+    original_tokens: int
+    new_tokens: int
+    status: str
+    trigger: Literal["manual", "auto"] = "auto"
+    reason: str = ""
+    role: str = "main"
+
+
+class OutputsMaskedEvent(EventBase, frozen=True, kw_only=True, tag="tool_outputs_masked"):
+    """Of so many old `results` the model has a preview from here on; the whole is on the disk.
+    Tokens are estimates of the conversation."""
+
+    results: int
+    original_tokens: int
+    new_tokens: int
+    role: str = "main"
+
+
+class ContextWindowWillOverflowEvent(
+    EventBase, frozen=True, kw_only=True, tag="context_window_will_overflow"
+):
+    """A request is not sent: it needs about `estimated_tokens`, the model takes `window_tokens`,
+    and nothing is left to be left out. The run ends with an error."""
+
+    estimated_tokens: int
+    window_tokens: int
+    role: str = "main"
+
+
+class LoopDetectedEvent(EventBase, frozen=True, kw_only=True, tag="loop_detected"):
+    """A model goes in circles. `kind` is a `chat.loops.LoopKind`, `detail` says what is repeated.
+
+    `action`: the model was told so (corrected), the run ends for it (ended), or a person wants to
+    go on without being warned again in this prompt (ignored). `role` says whose conversation it is.
+    """
+
+    kind: str
+    detail: str
+    action: Literal["corrected", "ended", "ignored"]
+    prompt_id: str
+    role: str = "main"
+
+
+class LoopCheckEvent(EventBase, frozen=True, kw_only=True, tag="loop_check"):
+    """A model was asked whether another goes in circles; `confidence` (0 to 1) is its answer, and
+    `second_confidence` that of `second_model`, which is asked when the first is sure."""
+
+    prompt_id: str
+    model: str
+    confidence: float
+    second_model: str = ""
+    second_confidence: float = 0.0
+
+
 class HookCallEvent(EventBase, frozen=True, kw_only=True, tag="hook_call"):
     """A hook ran. `event` is what it heard of (a `hooks.model.HookEvent`), `kind` its type.
 
@@ -269,8 +340,8 @@ class ErrorEvent(EventBase, frozen=True, kw_only=True, tag="error"):
 class RunFinishedEvent(EventBase, frozen=True, kw_only=True, tag="result"):
     """The last event of a run.
 
-    `reason` is one of done, stopped (by a hook), turn_limit, interrupted, error; `text` is the text
-    of the last model turn.
+    `reason` is one of done, stopped (by a hook), turn_limit, token_limit, time_limit, cost_limit,
+    loop_detected, interrupted, error; `text` is the text of the last model turn.
     """
 
     reason: str
@@ -290,6 +361,7 @@ Event = (
     | ToolOutputEvent
     | ConfirmationRequestEvent
     | ToolCallResponseEvent
+    | CheckpointEvent
     | OutputTruncatedEvent
     | FinishedEvent
     | ApiRequestEvent
@@ -297,6 +369,11 @@ Event = (
     | ApiErrorEvent
     | RetryEvent
     | ModelFallbackEvent
+    | CompressedEvent
+    | OutputsMaskedEvent
+    | ContextWindowWillOverflowEvent
+    | LoopDetectedEvent
+    | LoopCheckEvent
     | HookCallEvent
     | WarningEvent
     | ErrorEvent

@@ -67,7 +67,9 @@ async def test_a_folder_nobody_trusts_tells_nothing_and_a_note_says_so(home: Pat
     )
     async with agent(generator) as running:
         await running.ask("read")
-        assert any("is not read: the folder is not trusted" in note for note in running.notes)
+        assert any(
+            "is not read: the folder is not trusted" in note for note in running.workbench.notes
+        )
     assert "mine" in instruction(generator)
     assert "INJECTED" not in str(generator.seen(1)) + instruction(generator)
 

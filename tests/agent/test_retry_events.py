@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from alhena import Agent
-from alhena.agent.agent import LastText
+from alhena.agent.last_text import LastText
 from alhena.agent.model_access import SessionModel
 from alhena.agent.options import AgentSettings
 from alhena.config.settings import ModelSettings, Settings

@@ -1,11 +1,12 @@
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from alhena.config.jsonc import strip_comments
-from alhena.config.jsonc_edit import JsonEditError, with_value
+from alhena.config.jsonc_edit import JsonEditError, key_lines, with_value, without_keys
 
 PATH = ("hooksConfig", "disabled")
 
@@ -97,3 +98,47 @@ def test_any_object_holds_the_value_afterwards_and_otherwise_what_it_held(
     place[path[-1]] = new
     text = json.dumps(value, indent=indent)
     assert json.loads(with_value(text, tuple(path), new)) == expected
+
+
+def test_each_key_has_the_line_its_value_begins_on() -> None:
+    text = (
+        '\ufeff// first\n{\n "a": 1, "b"\n :\n {"c": [\n {"d": 1}], /* \n */ "e": "}\\"{",\n'
+        ' "f": {}}, "a": {"x":\n null},\n}\n'
+    )
+    assert key_lines(text) == {
+        ("a",): 8,
+        ("a", "x"): 9,
+        ("b",): 5,
+        ("b", "c"): 5,
+        ("b", "e"): 7,
+        ("b", "f"): 8,
+    }
+    assert key_lines('["a", {"b": 1}]') == {}
+    assert key_lines('"a"') == {}
+
+
+@given(
+    st.recursive(
+        st.none() | st.integers() | st.text(),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=4),
+    ).filter(lambda value: isinstance(value, dict))
+)
+def test_every_key_outside_of_lists_has_a_line(document: dict[str, Any]) -> None:
+    def paths(value: Any, above: tuple[str, ...] = ()) -> set[tuple[str, ...]]:
+        if not isinstance(value, dict):
+            return set()
+        inner = [paths(each, (*above, name)) for name, each in value.items()]
+        return {(*above, name) for name in value}.union(*inner)
+
+    flat = key_lines(json.dumps(document))
+    assert set(flat) == paths(document)
+    assert set(flat.values()) <= {1}
+    lines = key_lines(json.dumps(document, indent=1, ensure_ascii=False))
+    assert set(lines) == paths(document)
+
+
+def test_members_are_taken_out_and_no_comment_is_lost() -> None:
+    assert json.loads(without_keys('{"a": 1, "b": {"a": 2},}', {"a", "c"})) == {"b": {"a": 2}}
+    for text in ('{"a": 1 // mine\n}', "[1]", "{"):
+        with pytest.raises(JsonEditError):
+            without_keys(text, {"a"})

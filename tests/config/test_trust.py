@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from alhena.config.errors import ConfigError
-from alhena.config.trust import folder_trust
+from alhena.config.trust import _Above, folder_trust
 
 
 def listed(home: Path, **levels: str) -> None:
@@ -112,3 +112,28 @@ def test_a_list_that_is_no_file_is_an_error_and_does_not_block(home: Path) -> No
     os.mkfifo(home / ".gemini" / "trustedFolders.json")
     with pytest.raises(ConfigError, match="regular file"):
         folder_trust(home, os.environ)
+
+
+def test_a_folder_is_the_same_one_under_another_name(home: Path, project: Path) -> None:
+    """Where upper and lower case are one, a path names a folder that another path names, too. Two
+    names of one folder are made by a link here, and compared before links are followed."""
+    named = project.with_name("PROJECT")
+    named.symlink_to(project)
+    (project / "inner").mkdir()
+    listed(home, **{str(named): "DO_NOT_TRUST", str(project.parent): "TRUST_FOLDER"})
+    assert not trusted(project)
+    assert not trusted(project / "inner")
+    assert trusted(project.parent)
+
+
+def test_a_folder_is_known_by_what_it_is(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (project / "inner").mkdir()
+    above = _Above(project / "inner")
+    assert above.depth(project) == len(project.parts)
+    assert above.depth(project / "other") is None
+    other = project.with_name("other")
+    other.mkdir()
+    assert above.depth(other) is None
+    monkeypatch.setattr(above, "_place", Path("/spelled/otherwise"))
+    assert above.depth(project) == len(project.parts)
+    assert above.depth(project / "inner") == len(project.parts) + 1

@@ -5,12 +5,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from alhena.agent.session_model import SessionModels, generation_for
+from alhena.agent.session_model import SessionModels, config_for
 from alhena.config.errors import ConfigError
 from alhena.config.settings import ModelConfigSettings, Settings, settings_of
 from alhena.models.catalogue import MODELS, default_generation
 from alhena.models.configs import resolve
-from alhena.wire.request import ThinkingConfig
+from alhena.wire.request import GenerationConfig, ThinkingConfig
 
 
 def configs(**fields: Any) -> ModelConfigSettings:
@@ -151,15 +151,43 @@ def test_a_session_keeps_its_aliases_settings_until_another_model_takes_over():
     models = SessionModels(
         "mine", {}, Settings(model_configs=ModelConfigSettings(custom_aliases=alias))
     )
-    assert models.generation("gemini-2.5-flash").seed == 1
-    assert models.generation("gemini-2.5-flash-lite") == default_generation("flash-lite")
+    own = models.config("gemini-2.5-flash").generation_config
+    assert own is not None
+    assert own.seed == 1
+    other = models.config("gemini-2.5-flash-lite").generation_config
+    assert other == default_generation("flash-lite")
 
 
 def test_an_agent_has_settings_of_its_own_which_overrides_may_change():
     own = {"temperature": 0.4, "topK": None}
-    made = generation_for("pro", ModelConfigSettings(), scope="a", own=own)
+
+    def of(settings: ModelConfigSettings, scope: str) -> GenerationConfig:
+        made = config_for("pro", settings, scope=scope, own=own).generation_config
+        assert made is not None
+        return made
+
+    made = of(ModelConfigSettings(), "a")
     thinking = ThinkingConfig(thinking_budget=-1, include_thoughts=True)
     assert (made.temperature, made.top_k, made.thinking_config) == (0.4, None, thinking)
     settings = configs(overrides=[override({"overrideScope": "a"}, temperature=0.1)])
-    assert generation_for("pro", settings, scope="a", own=own).temperature == 0.1
-    assert generation_for("pro", settings, scope="b", own=own).temperature == 0.4
+    assert of(settings, "a").temperature == 0.1
+    assert of(settings, "b").temperature == 0.4
+
+
+def test_overrides_may_hold_for_retries_or_first_attempts_alone():
+    settings = configs(
+        overrides=[
+            override({"isRetry": True}, seed=1, safetySettings=[{"category": "C"}]),
+            override({"isRetry": False}, seed=2),
+        ]
+    )
+    assert resolve("pro", settings).generation.seed == 2
+    assert resolve("pro", settings).config.safety_settings is None
+    again = resolve("pro", settings, is_retry=True)
+    assert again.generation.seed == 1
+    assert again.config.safety_settings == ({"category": "C"},)
+
+
+def test_safety_settings_of_the_wrong_shape_are_named():
+    with pytest.raises(ConfigError, match="cannot be used"):
+        resolve("pro", configs(overrides=[override({"model": "pro"}, safetySettings="none")]))

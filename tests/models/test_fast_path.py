@@ -64,6 +64,7 @@ def test_a_direct_request_loads_no_full_http_client(server: ScriptedServer):
             "auth_type",
             "catalogue",
             "channel",
+            "chunked",
             "connection",
             "dial",
             "direct",

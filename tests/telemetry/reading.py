@@ -9,7 +9,7 @@ ATTRIBUTES: dict[str, Any] = json.loads(
 )
 """What the reference was seen to write: the names and types of attributes, by event."""
 
-TYPES = {"string": str, "boolean": bool, "integer": int, "array": list}
+TYPES = {"string": str, "boolean": bool, "integer": int, "number": float, "array": list}
 EVENT = "event.name"
 
 

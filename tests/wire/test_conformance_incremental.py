@@ -1,5 +1,7 @@
 """The check that goes on from where it ended says what a full check says."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -8,7 +10,7 @@ from alhena.wire.conformance import check_request
 from alhena.wire.conformance.check import RequestChecker
 from alhena.wire.conformance.contents import SIGNATURE_STAND_INS
 from alhena.wire.conformance.gate import RequestGate
-from alhena.wire.content import Content, FunctionCall, Part
+from alhena.wire.content import Content, FunctionCall, FunctionResponse, Part
 from alhena.wire.encode import EncodedContent
 from alhena.wire.errors import ConformanceError
 from alhena.wire.request import GenerateContentConfig, GenerateContentRequest
@@ -143,3 +145,15 @@ def test_what_cannot_be_repaired_is_not_sent() -> None:
         admitted()
     with pytest.raises(ConformanceError, match="F4"):
         admitted(HI, model(call("")), user(response("")))
+
+
+@pytest.mark.parametrize("odd", [None, ["output"], "output", 7])
+def test_a_response_of_another_shape_is_found_and_nothing_else_happens(odd: Any) -> None:
+    shaped = Part(function_response=FunctionResponse(name="read_file", response=odd))
+    entries = tuple(map(EncodedContent, (HI, model(call()), user(shaped))))
+    found = RequestChecker().check(
+        GenerateContentRequest(model="m", contents=entries, config=CONFIG)
+    )
+    assert [(item.rule, item.path) for item in found] == [
+        ("F8", "contents[2].parts[0].functionResponse.response")
+    ]

@@ -2,38 +2,27 @@
 
 import asyncio
 import os
-import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self
 from weakref import ref
 
 import msgspec
 
+from alhena.agent.arguments import checked_tool, require_name, require_text
 from alhena.agent.channel import EventChannel
+from alhena.agent.driving import Around, drive_call, drive_compression, drive_prompt
 from alhena.agent.errors import BusyError
-from alhena.agent.loop import run_prompt
 from alhena.agent.options import AgentOptions, AgentSettings
 from alhena.agent.run import Run, ToolRun, ended
 from alhena.agent.session import Session
 from alhena.agent.session_opening import open_session
 from alhena.agent.workbench import Workbench
-from alhena.chat.prompt import changed_memory
-from alhena.chat.turn import Turn
-from alhena.errors import AlhenaError, InputError, InterruptedRunError
 from alhena.events import (
-    ApiRequestEvent,
-    ContentEvent,
-    ErrorEvent,
+    CompressedEvent,
     Event,
-    ModelFallbackEvent,
-    RetryEvent,
     RunFinishedEvent,
-    RunStartedEvent,
-    ToolCallRequestEvent,
-    UserMessageEvent,
-    WarningEvent,
 )
 from alhena.policy.model import PolicyRule
 from alhena.tools.contract import Tool
@@ -42,16 +31,11 @@ from alhena.wire.content import Content, Part
 from alhena.wire.text import scrub
 
 if TYPE_CHECKING:
+    from alhena.agent.restoring import AgentCheckpoints
     from alhena.scheduler.confirm import Approver
-
-Around = tuple[tuple[Part, ...], tuple[Part, ...]]
-"""What is sent with a prompt: before its text, and behind it."""
 
 Drive = Callable[[Session], Coroutine[Any, Any, None]]
 """Does the work of a run; its events go out over the session's channel."""
-
-REASONS = {53: "turn_limit", 130: "interrupted"}
-"""Exit code of an error -> the `reason` of the last event; anything else is "error"."""
 
 
 class Agent:
@@ -79,14 +63,14 @@ class Agent:
         self._options = AgentOptions(
             model=model,
             cwd=Path(cwd) if cwd is not None else None,
-            tools=tuple(_checked(item) for item in tools),
+            tools=tuple(checked_tool(item) for item in tools),
             approve=approve,
             policy=(policy,) if isinstance(policy, str | os.PathLike) else tuple(policy),
             settings=settings or AgentSettings(),
         )
         if approve is not None and not callable(approve):
             raise TypeError(f"approve has to be callable, not {type(approve).__name__}")
-        _require_name(model)
+        require_name(model)
         self._channel = EventChannel()
         self._session: Session | None = None
         self._closing: Session | None = None
@@ -122,19 +106,9 @@ class Agent:
         return self._opened().session_id
 
     @property
-    def resumed(self) -> bool:
-        """Whether this session goes on from what another run left."""
-        return self._opened().prompts > 0
-
-    @property
     def history(self) -> tuple[Content, ...]:
         """The conversation so far."""
         return tuple(entry.content for entry in self._opened().chat.history.contents)
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What was left out when the session was opened, and why; no warning needs to be."""
-        return self._opened().bench.notes
 
     @property
     def model(self) -> str:
@@ -146,6 +120,14 @@ class Agent:
         """The tools, policies, hooks and approval mode of the session, for front ends."""
         return self._opened().bench
 
+    @property
+    def checkpoints(self) -> "AgentCheckpoints":
+        """What the session can go back to."""
+        from alhena.agent.restoring import AgentCheckpoints
+
+        drive = partial(self._drive, "", None)
+        return AgentCheckpoints(self._opened, self._idle, Run(partial(self._start, drive)))
+
     def run(
         self, prompt: str, *, before: Sequence[Part] = (), attached: Sequence[Part] = ()
     ) -> Run:
@@ -156,7 +138,7 @@ class Agent:
         raised. Leaving the iteration early stops the run and its tools. Raises InputError for what
         is no prompt, and BusyError, with the first event, while another run is at work.
         """
-        _require_text(prompt)
+        require_text(prompt)
         around = (tuple(before), tuple(attached))
         return Run(partial(self._start, partial(self._drive, scrub(prompt), around)))
 
@@ -176,7 +158,7 @@ class Agent:
         )
         return ToolRun(
             request.call_id,
-            lambda run: self._start(partial(self._carry_call, request, run), run),
+            lambda run: self._start(partial(drive_call, self._channel, request, run), run),
         )
 
     async def ask(self, prompt: str) -> str:
@@ -186,6 +168,17 @@ class Agent:
             if isinstance(event, RunFinishedEvent):
                 answer = event.text
         return answer
+
+    async def compress(self) -> CompressedEvent:
+        """Puts a summary in the place of all but the end of the conversation, if it is shorter so;
+        the event says what became of that. Raises BusyError while a run is at work,
+        InterruptedRunError when it is interrupted, JournalError."""
+        done: list[CompressedEvent] = []
+        async for _event in Run(
+            partial(self._start, partial(drive_compression, self._channel, done.append))
+        ):
+            pass
+        return done[0]
 
     def interrupt(self) -> bool:
         """Ends the run in good order: tools are stopped, every call gets its response. Of a session
@@ -204,12 +197,17 @@ class Agent:
             if session is not None:
                 session.kill()
 
-    async def clear(self) -> None:
-        """Ends the conversation and begins another: a new session, with the same approval mode."""
+    async def _idle(self) -> Session:
+        """The session, when nothing runs any more."""
         session = self._opened()
         if self._driver is not None:
             await ended(self._driver)
         self._driver = None
+        return session
+
+    async def clear(self) -> None:
+        """Ends the conversation and begins another: a new session, with the same approval mode."""
+        session = await self._idle()
         mode = session.bench.modes.mode
         settings = msgspec.structs.replace(
             self._options.settings, approval_mode=mode, history=(), resume=None
@@ -219,6 +217,7 @@ class Agent:
         opened = open_session(options, channel, source="clear")
         self._channel, self._session = channel, opened
         opened.told = session.told
+        opened.shown = len(opened.bench.warnings) if session.told else 0
         await session.aclose("clear")
 
     async def _start(
@@ -246,113 +245,11 @@ class Agent:
         if driver is self._driver:
             self._channel.close()
 
-    async def _drive(self, prompt: str, around: Around, session: Session) -> None:
-        """Runs the prompt and closes the event stream, whatever happens."""
+    async def _drive(self, prompt: str, around: Around | None, session: Session) -> None:
+        """Runs the prompt; with no `around`, the calls that the session went back to."""
         self._prompts += 1
         prompt_id = f"{session.session_id}#{self._prompts}"
-        emit = self._channel.emit
-        start = time.perf_counter()
-        text = LastText()
-        unsubscribe = self._channel.subscribe(text.feed)
-        emit(
-            RunStartedEvent(
-                session_id=session.session_id,
-                model=session.model,
-                cwd=scrub(str(session.bench.workspace.cwd)),
-                tools=session.bench.registry.names,
-                notices=session.take_notices(),
-            )
-        )
-        emit(UserMessageEvent(prompt_id=prompt_id, text=prompt))
-        reason = "error"
-        try:
-            await session.ready()
-            await self._carry(session, prompt, around, prompt_id)
-            await session.settle()
-            reason = "done"
-        except asyncio.CancelledError:
-            error = InterruptedRunError("the run was interrupted.")
-            reason = self._report(error)
-            raise error from None
-        except AlhenaError as error:
-            reason = self._report(error)
-            if error.exit_code:
-                raise
-        finally:
-            try:
-                await self._flush(session)
-            finally:
-                emit(
-                    RunFinishedEvent(
-                        reason=reason,
-                        text=text.value,
-                        turns=session.limits.prompt_turns,
-                        duration_ms=round((time.perf_counter() - start) * 1000, 3),
-                    )
-                )
-                unsubscribe()
-                self._channel.close()
-
-    async def _carry_call(
-        self, request: ToolCallRequestInfo, run: ToolRun, session: Session
-    ) -> None:
-        """Takes one call of a person's to its end, and closes the event stream."""
-        self._channel.emit(
-            ToolCallRequestEvent(
-                call_id=request.call_id,
-                name=request.name,
-                args=request.args,
-                prompt_id=request.prompt_id,
-            )
-        )
-        try:
-            (run.completed,) = await session.scheduler.schedule(request)
-        except asyncio.CancelledError:
-            raise InterruptedRunError("the call was interrupted.") from None
-        finally:
-            self._channel.close()
-
-    async def _carry(self, session: Session, prompt: str, around: Around, prompt_id: str) -> None:
-        """Takes a prompt to its end, past the hooks if there are any."""
-        chat, limits = session.chat, session.limits
-        limits.new_prompt()
-        changed = None if session.bench.memory is None else session.bench.memory.take_changes()
-        if changed:
-            around = ((changed_memory(changed), *around[0]), around[1])
-
-        async def send(parts: tuple[Part, ...]) -> Turn:
-            nonlocal around
-            (before, attached), around = around, ((), ())  # they go with the prompt, not with
-            parts = (*before, *parts, *attached)  # what hooks send after it
-            ids = (prompt_id, session.session_id)
-            return await run_prompt(chat, session.scheduler, limits, parts, ids, session.step)
-
-        if session.prompt_hooks is None:
-            await send((Part(text=prompt),))
-            return
-        await session.prompt_hooks.carry(
-            prompt,
-            chat,
-            send,
-            lambda text: self._channel.emit(UserMessageEvent(prompt_id=prompt_id, text=text)),
-        )
-
-    async def _flush(self, session: Session) -> None:
-        """Has the run written down before it ends; what keeps it from that is a warning."""
-        problem = await session.flush()
-        if problem is not None:
-            self._channel.emit(WarningEvent(message=problem))
-
-    def _report(self, error: AlhenaError) -> str:
-        """Emits the event of an error; returns the reason it gives the run's end. What ends with
-        exit code 0 was asked for."""
-        if not error.exit_code:
-            self._channel.emit(WarningEvent(message=str(error)))
-            return "stopped"
-        self._channel.emit(
-            ErrorEvent(error_type=error.kind, message=str(error), exit_code=error.exit_code)
-        )
-        return REASONS.get(error.exit_code, "error")
+        await drive_prompt(session, self._channel, prompt_id, prompt, around)
 
     def _opened(self) -> Session:
         if self._session is None:
@@ -360,38 +257,3 @@ class Agent:
                 "this agent is not open.", remedy="Use it inside `async with Agent(...)`."
             )
         return self._session
-
-
-def _require_name(model: object) -> None:
-    if model is not None and not isinstance(model, str):
-        raise TypeError(f"model has to be a name, not {type(model).__name__}")
-
-
-def _require_text(prompt: object) -> None:
-    if not isinstance(prompt, str) or not prompt.strip():
-        raise InputError("the prompt is empty or no text.", remedy="Give a string.")
-
-
-def _checked(item: object) -> Tool:
-    """A tool as it was given. Raises TypeError for what is none."""
-    if callable(getattr(item, "build", None)) and callable(getattr(item, "declaration", None)):
-        return cast("Tool", item)
-    name = getattr(item, "__name__", type(item).__name__)
-    raise TypeError(f"{name} is no tool; make a function one with @tool")
-
-
-class LastText:
-    """The text of the last model turn, from the events. What was taken back is none of it."""
-
-    def __init__(self) -> None:
-        self.value = ""
-
-    def feed(self, event: Event) -> None:
-        """Takes an event; a request begins a new turn."""
-        if isinstance(event, ContentEvent):
-            self.value += event.text
-        elif isinstance(event, ApiRequestEvent):
-            if event.role == "main":  # what tools and subagents ask is no turn of the session's
-                self.value = ""
-        elif isinstance(event, RetryEvent | ModelFallbackEvent) and event.retract:
-            self.value = ""

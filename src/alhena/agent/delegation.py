@@ -13,11 +13,15 @@ from alhena.agent.definitions import AgentDefinition, prompt_text
 from alhena.agent.fallback import SessionFallback
 from alhena.agent.isolation import isolated
 from alhena.agent.loop import answers
+from alhena.agent.loop_watch import LoopWatch, chanting
 from alhena.agent.relay import EventRelay
-from alhena.agent.session_model import generation_for, traits_of
+from alhena.agent.session_chat import ConversationRoom
+from alhena.agent.session_model import config_for, tells_retries_apart, traits_of
 from alhena.agent.workbench import Workbench
 from alhena.chat.chat import Chat, ModelTraits, Outlets
+from alhena.chat.errors import ChantingError
 from alhena.chat.history import History
+from alhena.chat.loops import Loop
 from alhena.errors import AlhenaError
 from alhena.models.catalogue import resolved_name
 from alhena.models.generator import ContentGenerator
@@ -29,7 +33,7 @@ from alhena.tools.names import declared_name
 from alhena.tools.registry import ToolRegistry
 from alhena.wire.calls import CallIds, ToolCallRequestInfo
 from alhena.wire.content import USER, Content, Part
-from alhena.wire.request import GenerateContentConfig, GenerationConfig, Tool
+from alhena.wire.request import GenerateContentConfig, Tool
 
 GRACE_S = 60.0
 """How long the last turn may take of an agent that has run out of turns or time."""
@@ -48,6 +52,7 @@ class Termination(StrEnum):
     NO_RESULT = "ERROR_NO_COMPLETE_TASK_CALL"
     MAX_TURNS = "MAX_TURNS"
     TIMEOUT = "TIMEOUT"
+    LOOP = "LOOP_DETECTED"
 
 
 class Delegation:
@@ -75,6 +80,10 @@ class Delegation:
         )
         self._scheduler = bench.scheduler(self._relay.emit, self._approve, registry)
         generator, traits = model
+        self._generator = generator
+        self._outlets = Outlets(
+            self._relay.emit, outlets.pace, role="subagent", texts=outlets.texts
+        )
         if definition.model:
             traits = traits_of(resolved_name(definition.model))
         self._chat = Chat(
@@ -82,13 +91,18 @@ class Delegation:
             traits,
             _config(definition, traits.name, registry, bench),
             History(),
-            Outlets(self._relay.emit, outlets.pace, role="subagent", texts=outlets.texts),
+            self._outlets,
             CallIds(os.urandom(4).hex()),
         )
         if bench.hooks is not None:
             from alhena.agent.hooking import model_hooks
 
             self._chat.interposer = model_hooks(bench.hooks, self._relay.emit)
+        if tells_retries_apart(bench.model_configs):
+            self._chat.again = lambda model: _settings(definition, model, bench, is_retry=True)
+        self._chat.hears_chanting = bench.detects_loops
+        self._loops = LoopWatch(self._relay.emit, role="subagent")
+        self._loop: Loop | None = None
         self._results: list[Any] = []
         self._turns = 0
         self._words = ""
@@ -101,12 +115,15 @@ class Delegation:
         """Has `fallback` decide whether another model answers when the agent's own cannot."""
         if fallback is not None:
             self._chat.fallback = fallback.giving(
-                lambda model: _generation(self._definition, model, self._bench)
+                lambda model: _settings(self._definition, model, self._bench)
             )
 
     async def run(self, opening: Sequence[Content], objective: str) -> ToolResult:
         """The result of the agent's work. Raises AlhenaError when its model fails."""
         self._chat.history = History(opening)
+        ConversationRoom(
+            self._bench, self._chat, self._generator, self._outlets, len(opening)
+        ).serve()
         pending: tuple[Part, ...] = (Part(text=objective),)
         try:
             async with asyncio.timeout(self._definition.time_limit_s) as self._timer:
@@ -127,12 +144,22 @@ class Delegation:
     async def _work(self, parts: tuple[Part, ...]) -> tuple[Termination, tuple[Part, ...]]:
         """Turn after turn; ends with the reason and the responses that were not sent any more."""
         while self._turns < self._definition.max_turns:
-            calls = await self._ask(parts)
-            if not calls:
-                return Termination.NO_RESULT, ()
-            parts = await self._run_calls(calls)
+            try:
+                calls = await self._ask(parts)
+            except ChantingError as error:
+                self._loop, parts = chanting(error), ()
+            else:
+                if not calls:
+                    return Termination.NO_RESULT, ()
+                parts = await self._run_calls(calls)
             if self._results or self._stop is not None:
                 return Termination.GOAL, ()
+            if self._loop is not None:
+                note = self._loops.correct(self._loop, self.agent_id)
+                if note is None:
+                    self._loops.end(self._loop, self.agent_id)
+                    return Termination.LOOP, parts
+                parts, self._loop = (*parts, note), None
         return Termination.MAX_TURNS, parts
 
     async def _ask(self, parts: tuple[Part, ...]) -> list[ToolCallRequestInfo]:
@@ -153,6 +180,8 @@ class Delegation:
         for call in done:
             if call.response.error_type is ToolErrorType.STOP_EXECUTION:
                 self._stop = call.response.error or "The run was stopped."
+        if self._bench.detects_loops:
+            self._loop = self._loops.calls(done)
         return answers(done)
 
     async def _last_chance(self, reason: Termination, pending: tuple[Part, ...]) -> bool:
@@ -202,6 +231,9 @@ class Delegation:
                 return "Agent stopped calling tools but did not call 'complete_task'."
             case Termination.MAX_TURNS:
                 return f"Agent reached max turns limit ({self._definition.max_turns})."
+            case Termination.LOOP:
+                what = "" if self._loop is None else f": {self._loop.detail}"
+                return f"Agent went in circles, also after it was told{what}."
             case Termination.TIMEOUT:
                 minutes = self._definition.time_limit_s / 60
                 return f"Agent timed out after {minutes:g} minutes."
@@ -250,15 +282,17 @@ def _config(
     return GenerateContentConfig(
         system_instruction=Content(role=USER, parts=(Part(text=text),)),
         tools=(Tool(function_declarations=registry.function_declarations()),),
-        generation_config=_generation(definition, model, bench),
-    )
+    ).with_settings(_settings(definition, model, bench))
 
 
-def _generation(definition: AgentDefinition, model: str, bench: Workbench) -> GenerationConfig:
-    return generation_for(
+def _settings(
+    definition: AgentDefinition, model: str, bench: Workbench, *, is_retry: bool = False
+) -> GenerateContentConfig:
+    return config_for(
         model,
         bench.model_configs,
         scope=definition.name,
+        is_retry=is_retry,
         own={"temperature": definition.temperature, "topP": _TOP_P, "topK": None},
     )
 

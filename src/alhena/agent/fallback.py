@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from alhena.chat.recovery import Substitute
     from alhena.models.errors import ModelError
     from alhena.tools.builtin.ask_user import Ask
-    from alhena.wire.request import GenerationConfig
+    from alhena.wire.request import GenerateContentConfig
 
 FallbackMode = Literal["ask", "always", "never"]
 
@@ -51,21 +51,21 @@ class Consent:
 
 class SessionFallback:
     """A `chat.recovery.Fallback`. In mode "ask" it is a person who decides; where nobody can be
-    asked, no other model answers. `generation` gives a model's settings."""
+    asked, no other model answers. `config` gives a model's settings."""
 
     def __init__(
         self,
         mode: FallbackMode,
         consent: Consent,
-        generation: "Callable[[str], GenerationConfig]",
+        config: "Callable[[str], GenerateContentConfig]",
     ) -> None:
         self._mode: FallbackMode = mode
         self._consent = consent
-        self._generation = generation
+        self._config = config
 
-    def giving(self, generation: "Callable[[str], GenerationConfig]") -> "SessionFallback":
+    def giving(self, config: "Callable[[str], GenerateContentConfig]") -> "SessionFallback":
         """The same for a conversation with settings of its own."""
-        return SessionFallback(self._mode, self._consent, generation)
+        return SessionFallback(self._mode, self._consent, config)
 
     def offers(self, model: str, error: "ModelError") -> bool:
         """Whether another model could answer, and somebody may say so."""
@@ -87,7 +87,7 @@ class SessionFallback:
         asks = self._mode == "ask"
         if asks and not await self._consent.given(model, other, error.message):
             return None
-        return Substitute(traits=traits_of(other), generation=self._generation(other), asked=asks)
+        return Substitute(traits=traits_of(other), config=self._config(other), asked=asks)
 
 
 def fallback_mode(given: FallbackMode, model: str) -> FallbackMode:

@@ -30,7 +30,8 @@ SendPrompt = Callable[[tuple[Part, ...]], Awaitable[Turn]]
 
 
 class PromptHooks:
-    """The hooks around each prompt of a session, and around the session itself."""
+    """The hooks around each prompt of a session, and around the session itself. `opening` is what
+    is left of a conversation that a hook clears."""
 
     def __init__(
         self,
@@ -42,7 +43,7 @@ class PromptHooks:
         self._hooks = hooks
         self._emit = emit
         self._source: Literal["startup", "resume", "clear"] = source
-        self._opening = opening
+        self.opening = opening
         self._started = False
         self._ending: asyncio.Future[None] | None = None
 
@@ -118,7 +119,7 @@ class PromptHooks:
             HookEvent.AFTER_AGENT, inputs.after_agent(prompt, response, stop_hook_active=active)
         )
         if said.clear_context:
-            chat.history = History(self._opening)
+            chat.history = History(self.opening)
         if said.stop is not None:
             raise stopped(said.stop)
         return said.block

@@ -24,7 +24,9 @@ def isolated(session: ToolRegistry, patterns: Sequence[str], *own: Tool) -> Tool
         if entry is None or entry.tool.name in NEVER:
             continue
         if any(_means(pattern, entry) for pattern in patterns):
-            registry.register(entry.tool, origin=entry.origin, server=entry.server)
+            registry.register(
+                entry.tool, origin=entry.origin, server=entry.server, accepted=entry.names
+            )
     for tool in own:
         registry.register(tool)
     return registry

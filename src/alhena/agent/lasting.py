@@ -83,6 +83,9 @@ class LastingApprovals:
         rule = replace(written, source=source, file=None)
         if rule not in self._bench.engine.rules:
             self._bench.engine.add_rule(rule)
+        if message.mcp_name is not None and self._bench.servers is not None:
+            tool = message.tool_name if rule.tool_names else None
+            self._bench.servers.approved(message.mcp_name, tool)
         self._bench.policy_changed()
         if not message.persist:
             return

@@ -1,12 +1,12 @@
 """The loop: ask the model, run what it calls, give it the results, until it calls nothing."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 
-from alhena.agent.limits import TurnLimits
-from alhena.agent.links import at_once
+from alhena.agent.course import Course
 from alhena.agent.settle import settled
 from alhena.chat.chat import Chat
+from alhena.chat.errors import ChantingError
 from alhena.chat.turn import Turn
 from alhena.scheduler.scheduler import Scheduler
 from alhena.scheduler.states import CompletedToolCall
@@ -21,40 +21,46 @@ CANCELLED = "the run was interrupted"
 async def run_prompt(
     chat: Chat,
     scheduler: Scheduler,
-    limits: TurnLimits,
+    course: Course,
     parts: tuple[Part, ...],
     ids: tuple[str, str],
-    step: Callable[[], Awaitable[None]] = at_once,
 ) -> Turn:
-    """Carries a prompt to its last turn; `limits` goes on counting. `ids` are the prompt's and the
-    session's. `step` is awaited before the results of tools are sent.
+    """Carries a prompt to its last turn, as far as `course` lets it. `ids` are the prompt's and the
+    session's.
 
     Every call gets exactly one response, also when the run is cancelled, a limit is reached or a
     tool stops it: then the responses are recorded without asking the model again.
     """
+    await course.begin()
     while True:
-        limits.take()
-        turn = await chat.send(parts, *ids)
+        course.take()
+        try:
+            turn = await chat.send(parts, *ids)
+        except ChantingError as error:
+            parts = await course.after_chanting(error)
+            continue
         if not turn.calls:
             return turn
-        done = await _run_calls(chat, scheduler, turn.calls)
+        done = await run_calls(chat, scheduler, turn.calls)
         parts = answers(done)
         if any(call.response.error_type == ToolErrorType.STOP_EXECUTION for call in done):
             chat.record_responses(parts)
             return turn
         try:
-            limits.check()
-            await step()
+            parts = (*parts, *await course.after_calls(done))
         except BaseException:
             chat.record_responses(parts)
             raise
 
 
-async def _run_calls(
-    chat: Chat, scheduler: Scheduler, calls: Sequence[ToolCallRequestInfo]
+async def run_calls(
+    chat: Chat,
+    scheduler: Scheduler,
+    calls: Sequence[ToolCallRequestInfo],
+    known: tuple[Part, ...] = (),
 ) -> Sequence[CompletedToolCall]:
-    """Runs a turn's calls. When cancelled, however often, ends them, records their responses, and
-    goes on with the cancellation."""
+    """Runs a turn's calls. When cancelled, however often, ends them, records their responses behind
+    those that are `known`, and goes on with the cancellation."""
     running = asyncio.ensure_future(scheduler.schedule(calls))
     try:
         return await asyncio.shield(running)
@@ -63,7 +69,7 @@ async def _run_calls(
         try:
             await settled(running)
         finally:
-            chat.record_responses(answers(running.result()))
+            chat.record_responses((*known, *answers(running.result())))
         raise
 
 

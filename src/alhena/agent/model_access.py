@@ -1,7 +1,7 @@
 """The session's model as its tools use it: one question, one answer, and an account of both."""
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -24,32 +24,43 @@ if TYPE_CHECKING:
     from alhena.chat.errors import InvalidResponseError
 
 ROLE = "utility_tool"
+PLAIN = GenerationConfig(temperature=0, top_p=1)
 
 Source = Callable[[], tuple[ContentGenerator, str]]
 """Who answers, under which model name; asked at the first question. May raise AlhenaError."""
 
 
 class SessionModel:
-    """A `tools.model_access.ModelAccess`. Requests and answers go out as events."""
+    """A `tools.model_access.ModelAccess`. Requests and answers go out as events, as those of
+    `role`."""
 
     def __init__(
-        self, source: Source, emit: Callable[[Event], None], *, texts: bool = False
+        self,
+        source: Source,
+        emit: Callable[[Event], None],
+        *,
+        texts: bool = False,
+        role: str = ROLE,
+        generation: GenerationConfig = PLAIN,
     ) -> None:
         self._source = source
         self._emit = emit
         self._texts = texts
+        self._role = role
+        self._generation = generation
 
     async def generate(
         self,
-        contents: tuple[Content, ...],
+        contents: Sequence[Content | EncodedContent],
         *,
         tools: tuple[Tool, ...] = (),
         system: str | None = None,
         model: str | None = None,
+        schema: dict[str, Any] | None = None,
     ) -> GenerateContentResponse:
-        """The answer to `contents`. What is empty or cannot be read is asked for again, as in the
-        conversation; what was withheld is returned, for it says why. Raises ModelError or
-        WireError."""
+        """The answer to `contents`, with a `schema` as JSON of that form. What is empty or cannot
+        be read is asked for again, as in the conversation; what was withheld is returned, for it
+        says why. Raises ModelError or WireError."""
         from alhena.chat.errors import ASKED_AGAIN
         from alhena.models.errors import UnusableAnswerError
         from alhena.models.retry.generator import RetryingGenerator, retry_event
@@ -61,11 +72,19 @@ class SessionModel:
             generator = generator.telling(self._tell)
         request = GenerateContentRequest(
             model=model or own,
-            contents=tuple(EncodedContent(content) for content in contents),
+            contents=tuple(
+                item if isinstance(item, EncodedContent) else EncodedContent(item)
+                for item in contents
+            ),
             config=GenerateContentConfig(
                 system_instruction=text_content(USER, system) if system else None,
                 tools=tools or None,
-                generation_config=GenerationConfig(temperature=0, top_p=1),
+                generation_config=GenerationConfig(
+                    temperature=0,
+                    top_p=1,
+                    response_mime_type=None if schema is None else "application/json",
+                    response_json_schema=schema,
+                ),
             ),
         )
         request, _ = RequestGate().admit(request)
@@ -89,7 +108,7 @@ class SessionModel:
         self, generator: ContentGenerator, request: GenerateContentRequest
     ) -> GenerateContentResponse:
         """One request and its answer, with their events."""
-        account = Account(request, role=ROLE, texts=self._texts)
+        account = Account(request, role=self._role, texts=self._texts)
         self._emit(account.sent())
         try:
             response = await generator.generate(request)
@@ -101,11 +120,17 @@ class SessionModel:
         return response
 
     def _tell(self, event: RetryEvent) -> None:
-        self._emit(msgspec.structs.replace(event, role=ROLE))
+        self._emit(msgspec.structs.replace(event, role=self._role))
 
     async def ask(self, prompt: str) -> str:
         """The text that answers a prompt. Raises ModelError or WireError."""
-        response = await self.generate((text_content(USER, prompt),))
+        return await self.answer((text_content(USER, prompt),))
+
+    async def answer(
+        self, contents: Sequence[Content | EncodedContent], *, system: str | None = None
+    ) -> str:
+        """The text that answers contents. Raises ModelError or WireError."""
+        response = await self.generate(contents, system=system)
         problem = _problem(response)
         if problem is not None:
             from alhena.models.errors import UnusableAnswerError

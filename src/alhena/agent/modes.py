@@ -7,9 +7,10 @@ from alhena.policy.model import ApprovalMode
 
 class SessionMode:
     """The mode now, and the one that leaving plan mode leads back to. Satisfies
-    `tools.plan_mode.ModeSwitch`."""
+    `tools.plan_mode.ModeSwitch`. `allows_yolo`: whether everything may run without asking."""
 
     def __init__(self, mode: ApprovalMode = ApprovalMode.DEFAULT) -> None:
+        self.allows_yolo = True
         self._mode = mode
         self._work_mode = ApprovalMode.DEFAULT if mode is ApprovalMode.PLAN else mode
         self._listeners: list[Callable[[], None]] = []
@@ -34,7 +35,10 @@ class SessionMode:
         self._listeners.append(listener)
 
     def switch(self, mode: ApprovalMode) -> None:
-        """Changes the mode; holds for every decision from now on, also in the turn that runs."""
+        """Changes the mode; holds for every decision from now on, also in the turn that runs. Where
+        yolo mode is not allowed, the default takes its place."""
+        if mode is ApprovalMode.YOLO and not self.allows_yolo:
+            mode = ApprovalMode.DEFAULT
         if mode is self._mode:
             return
         self._mode = mode

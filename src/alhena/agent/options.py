@@ -21,13 +21,19 @@ if TYPE_CHECKING:
     from alhena.scheduler.confirm import Approver
     from alhena.scheduler.questions import Edit
 
+MAX_TURNS = 100
+"""Model turns of one prompt."""
+
 
 class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of an `Agent`.
 
     `approval_mode`: how much runs without asking. `include_directories`: workspace roots beside the
-    working directory. `max_turns`: model turns per prompt, -1 for no limit. `settings`: None reads
-    the user's settings.json. `environ`: None is this process's. `generator`: who answers, instead
+    working directory. `max_turns`: model turns per prompt, -1 for no limit. `max_tokens`,
+    `max_cost` (US dollars): of a session; `max_seconds`: of a run; None leaves them to
+    `model.budget` of the settings. `settings`: None reads
+    those of the working directory (`config/place.py`). `environ`: None is this process's, with what
+    a .env file adds where the settings are read, too. `generator`: who answers, instead
     of choosing by model and credentials. `history`: a conversation to go on from (as
     `Agent.history` gave it); the environment context is then not sent again. `ask`: puts the
     model's questions to a person; without it there is no tool for them. `allowed_tools`: tools, or
@@ -38,12 +44,19 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     answers, too, for calls that need a person and for the model's questions. `edit`: lets a person
     change what a call would write, in an editor of theirs. `resume`: the session to go on with:
     `latest`, its number, its id or the beginning of that. `record`: whether the session is written
-    down, so that it can be resumed.
+    down, so that it can be resumed. `full_context`: a new conversation begins with the text of the
+    workspace's files, as far as it fits. `notices`: lines that a person should see with the first
+    run. `wait_for_servers`: whether the first prompt waits until MCP servers are connected, for
+    some seconds. `system_prompt`: stands in place of the composed one, with the variables of
+    docs/prompt.md; the user's memory follows behind it.
     """
 
     approval_mode: ApprovalMode = ApprovalMode.DEFAULT
     include_directories: tuple[str, ...] = ()
-    max_turns: int = 100
+    max_turns: int = MAX_TURNS
+    max_tokens: int | None = None
+    max_seconds: float | None = None
+    max_cost: float | None = None
     settings: Settings | None = None
     environ: Mapping[str, str] | None = None
     generator: ContentGenerator | None = None
@@ -56,12 +69,16 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     allowed_tools: tuple[str, ...] = ()
     skip_trust: bool = False
     sandbox: bool | None = None
+    wait_for_servers: bool = True
     hooks: Mapping[str, Any] | None = None
     facts: Mapping[str, str | bool] = {}
     bus: "MessageBus | None" = None
     edit: "Edit | None" = None
     resume: str | None = None
     record: bool = True
+    full_context: bool = False
+    system_prompt: str | None = None
+    notices: tuple[str, ...] = ()
 
 
 class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from alhena.chat.chat import Chat
     from alhena.session.journal import Disk, Journal
     from alhena.session.recorder import Recorder
+    from alhena.session.records import KnownRecord
     from alhena.session.store import Resumed
     from alhena.wire.content import Content
     from alhena.wire.encoded import EncodedContent
@@ -100,9 +101,26 @@ class Recording:
             self._begin()
         self._take(event)
 
+    def put(self, *records: "KnownRecord") -> None:
+        """Writes records of the caller's own; what cannot be written waits, as with events."""
+        if self._journal is None:
+            return
+        from alhena.session.errors import JournalError
+
+        for record in records:
+            try:
+                self._journal.append(record)
+            except JournalError:  # it is tried again, and said, by `settle`
+                self._failed = True
+
     def history(self, keep: int, fresh: "Sequence[EncodedContent]") -> None:
         """Takes a change of the history, as its watch."""
         self._take((keep, fresh))
+
+    @property
+    def at_work(self) -> bool:
+        """Whether there is a file that holds what has happened."""
+        return self._journal is not None
 
     @property
     def failed(self) -> bool:

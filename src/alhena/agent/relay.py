@@ -8,10 +8,13 @@ from alhena.events import (
     ApiErrorEvent,
     ApiRequestEvent,
     ApiResponseEvent,
+    CompressedEvent,
     ConfirmationRequestEvent,
     Event,
     HookCallEvent,
+    LoopDetectedEvent,
     ModelFallbackEvent,
+    OutputsMaskedEvent,
     OutputTruncatedEvent,
     RetryEvent,
     ThoughtEvent,
@@ -76,7 +79,10 @@ class EventRelay:
                 | ApiResponseEvent()
                 | ApiErrorEvent()
                 | HookCallEvent()
+                | LoopDetectedEvent()
                 | WarningEvent()
+                | CompressedEvent()
+                | OutputsMaskedEvent()
             ):
                 self._emit(event)
             case RetryEvent() | ModelFallbackEvent():  # what the subagent said was never shown

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from alhena.agent.course import Course
 from alhena.agent.limits import TurnLimits
 from alhena.agent.links import at_once
 from alhena.agent.recording import Recording, close_recording
@@ -15,7 +16,11 @@ from alhena.models.select import ChosenGenerator
 from alhena.scheduler.scheduler import Scheduler
 
 if TYPE_CHECKING:
+    from alhena.agent.checkpointing import Checkpoints
     from alhena.agent.hooking import PromptHooks
+    from alhena.agent.restoring import Proposal
+    from alhena.agent.session_chat import ConversationRoom
+    from alhena.events import CompressedEvent
     from alhena.telemetry.telemetry import Telemetry
 
 KILL_S = 0.5
@@ -23,21 +28,29 @@ KILL_S = 0.5
 
 
 class Session(msgspec.Struct, kw_only=True):
-    """What a run works with, and what has to be closed behind it."""
+    """What a run works with, and what has to be closed behind it. `before_first` is still to be
+    done before the first prompt. `checkpoints` opens those of the session; `proposal` are calls
+    that may be made again after it went back to one."""
 
     chat: Chat
+    room: "ConversationRoom"
     scheduler: Scheduler
     limits: TurnLimits
+    course: Course
     processes: SessionProcesses
     bench: Workbench
     chosen: ChosenGenerator
     session_id: str
+    checkpoints: "Callable[[], Checkpoints]"
     close_bus: Callable[[], Awaitable[None]] = at_once
     prompt_hooks: "PromptHooks | None" = None
     telemetry: "Telemetry | None" = None
     recording: Recording | None = None
     prompts: int = 0
     told: bool = False
+    shown: int = 0
+    proposal: "Proposal | None" = None
+    before_first: Callable[[], Awaitable[None]] | None = None
 
     @property
     def model(self) -> str:
@@ -45,8 +58,10 @@ class Session(msgspec.Struct, kw_only=True):
         return self.chat.model.name
 
     def take_notices(self) -> tuple[str, ...]:
-        """What a person should be told; given out once."""
-        notices = () if self.told else (*self.bench.warnings, *self.chosen.notices)
+        """What a person should be told; each given out once."""
+        fresh = self.bench.warnings[self.shown :]
+        notices = fresh if self.told else (*fresh, *self.chosen.notices)
+        self.shown += len(fresh)
         self.told = True
         return notices
 
@@ -63,6 +78,7 @@ class Session(msgspec.Struct, kw_only=True):
             leave()
         try:
             await self.close_bus()
+            await self.bench.sources.close()
             await self.processes.groups.close()
         finally:
             try:
@@ -79,6 +95,12 @@ class Session(msgspec.Struct, kw_only=True):
                 from alhena.agent.session_telemetry import finish
 
                 await finish(self.telemetry)
+
+    async def compress(self) -> "CompressedEvent":
+        """Compresses the conversation, whatever its size. Raises JournalError."""
+        event = await self.room.opened().compress("manual")
+        await self.settle()
+        return event
 
     async def ready(self) -> None:
         """Raises JournalError while what has happened cannot be recorded."""

@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from alhena.config.home import workspace_settings_path
+from alhena.config.home import (
+    system_defaults_path,
+    system_settings_path,
+    workspace_settings_path,
+)
 from alhena.config.settings import Settings
 from alhena.events import Event
 
@@ -40,7 +44,12 @@ def open_session_hooks(
     imported where none can be. Raises ConfigError."""
     settings = options.settings
     wanted = settings.hooks or options.program
-    if not wanted and not os.path.lexists(workspace_settings_path(options.cwd)):
+    others = (
+        workspace_settings_path(options.cwd),
+        system_defaults_path(options.environ),
+        system_settings_path(options.environ),
+    )
+    if not wanted and not any(map(os.path.lexists, others)):
         return None, (), ()
     from alhena.hooks.gather import HooksRequest, gather_hooks, open_hooks
     from alhena.hooks.run import HookSurroundings

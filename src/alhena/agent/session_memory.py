@@ -72,6 +72,7 @@ class SessionMemory:
         self._watchers: list[Callable[[], None]] = []
         self.memory: Memory = load_memory(request)
         self._project_told: str | None = None
+        self.forgotten = 0
 
     @property
     def user_text(self) -> str:
@@ -118,6 +119,11 @@ class SessionMemory:
             return ""
         return now or NOTHING
 
+    def forget_told(self) -> None:
+        """Has everything around the places that tools touch told once more: it was in contents that
+        are gone."""
+        self.forgotten += 1
+
     def conversation(self) -> "Discover":
         """What tells one conversation of the files around the places its tools touch."""
         return _ConversationMemory(self).touched
@@ -132,6 +138,7 @@ class _ConversationMemory:
         self._clock = clock
         self._looked: dict[str, float] = {}
         self._memory: Memory | None = None
+        self._forgotten = 0
         self._place: TouchedMemory | None = None
 
     async def touched(
@@ -170,10 +177,12 @@ class _ConversationMemory:
 
     def _current(self) -> "TouchedMemory":
         memory = self._session.memory
-        if self._place is None or self._memory is not memory:
+        forgotten = self._session.forgotten
+        if self._place is None or self._memory is not memory or self._forgotten != forgotten:
             from alhena.memory.below import TouchedMemory
 
-            self._memory = memory
+            self._memory, self._forgotten = memory, forgotten
+            self._looked.clear()
             told = (item.identity for item in memory.files)
             self._place = TouchedMemory(self._session.request, told)
         return self._place

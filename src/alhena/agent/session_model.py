@@ -1,12 +1,12 @@
 """Which model a session uses, and with which generation settings."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from alhena.chat.chat import ModelTraits
 from alhena.config.settings import ModelConfigSettings, Settings
 from alhena.models.catalogue import default_generation, default_model, model_info, resolved_name
-from alhena.wire.request import GenerationConfig
+from alhena.wire.request import GenerateContentConfig
 
 _UNCONFIGURED = ModelConfigSettings()
 
@@ -27,26 +27,53 @@ class SessionModels:
 
             self.name = resolve(self.requested, self._configs).name
 
-    def generation(self, model: str) -> GenerationConfig:
-        """The settings for the conversation, which `model` answers."""
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What `modelConfigs` says to no effect."""
+        if self._configs == _UNCONFIGURED:
+            return ()
+        from alhena.models.config_oddities import oddities
+
+        return oddities(self._configs)
+
+    def config(self, model: str, *, is_retry: bool = False) -> GenerateContentConfig:
+        """The settings for the conversation, which `model` answers; `is_retry`: those of an attempt
+        after one that failed."""
         asked = self.requested if model == self.name else model
-        return generation_for(asked, self._configs)
+        return config_for(asked, self._configs, is_retry=is_retry)
+
+    @property
+    def again(self) -> Callable[[str], GenerateContentConfig] | None:
+        """The settings by model for attempts after one that failed; None: they stay the same."""
+        if not tells_retries_apart(self._configs):
+            return None
+        return lambda model: self.config(model, is_retry=True)
 
 
-def generation_for(
+def tells_retries_apart(configs: ModelConfigSettings) -> bool:
+    """Whether an attempt after one that failed may have other settings."""
+    if configs == _UNCONFIGURED:
+        return False
+    from alhena.models.configs import names_retries
+
+    return names_retries(configs)
+
+
+def config_for(
     model: str,
     configs: ModelConfigSettings,
     *,
     scope: str = "core",
+    is_retry: bool = False,
     own: Mapping[str, Any] | None = None,
-) -> GenerationConfig:
-    """The generation settings for a model in a scope, the session's or an agent's. `own` are those
+) -> GenerateContentConfig:
+    """The settings of requests to a model in a scope, the session's or an agent's. `own` are those
     that the scope has itself, by their wire names; null takes one away."""
     if configs == _UNCONFIGURED and not own:
-        return default_generation(model)
+        return GenerateContentConfig(generation_config=default_generation(model))
     from alhena.models.configs import resolve
 
-    return resolve(model, configs, scope=scope, own=own).generation
+    return resolve(model, configs, scope=scope, is_retry=is_retry, own=own).config
 
 
 def traits_of(model: str) -> ModelTraits:

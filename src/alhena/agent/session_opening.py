@@ -2,30 +2,32 @@
 
 import os
 from collections.abc import Awaitable, Callable, Mapping
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from alhena.agent.channel import EventChannel
+from alhena.agent.course import open_course, within_budget
 from alhena.agent.fallback import Consent, SessionFallback, fallback_mode
-from alhena.agent.limits import TurnLimits
+from alhena.agent.limits import Spending
 from alhena.agent.links import SessionLinks, at_once
 from alhena.agent.options import AgentOptions
 from alhena.agent.recording import Beginning, Place, begin
 from alhena.agent.session import Session
-from alhena.agent.session_chat import open_chat
-from alhena.agent.session_context import first_contents
+from alhena.agent.session_chat import ConversationRoom, open_chat
+from alhena.agent.session_context import first_contents, open_prompt
 from alhena.agent.session_generator import session_generator
 from alhena.agent.session_memory import open_memory
 from alhena.agent.session_model import SessionModels
 from alhena.agent.session_processes import SessionProcesses
 from alhena.agent.workbench import Workbench, WorkbenchOptions
 from alhena.agent.workbench_opening import open_workbench
-from alhena.chat.chat import Chat
-from alhena.config.home import user_settings_path
-from alhena.config.settings import Settings, load_settings
+from alhena.chat.chat import Chat, Outlets
+from alhena.config.settings import Settings
 from alhena.system.workspace import Workspace
 
 if TYPE_CHECKING:
+    from alhena.agent.checkpointing import Checkpoints
     from alhena.agent.hooking import PromptHooks
     from alhena.bus.bus import MessageBus
     from alhena.scheduler.confirm import Approver
@@ -40,14 +42,23 @@ def open_session(
     its start. Raises ConfigError, InputError (SessionError), CredentialsError, JournalError."""
     given = options.settings
     environ: Mapping[str, str] = os.environ if given.environ is None else given.environ
-    settings = given.settings or load_settings(user_settings_path(environ))
     cwd = options.directory()
+    settings, told = given.settings, given.notices
+    if settings is None:
+        from alhena.config.place import open_place
+
+        found = open_place(
+            cwd, environ, skip_trust=given.skip_trust, env_files=given.environ is None
+        )
+        settings, environ, told = found.settings, found.environ, (*told, *found.told)
     begun = begin(given.resume, (cwd, environ, settings), channel.emit, record=given.record)
     try:
-        return _open(options, channel, begun, (cwd, environ, settings), source)
+        session = _open(options, channel, begun, (cwd, environ, settings), source)
     except BaseException:
         begun.abandon()
         raise
+    session.bench.warnings += told
+    return session
 
 
 def _open(
@@ -67,9 +78,10 @@ def _open(
     workspace = Workspace(cwd, given.include_directories)
     memory = open_memory(workspace, (environ, settings), channel.emit, skip=given.skip_trust)
     first = begun.opening_contents or given.history
-    opening = first or first_contents(workspace, environ, memory.project_text)
+    opening = first or first_contents(workspace, place, memory.project_text)
     memory.began_with(opening)
     ask = given.ask or (None if given.bus is None else _questions(given.bus))
+    chosen, ask, ledger = within_budget(given, settings, chosen, ask, channel)
     mode = fallback_mode(settings.model.fallback, models.requested)
     links = SessionLinks(
         session_id=begun.session_id,
@@ -79,7 +91,7 @@ def _open(
         pace=channel.pace,
         approver=None if bus is None else _asks(bus),
         ask=ask,
-        fallback=SessionFallback(mode, Consent(ask), models.generation),
+        fallback=SessionFallback(mode, Consent(ask), models.config),
         opening=opening[:2],
         texts=watch is not None and watch.texts,
     )
@@ -95,6 +107,7 @@ def _open(
             allowed_tools=given.allowed_tools,
             skip_trust=given.skip_trust,
             sandbox=given.sandbox,
+            wait_for_servers=given.wait_for_servers,
             tools=options.tools,
             hooks=given.hooks,
         ),
@@ -102,31 +115,47 @@ def _open(
         processes.groups,
     )
     bench.hide_denied()
-    bench.warnings += begun.notices
+    bench.warnings += (*begun.notices, *models.warnings)
     memory.join(bench)
     channel.subscribe(processes.feed)
-    chat = open_chat(bench, links, chosen, models, begun.contents or opening)
+    bench.spending = Spending(settings.model.prices)
+    channel.subscribe(bench.spending.feed)
+    headless = links.approver is None
+    trust = memory.request.trust
+    prompt = open_prompt(bench, environ, trust, given.system_prompt, headless=headless)
+    chat = open_chat(bench, links, (chosen, models), begun.contents or opening, prompt)
     begun.attach(chat, channel, 0 if given.history else len(opening))
-    chat.fallback = links.fallback
+    chat.fallback, chat.again = links.fallback, models.again
+    outlets = Outlets(links.emit, links.pace, texts=links.texts)
+    room = ConversationRoom(bench, chat, chosen.generator, outlets, begun.opening)
+    room.serve()
     _tell_checkers(bench, chat, begun.opening)
     bench.edit = given.edit
     bench.durable = begun.durable
+    bench.resumed = begun.prompts > 0
+    checkpoints = _checkpoints(place, bench, chat, begun, channel)
     scheduler = bench.scheduler(channel.emit, bus=bus)
-    limits = TurnLimits(given.max_turns, settings.model.max_session_turns)
+    course, limits = open_course(given, settings, chat, links, ledger)
     session = Session(
         chat=chat,
         scheduler=scheduler,
         limits=limits,
+        course=course,
         processes=processes,
         bench=bench,
         chosen=chosen,
         session_id=links.session_id,
+        checkpoints=checkpoints,
         close_bus=close_bus,
         recording=begun.recording,
+        room=room,
         prompts=begun.prompts,
     )
+    course.step = session.step
     again = given.history or begun.contents
     session.prompt_hooks = _hook(session, links, "resume" if again else source, begun.opening)
+    if given.full_context:
+        _tell_files(session, environ, channel, begun=bool(again))
     if watch is not None:
         from alhena.agent.session_telemetry import Told, open_session_telemetry
 
@@ -140,6 +169,41 @@ def _open(
         )
         session.telemetry = open_session_telemetry(watch, told, channel)
     return session
+
+
+def _tell_files(
+    session: Session, environ: Mapping[str, str], channel: EventChannel, *, begun: bool
+) -> None:
+    """Has the files of the workspace told before the first prompt of a conversation."""
+    if begun:
+        session.bench.warnings += (
+            "--all-files tells nothing here: the conversation has begun already.",
+        )
+        return
+    from alhena.agent.full_context import tell_files
+
+    session.before_first = partial(tell_files, session, environ, channel.emit)
+
+
+def _checkpoints(
+    place: Place, bench: Workbench, chat: Chat, begun: Beginning, channel: EventChannel
+) -> "Callable[[], Checkpoints]":
+    """Opens the checkpoints of the session; has them made before calls if settings say so. Nothing
+    of them is imported before the first."""
+    cwd, environ, settings = place
+
+    @cache
+    def opened() -> "Checkpoints":
+        from alhena.agent.checkpointing import Checkpoints
+
+        made = Checkpoints(cwd, environ, begun.session_id, channel.emit)
+        made.attach(chat, begun.recording)
+        bench.when_closed.append(made.close)
+        return made
+
+    if settings.general.checkpointing.enabled:
+        bench.keep = lambda request, places: opened().keep(request, places)
+    return opened
 
 
 def _bus(

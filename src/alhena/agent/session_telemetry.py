@@ -80,7 +80,7 @@ def config_record(detail: Detail, told: Told) -> Record:
     attributes: dict[str, Any] = {
         "model": told.chosen.model,
         "embedding_model": "",
-        "sandbox_enabled": told.bench.sandboxed,
+        "sandbox_enabled": bool(told.bench.sandbox),
         "core_tools_enabled": ",".join(settings.tools.core or ()),
         "approval_mode": told.bench.modes.mode.value,
         "api_key_enabled": told.chosen.auth_type == "gemini-api-key",

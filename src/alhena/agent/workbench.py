@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from alhena.agent.modes import SessionMode
-from alhena.config.settings import ModelConfigSettings, Settings
+from alhena.agent.tool_sources import ToolSources
+from alhena.config.settings import ModelConfigSettings, OutputMaskingSettings, Settings
 from alhena.events import Event
 from alhena.policy.engine import PolicyEngine
 from alhena.policy.filter import PolicyFilter, tighten
@@ -25,12 +26,14 @@ from alhena.tools.names import all_names
 from alhena.tools.registry import ToolRegistry
 
 if TYPE_CHECKING:  # deciding and listing need no event loop
+    from alhena.agent.limits import Spending
     from alhena.agent.session_memory import SessionMemory
     from alhena.bus.bus import MessageBus
     from alhena.hooks.system import Hooks
+    from alhena.mcp.servers import Servers
     from alhena.policy.safety.check import SafetyChecks
     from alhena.scheduler.confirm import Approver
-    from alhena.scheduler.executor import Durable
+    from alhena.scheduler.executor import Durable, Keep
     from alhena.scheduler.hooked import ToolHooks
     from alhena.scheduler.questions import Asking, Edit
     from alhena.scheduler.scheduler import Scheduler
@@ -41,7 +44,7 @@ PolicySource = str | os.PathLike[str] | PolicyRule
 
 class WorkbenchOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What a workbench is made of. `interactive`: somebody can be asked. `sandbox`: as in
-    `AgentSettings`, and `hooks`, too."""
+    `AgentSettings`, and `hooks` and `wait_for_servers`, too."""
 
     cwd: Path
     environ: Mapping[str, str]
@@ -55,14 +58,18 @@ class WorkbenchOptions(msgspec.Struct, frozen=True, kw_only=True):
     sandbox: bool | None = None
     tools: tuple[Tool, ...] = ()
     hooks: Mapping[str, Any] | None = None
+    wait_for_servers: bool = True
 
 
 class Workbench:
     """A workspace with the tools for it and the policy over them. `warnings` are for people,
     `notes` for those who look closer. `filters` and, where there are any,
     safety `checks` make decisions of the `engine` stricter. Where not `offers_always`, an approval
-    holds for its call and no further; those that hold for good go to the file `saved`. `edit` lets
-    a person change what a call would write.
+    holds for its call and no further; those that hold for good go to the file `saved`. `resumed`:
+    the session goes on from what another run left. `edit` lets
+    a person change what a call would write. Subagents look for loops where it `detects_loops`;
+    `spending` is what the session's requests took. `sandbox` says what commands run in, "" for
+    nothing.
 
     `modes.switch` changes the approval mode while the session runs.
     """
@@ -85,14 +92,22 @@ class Workbench:
         self.filters: tuple[PolicyFilter, ...] = ()
         self.checks: SafetyChecks | None = None
         self.offers_always = True
-        self.sandboxed = False
+        self.resumed = False
+        self.detects_loops = True
+        self.spending: Spending | None = None
+        self.sandbox = ""
         self.saved: Path | None = None
         self.model_configs = ModelConfigSettings()
+        self.compression_threshold = 0.5
+        self.masking = OutputMaskingSettings()
         self.edit: Edit | None = None
         self.when_closed: list[Callable[[], object]] = []
         self.hooks: Hooks | None = None
         self.memory: SessionMemory | None = None
+        self.sources = ToolSources()
+        self.servers: Servers | None = None
         self.durable: Durable | None = None
+        self.keep: Keep | None = None
         self._tool_hooks: ToolHooks | None = None
         self._watchers: dict[Callable[[], None], None] = {}
         self.modes.subscribe(self.policy_changed)
@@ -109,7 +124,12 @@ class Workbench:
     def decide(self, call: PolicyCall) -> Decision:
         """What the policy says of a call."""
         context = self.context
-        return tighten(self.engine.decide(call, context), call, self.filters, context)
+        decision = tighten(self.engine.decide(call, context), call, self.filters, context)
+        if self.servers is None or call.server_name is None:
+            return decision
+        from alhena.agent.session_mcp import reviewed
+
+        return reviewed(decision, call, self.servers, context)
 
     async def check(self, call: PolicyCall, decision: Decision) -> Decision:
         """What the safety checkers make of a decision on a call."""
@@ -147,6 +167,7 @@ class Workbench:
             asking = open_asking(self, emit, approver, bus)
         executor = Executor(self.workspace.cwd, outputs=self.outputs, hooks=self._hooks_of_tools())
         executor.durable = self.durable
+        executor.keep = self.keep
         executor.discover = None if self.memory is None else self.memory.conversation()
         return Scheduler(
             self.registry if registry is None else registry,
@@ -161,7 +182,11 @@ class Workbench:
         if self.hooks is not None and self._tool_hooks is None:
             from alhena.scheduler.hooked import tool_hooks
 
-            self._tool_hooks = tool_hooks(self.hooks)
+            told = None
+            if self.servers is not None:
+                from alhena.agent.session_mcp import server_context as told
+
+            self._tool_hooks = tool_hooks(self.hooks, told)
         return self._tool_hooks
 
     def hide_denied(self) -> None:
@@ -171,15 +196,13 @@ class Workbench:
         self.registry.hide(())
         context = self.context
         self.registry.hide(
-            [
-                tool.name
-                for tool in self.registry.all_tools
-                if any(
-                    denies(all_names(tool.name), context)
-                    for denies in (
-                        self.engine.excluded,
-                        *(item.excludes for item in self.filters),
-                    )
-                )
-            ]
+            [tool.name for tool in self.registry.all_tools if self._only_denied(tool, context)]
+        )
+
+    def _only_denied(self, tool: Tool, context: PolicyContext) -> bool:
+        entry = self.registry.find(tool.name)
+        server = None if entry is None else entry.server
+        names = all_names(tool.name) if entry is None or server is None else entry.names
+        return self.engine.excluded(names, context, server) or any(
+            item.excludes(names, context, server) for item in self.filters
         )

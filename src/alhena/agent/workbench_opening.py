@@ -11,10 +11,11 @@ from alhena.agent.session_policy import own_tool_rules, require_own_name, sessio
 from alhena.agent.session_sandbox import session_sandbox
 from alhena.agent.session_tools import open_fetcher, register_session_tools
 from alhena.agent.workbench import Workbench, WorkbenchOptions
+from alhena.config.errors import ConfigError
 from alhena.config.home import claim_project_temp, project_temp, saved_policies_path
 from alhena.errors import InputError
 from alhena.policy.engine import PolicyEngine
-from alhena.policy.model import PolicyContext
+from alhena.policy.model import ApprovalMode, PolicyContext
 from alhena.policy.surroundings import DirectorySurroundings
 from alhena.system.workspace import Workspace
 from alhena.tools.builtin.catalogue import ModelTools, ToolHost, builtin_tools
@@ -37,6 +38,7 @@ def open_workbench(
     """
     from alhena.tools.output_store import OutputStore
 
+    _require_mode(options)
     temp = project_temp(options.environ, options.cwd)
     plans = temp / links.session_id / "plans"
     outputs = OutputStore(
@@ -77,8 +79,11 @@ def open_workbench(
     bench = Workbench(workspace, registry, PolicyEngine(rules), context, outputs)
     bench.filters = gathered.filters
     bench.model_configs = options.settings.model_configs
+    bench.compression_threshold = options.settings.model.compression_threshold
+    bench.masking = options.settings.context_management.tools.output_masking
+    bench.detects_loops = not options.settings.model.disable_loop_detection
     bench.saved = saved_policies_path(options.environ)
-    bench.sandboxed = sandbox is not None
+    bench.sandbox = "" if sandbox is None else sandbox.name
     if gathered.checkers:
         from alhena.policy.safety.opening import open_checks
 
@@ -87,8 +92,17 @@ def open_workbench(
     bench.notes = gathered.notes
     if groups is not None:
         _hang_hooks(bench, options, links, groups, plans)
+    bench.modes.allows_yolo = not options.settings.security.disable_yolo_mode
     bench.offers_always = not options.settings.security.disable_always_allow
     register_session_tools(bench, links, plans)
+    if options.settings.tools.discovery_command:
+        from alhena.agent.session_discovery import add_discovery
+
+        add_discovery(bench, options, groups, sandbox)
+    if options.settings.mcp_servers or options.settings.mcp.server_command:
+        from alhena.agent.session_mcp import add_servers
+
+        add_servers(bench, options, groups, trusted=gathered.trusted)
     warnings = [f"policy: {problem}" for problem in gathered.problems]
     if told:
         warnings.append(f"sandbox: {told}")
@@ -99,6 +113,15 @@ def open_workbench(
             warnings.append(warning)
     bench.warnings += tuple(warnings)
     return bench
+
+
+def _require_mode(options: WorkbenchOptions) -> None:
+    """Raises ConfigError for yolo mode where settings forbid it."""
+    if options.mode is ApprovalMode.YOLO and options.settings.security.disable_yolo_mode:
+        raise ConfigError(
+            "yolo mode is turned off by the setting security.disableYoloMode.",
+            remedy="Choose another --approval-mode.",
+        )
 
 
 def _hang_hooks(

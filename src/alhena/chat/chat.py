@@ -8,6 +8,7 @@ import msgspec
 
 from alhena.chat.accounting import Account
 from alhena.chat.consolidate import model_content
+from alhena.chat.errors import BROKEN_OFF, ChantingError
 from alhena.chat.history import CUT_OFF, History
 from alhena.chat.turn import Turn
 from alhena.errors import AlhenaError
@@ -44,13 +45,21 @@ class Outlets(msgspec.Struct, frozen=True):
     texts: bool = False
 
 
+MakeRoom = Callable[[tuple[Part, ...], str], Awaitable[tuple[Part, ...]]]
+"""Sees to it that what is to be sent next (and the id of its prompt) fits with the history, which
+it may compress; gives back what is sent. Raises AlhenaError when it cannot fit."""
+
+
 class Chat:
     """Sends one user content at a time. Not to be used by two tasks at once.
 
     `config` may be replaced between requests: the next one has the new declarations and system
     instruction, the history stays as it was encoded. An `interposer` sees every request and answer.
     What a RetryingGenerator would send again, this sends again, answers that break off or say
-    nothing too, and events tell of it; a `fallback` may then have another `model` answer.
+    nothing too, and events tell of it; `again` has a model's settings for such attempts where they
+    are others. A `fallback` may then have another `model` answer. `room` is asked before each
+    request, and `refit` where one was refused as too large; `measured` is how many contents of the
+    history the service counted last, and as how many tokens.
     """
 
     def __init__(
@@ -67,12 +76,18 @@ class Chat:
         self.model = model
         self.interposer: Interposer | None = None
         self.fallback: Fallback | None = None
+        self.again: Callable[[str], GenerateContentConfig] | None = None
+        self.room: MakeRoom | None = None
+        self.refit: Callable[[AlhenaError], Awaitable[bool]] | None = None
+        self.measured: tuple[int, int] | None = None
+        self.hears_chanting = True
         self._retrying = generator if isinstance(generator, RetryingGenerator) else None
         self._generator = generator if self._retrying is None else self._retrying.inner
         self._outlets = outlets
         self._ids = ids
         self._gate = RequestGate(history.checker)
         self._says_reasons = True
+        self._altered = False
 
     @property
     def history(self) -> History:
@@ -83,6 +98,7 @@ class Chat:
     def history(self, history: History) -> None:
         history.watch, self._history.watch = self._history.watch, None
         self._history = history
+        self.measured = None
         if history.watch is not None:
             history.watch(0, history.contents)
 
@@ -91,21 +107,31 @@ class Chat:
 
         When the answer fails, or is cancelled before a word of it came, a prompt is taken back out
         of the history; tool results stay, for what they tell did happen. Words that came before a
-        cancellation stay with the prompt: a person has read them. Raises ModelError, WireError or
-        InvalidResponseError.
+        cancellation stay with the prompt: a person has read them. So do those of an answer that is
+        broken off as it says the same over and over, while the chat `hears_chanting`. Raises
+        ModelError, WireError, InvalidResponseError or ChantingError.
         """
-        length = len(self.history)
         answers_tools = any(part.function_response for part in parts)
+        if self.room is not None:
+            try:
+                parts = await self.room(parts, prompt_id)
+            except BaseException:
+                if answers_tools:
+                    self.history.add_user(parts)
+                raise
+        length = len(self.history)
         self.history.add_user(parts)
         complete = False
         try:
-            turn = await self._answer((prompt_id, session_id), answers_tools=answers_tools)
+            turn = await self._fitting((prompt_id, session_id), answers_tools=answers_tools)
             turn.announce_calls()
             complete = True
         finally:
             last = self.history.contents[-1].content
             if not complete and not answers_tools and last.role == USER:
-                self.history.rollback(length)
+                self.history.rollback(min(length, len(self.history) - 1))
+        counted = 0 if self._altered else turn.usage.prompt_token_count
+        self.measured = (len(self.history), counted) if counted else None
         content = model_content(turn.parts, sign_calls=self.model.sign_calls)
         if turn.automatic_history:
             self.history.add_automatic_calls(turn.automatic_history, content)
@@ -132,7 +158,17 @@ class Chat:
         self.history.restate(
             lambda content: for_another_model(content, sign_calls=traits.sign_calls)
         )
-        self.config = msgspec.structs.replace(self.config, generation_config=substitute.generation)
+        self.config = self.config.with_settings(substitute.config)
+
+    async def _fitting(self, ids: tuple[str, str], *, answers_tools: bool) -> Turn:
+        """An answer; where the service refuses the request as too large, once more when it could be
+        made to fit."""
+        try:
+            return await self._answer(ids, answers_tools=answers_tools)
+        except AlhenaError as error:
+            if self.refit is None or not await self.refit(error):
+                raise
+        return await self._answer(ids, answers_tools=answers_tools)
 
     async def _answer(self, ids: tuple[str, str], *, answers_tools: bool) -> Turn:
         """A usable turn. No call of a turn that failed was announced, so asking again repeats
@@ -140,13 +176,15 @@ class Chat:
         prompt_id, session_id = ids
         recovery: Recovery | None = None
         while True:
-            contents = self.history.contents
+            contents, config = self.history.contents, self.config
             if recovery is not None:
                 contents = recovery.told(contents)
+                if recovery.again and self.again is not None:
+                    config = config.with_settings(self.again(self.model.name))
             request = GenerateContentRequest(
                 model=self.model.name,
                 contents=contents,
-                config=self.config,
+                config=config,
                 prompt_id=prompt_id,
                 session_id=session_id,
             )
@@ -159,6 +197,9 @@ class Chat:
             except asyncio.CancelledError:
                 if turn.text:
                     self.history.add_model(text_content(MODEL, turn.text, CUT_OFF))
+                raise
+            except ChantingError as error:
+                self.history.add_model(text_content(MODEL, turn.text[: error.kept], BROKEN_OFF))
                 raise
             except AlhenaError as error:
                 if self._retrying is None or not asked:
@@ -196,20 +237,28 @@ class Chat:
         """One request and its answer, past the interposer if there is one; whether the answer is
         the model's."""
         between = self.interposer
+        self._altered = False
+
+        def feed(response: GenerateContentResponse) -> None:
+            turn.feed(response)
+            if self.hears_chanting:
+                turn.require_variety()
+
         if between is None:
-            await self._ask(request, turn.feed)
+            await self._ask(request, feed)
             return True
         admission = await between.admit(request)
+        self._altered = admission.request.contents is not request.contents
         if admission.answer is not None:
             turn.feed(admission.answer)
             return False
         if not between.reviews_answers:
-            await self._ask(admission.request, turn.feed)
+            await self._ask(admission.request, feed)
         else:
             chunks: list[GenerateContentResponse] = []
             await self._ask(admission.request, chunks.append)
             for response in await between.review(admission.request, chunks):
-                turn.feed(response)
+                feed(response)
         return True
 
     def _conforming(self, request: GenerateContentRequest) -> GenerateContentRequest:
@@ -242,6 +291,9 @@ class Chat:
                 account.feed(response)
                 take(response)
                 await self._outlets.pace()
+        except ChantingError:
+            emit(account.answered())  # as far as it was wanted
+            raise
         except AlhenaError as error:
             emit(account.failed(error))
             raise

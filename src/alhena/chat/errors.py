@@ -1,4 +1,4 @@
-"""An answer that came but cannot be used."""
+"""An answer that came but cannot be used, and a request that cannot be sent."""
 
 from alhena.errors import AlhenaError
 
@@ -12,6 +12,27 @@ class InvalidResponseError(AlhenaError):
         super().__init__(message, remedy=remedy)
         self.reason = reason
 
+
+class ContextOverflowError(AlhenaError):
+    """A request does not fit the model's window, whatever is left out of the conversation."""
+
+    kind = "context_window_will_overflow"
+
+
+class ChantingError(AlhenaError):
+    """The model's answer says the same over and over, and was broken off. Behind the first `kept`
+    characters it says nothing new; `repeated` is a piece of what it repeats."""
+
+    kind = "loop_detected"
+
+    def __init__(self, repeated: str, kept: int) -> None:
+        super().__init__("the model's answer says the same over and over.")
+        self.repeated = repeated
+        self.kept = kept
+
+
+BROKEN_OFF = "\n[The answer was broken off here: it repeated itself.]"
+"""Stands in the history behind what was kept of such an answer."""
 
 ASKED_AGAIN = frozenset(
     {"empty_response", "malformed_function_call", "unexpected_tool_call", "too_many_tool_calls"}

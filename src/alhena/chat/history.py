@@ -1,6 +1,6 @@
 """The conversation so far: append-only, encoded once, curated (CHAT-03)."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from alhena.wire.conformance.check import RequestChecker
 from alhena.wire.conformance.gate import calls_for_repair
@@ -18,7 +18,7 @@ CUT_OFF = "\n[The user interrupted the answer here.]"
 
 class History:
     """Contents in order. What is appended here is what will be sent, byte for byte. `watch` is told
-    of every change."""
+    of every change; `restatements` counts those of contents that others follow."""
 
     def __init__(self, contents: Iterable[Content | EncodedContent] = ()) -> None:
         """`contents` from elsewhere (a resumed or given conversation) are curated first, and
@@ -26,10 +26,11 @@ class History:
         encoded already keep their bytes. `checker` is what was learned of them by that."""
         self.checker = RequestChecker()
         self.watch: Watch | None = None
+        self.restatements = 0
         entries = [
             item if isinstance(item, EncodedContent) else EncodedContent(item) for item in contents
         ]
-        self._entries = _sound(_curated(entries), self.checker)
+        self._entries = _sound(entries, self.checker)
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -69,15 +70,21 @@ class History:
     def restate(self, change: Callable[[Content], Content]) -> None:
         """Says every content in another way, one for one; those that stay the same keep their
         bytes. For a conversation that another model takes over."""
-        entries = self._entries
-        first = len(entries)
-        for index, entry in enumerate(entries):
+        changed: dict[int, Content] = {}
+        for index, entry in enumerate(self._entries):
             content = change(entry.content)
             if content != entry.content:
-                entries[index] = EncodedContent(content)
-                first = min(first, index)
-        if first < len(entries):
-            self._changed(first)
+                changed[index] = content
+        self.amend(changed)
+
+    def amend(self, contents: Mapping[int, Content]) -> None:
+        """Puts other contents in the place of those at some positions."""
+        if not contents:
+            return
+        for index, content in contents.items():
+            self._entries[index] = EncodedContent(content)
+        self.restatements += 1
+        self._changed(min(contents))
 
     def add_automatic_calls(self, history: Sequence[Content], turn: Content | None) -> None:
         """Takes in what the server called by itself (automaticFunctionCallingHistory).
@@ -142,14 +149,21 @@ def _curated(entries: list[EncodedContent]) -> list[EncodedContent]:
 
 
 def _sound(entries: list[EncodedContent], checker: RequestChecker) -> list[EncodedContent]:
-    """`entries` as they are when they keep the rules so far, else repaired. What is last may be
-    calls that are still to be answered."""
-    if not any(map(calls_for_repair, checker.learn(tuple(entries)))):
-        return entries
+    """`entries` as they are when they keep the rules so far, else curated, and repaired where that
+    is not enough. What is last may be calls that are still to be answered."""
+    if _keeps_the_rules(entries, checker):
+        return entries  # turns that curation drops break rules themselves (C2, C3)
+    kept = _curated(entries)
+    if len(kept) < len(entries) and _keeps_the_rules(kept, checker):
+        return kept
     from alhena.wire.conformance.repair import repair
 
-    repaired = repair([entry.content for entry in entries], open_end=True)
+    repaired = repair([entry.content for entry in kept], open_end=True)
     return list(map(EncodedContent, repaired.contents))
+
+
+def _keeps_the_rules(entries: list[EncodedContent], checker: RequestChecker) -> bool:
+    return not any(map(calls_for_repair, checker.learn(tuple(entries))))
 
 
 def _is_invalid_turn(content: Content) -> bool:

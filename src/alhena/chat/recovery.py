@@ -13,7 +13,7 @@ from alhena.models.retry.generator import RetryingGenerator, retry_event
 from alhena.models.retry.manner import Manner
 from alhena.wire.content import MODEL, USER, Part, text_content
 from alhena.wire.encode import EncodedContent
-from alhena.wire.request import GenerationConfig
+from alhena.wire.request import GenerateContentConfig
 from alhena.wire.response import FinishReason
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Substitute(msgspec.Struct, frozen=True, kw_only=True):
     """A model that answers instead of another one, and its settings. `asked`: a person agreed."""
 
     traits: "ModelTraits"
-    generation: GenerationConfig
+    config: GenerateContentConfig
     asked: bool = False
 
 
@@ -66,6 +66,7 @@ class Recovery:
         prompt_id: str,
     ) -> None:
         self.silent = True  # all that failed were calls without a finish reason
+        self.again = False  # the model to ask now was asked before
         self._nudge: str | None = None
         self._retrying = retrying
         self._fallback = fallback
@@ -87,6 +88,7 @@ class Recovery:
             wait = self._patience.after(error, manner)
             if wait is not None:
                 self._nudge = _nudge(error, turn)
+                self.again = True
                 event = retry_event(
                     error, self._patience, wait, model=model, prompt_id=self._prompt_id
                 )
@@ -136,6 +138,7 @@ class Recovery:
             raise error
         self._patience = self._retrying.patience()
         self._nudge = None
+        self.again = False
         self._emit(
             ModelFallbackEvent(
                 model=found.traits.name,

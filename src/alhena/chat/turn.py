@@ -1,18 +1,25 @@
 """One model turn: chunks in, events out, and at the end what the turn came to (CHAT-01)."""
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from alhena.chat.errors import InvalidResponseError
+from alhena.chat.errors import ChantingError, InvalidResponseError
 from alhena.events import ContentEvent, Event, ThoughtEvent, ToolCallRequestEvent
 from alhena.models.errors import StreamCutError
 from alhena.wire.calls import CallIds, ToolCallRequestInfo, request_info
 from alhena.wire.content import Content, FunctionCall, Part
 from alhena.wire.response import FinishReason, GenerateContentResponse, UsageMetadata
 
+if TYPE_CHECKING:
+    from alhena.chat.chanting import Chanting
+
 NO_NAME = "generic_tool"
 """The name a call without one is answered under."""
+
+_TOO_SHORT_TO_CHANT = 500
+"""Characters in which `chat.chanting` finds nothing yet, so that it need not be there."""
 
 
 class Turn:
@@ -37,6 +44,8 @@ class Turn:
         self._chunk = 0
         self._before: GenerateContentResponse | None = None
         self._pieces = False
+        self._chanting: Chanting | None = None
+        self._heard = 0
 
     def feed(self, response: GenerateContentResponse) -> None:
         """Takes one chunk and emits its text and thoughts. One with calls that is the same as the
@@ -84,6 +93,19 @@ class Turn:
         call = msgspec.structs.replace(call, id=call_id, name=name, args=call.args or {})
         self.parts.append(msgspec.structs.replace(part, function_call=call))
         self.calls.append(request_info(call, call_id, self._prompt_id))
+
+    def require_variety(self) -> None:
+        """Raises ChantingError when the text so far goes round in circles."""
+        if len(self.text) == self._heard or len(self.text) < _TOO_SHORT_TO_CHANT:
+            return
+        if self._chanting is None:
+            from alhena.chat.chanting import Chanting
+
+            self._chanting = Chanting()
+        chant = self._chanting.feed(self.text[self._heard :])
+        self._heard = len(self.text)
+        if chant is not None:
+            raise ChantingError(chant.text, chant.begins + len(chant.text))
 
     @property
     def thought(self) -> bool:

@@ -1,6 +1,7 @@
 """Where the user's files live: the reference's places, so that both programs share them."""
 
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -24,6 +25,23 @@ def config_home(environ: Mapping[str, str]) -> Path:
 def user_settings_path(environ: Mapping[str, str]) -> Path:
     """The user's settings.json."""
     return config_home(environ) / "settings.json"
+
+
+def system_settings_path(environ: Mapping[str, str]) -> Path:
+    """An administrator's settings.json, which comes above all others."""
+    given = environ.get("GEMINI_CLI_SYSTEM_SETTINGS_PATH")
+    return Path(given) if given else _system_directory() / "settings.json"
+
+
+def system_defaults_path(environ: Mapping[str, str]) -> Path:
+    """An administrator's defaults, which all others come above."""
+    given = environ.get("GEMINI_CLI_SYSTEM_DEFAULTS_PATH")
+    return Path(given) if given else system_settings_path(environ).with_name("system-defaults.json")
+
+
+def _system_directory() -> Path:
+    mac = sys.platform == "darwin"
+    return Path("/Library/Application Support/GeminiCli" if mac else "/etc/gemini-cli")
 
 
 def user_policies_path(environ: Mapping[str, str]) -> Path:
@@ -89,6 +107,16 @@ def project_temp(environ: Mapping[str, str], project: Path) -> Path:
         f"{base} holds the folders of {MAX_NAMESAKES} other projects named {slug}.",
         remedy="Remove those that are of no use any more.",
     )
+
+
+def project_checkpoints(temp: Path) -> Path:
+    """Where the checkpoints of the project are whose temporary directory this is."""
+    return temp / "checkpoints"
+
+
+def project_history(environ: Mapping[str, str], temp: Path) -> Path:
+    """`~/.gemini/history/<slug>`: the shadow repository of that project."""
+    return config_home(environ) / "history" / temp.name
 
 
 def claim_project_temp(temp: Path, project: Path) -> None:

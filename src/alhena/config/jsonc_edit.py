@@ -1,8 +1,9 @@
 """Setting one value in JSON with comments; every other byte stays as it was."""
 
 import json
-from collections.abc import Iterator
-from typing import Any
+import re
+from collections.abc import Collection, Iterator
+from typing import Any, cast
 
 from alhena.config.jsonc import strip_comments
 
@@ -34,7 +35,7 @@ def _set(text: str, clean: str, start: int, path: tuple[str, ...], value: Any) -
         if clean[start] != "{":
             where = ".".join(path[:depth]) or "the document"
             raise JsonEditError(f"holds something else than an object as {where}")
-        found = [span for name, span in _members(clean, start) if name == key]
+        found = [span for name, span in members(clean, start) if name == key]
         if not found:
             return _inserted(text, clean, start, path[depth:], value)
         start, end = found[-1]  # of a key that stands there twice, the last counts
@@ -60,8 +61,9 @@ def _inserted(text: str, clean: str, start: int, path: tuple[str, ...], value: A
     return text[: start + 1] + member + ("" if empty else ",") + end + text[start + 1 :]
 
 
-def _members(clean: str, start: int) -> Iterator[tuple[str, tuple[int, int]]]:
-    """The keys of the object at `start`, each with where its value begins and ends."""
+def members(clean: str, start: int) -> Iterator[tuple[str, tuple[int, int]]]:
+    """The keys of the object at `start`, each with where its value begins and ends. `clean` is
+    valid JSON without comments."""
     decoder = json.JSONDecoder()
     position = _skip(clean, start + 1)
     while clean[position] != "}":
@@ -83,3 +85,56 @@ def _skip(clean: str, position: int) -> int:
 def _has_comment(old: str, clean: str) -> bool:
     """Whether stripping has taken more out than trailing commas."""
     return any(was not in (now, ",") for was, now in zip(old, clean, strict=True))
+
+
+def key_lines(text: str) -> dict[tuple[str, ...], int]:
+    """The line on which each value of a JSON object begins, by its keys from the top; lines count
+    from 1. Of a key that stands there twice it is the last. What is in lists has no keys. `text` is
+    valid JSON with comments."""
+    found: dict[tuple[str, ...], int] = {}
+    line = 1
+    inside: list[tuple[str, ...] | None] = []  # the path of each object around, None for a list
+    path: tuple[str, ...] | None = ()
+    key: str | None = None
+    for token in re.finditer(
+        r'"(?:[^"\\]|\\.)*"|[{}\[\],:\n]|[^\s{}\[\],:"]+', strip_comments(text)
+    ):
+        word = token[0]
+        if word == "\n":
+            line += 1
+            continue
+        if word in "}]":
+            inside.pop()
+            key = None
+        elif word == ",":
+            key = None
+        elif word != ":":
+            around = inside[-1] if inside else None
+            if around is not None and key is None and word[0] == '"':
+                key = json.loads(word)
+                path = (*around, cast("str", key))
+                continue
+            path = () if not inside else None if around is None else path
+            if path:
+                found[path] = line
+            if word in "{[":
+                inside.append(path if word == "{" else None)
+                key = None
+    return found
+
+
+def without_keys(text: str, names: Collection[str]) -> str:
+    """`text`, a JSON object, without some of its members. Raises JsonEditError when it is none, or
+    has comments, which would be lost."""
+    clean = strip_comments(text)
+    try:
+        value = json.loads(clean.removeprefix("\ufeff"))
+    except (ValueError, RecursionError) as error:
+        raise JsonEditError(f"is no valid JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise JsonEditError("holds something else than an object")
+    if _has_comment(text, clean):
+        raise JsonEditError("has comments, which would be lost")
+    entries = cast("dict[str, Any]", value)
+    kept = {name: entry for name, entry in entries.items() if name not in names}
+    return json.dumps(kept, ensure_ascii=False, indent=2) + "\n"

@@ -1,28 +1,64 @@
-"""The user's settings.json: the keys that are used so far, by the reference's names.
+"""The keys of settings.json that are used, by the reference's names.
 
-Keys not listed here are left alone: the file is never written, and other programs' keys are theirs.
+Keys not listed here are left alone. `place.open_place` gives the settings that hold somewhere, from
+all their layers; which of them a workspace may set is said in `workspace_layer`.
 """
 
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
+from alhena.config.documents import settings_document
 from alhena.config.errors import ConfigError
-from alhena.config.files import read_limited
-from alhena.config.jsonc import strip_comments
 
 
 class _Section(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A table of settings.json."""
 
 
+LONG_PROMPT = 200_000
+"""Tokens of a prompt above which some models cost more."""
+
+
+class PriceSettings(_Section, frozen=True, kw_only=True):
+    """`model.prices.NAME.*`: US dollars for a million tokens. The long ones are those of requests
+    with more than LONG_PROMPT tokens; what is None costs what stands beside it."""
+
+    input: float
+    output: float
+    cached: float | None = None
+    long_input: float | None = None
+    long_output: float | None = None
+    long_cached: float | None = None
+
+
+class BudgetSettings(_Section, frozen=True, kw_only=True):
+    """`model.budget.*`: the tokens and US dollars that a session may take, and the seconds of a
+    run; null for no limit."""
+
+    max_tokens: int | None = None
+    max_seconds: float | None = None
+    max_cost: float | None = None
+
+
 class ModelSettings(_Section, frozen=True, kw_only=True):
     """`model.*`. `max_session_turns` -1 means no limit. `fallback`: whether a smaller model takes
-    over when this one is out of quota or room: after a person agreed, always, or never."""
+    over when this one is out of quota or room: after a person agreed, always, or never.
+    `compression_threshold`: from which share of the model's window on a conversation is compressed,
+    0 for never.
+    `loop_check_turns`: after how many turns of a prompt a model is asked whether it goes in
+    circles, 0 for never. `prices` are those of models by name, which may end in `*`."""
 
     name: str | None = None
     max_session_turns: int = -1
+    compression_threshold: float = 0.5
+    disable_loop_detection: bool = False
+    loop_check_turns: int = 0
+    budget: BudgetSettings = BudgetSettings()
+    prices: dict[str, PriceSettings] = {}
     fallback: Literal["ask", "always", "never"] = "ask"
 
 
@@ -46,6 +82,13 @@ class SessionRetention(_Section, frozen=True, kw_only=True):
     min_retention: str = "1d"
 
 
+class CheckpointingSettings(_Section, frozen=True, kw_only=True):
+    """`general.checkpointing.*`: whether the files are kept before each call that may change
+    them."""
+
+    enabled: bool = False
+
+
 class GeneralSettings(_Section, frozen=True, kw_only=True):
     """`general.*`. `max_attempts`: how often a request that fails is sent in all;
     `retry_fetch_errors`: network errors of no known cause count as passing."""
@@ -54,6 +97,7 @@ class GeneralSettings(_Section, frozen=True, kw_only=True):
     max_attempts: int = 10
     retry_fetch_errors: bool = True
     session_retention: SessionRetention = SessionRetention()
+    checkpointing: CheckpointingSettings = CheckpointingSettings()
 
 
 class OutputSettings(_Section, frozen=True, kw_only=True):
@@ -110,12 +154,14 @@ class AuthSettings(_Section, frozen=True, kw_only=True):
 
 
 class SecuritySettings(_Section, frozen=True, kw_only=True):
-    """`security.*`. With `disable_always_allow` an approval holds for its call and no further."""
+    """`security.*`. With `disable_always_allow` an approval holds for its call and no further; with
+    `disable_yolo_mode` nothing runs in yolo mode."""
 
     environment_variable_redaction: EnvironmentRedaction = EnvironmentRedaction()
     folder_trust: FolderTrustSettings = FolderTrustSettings()
     auth: AuthSettings = AuthSettings()
     disable_always_allow: bool = False
+    disable_yolo_mode: bool = False
 
 
 class VertexBilling(_Section, frozen=True, kw_only=True):
@@ -147,16 +193,12 @@ class PrivacySettings(_Section, frozen=True, kw_only=True):
 
 
 class McpSettings(_Section, frozen=True, kw_only=True):
-    """`mcp.*`: names of servers. `allowed` None means all that are configured."""
+    """`mcp.*`: names of servers. `allowed` None means all that are configured. `server_command` is
+    the command line of one more server."""
 
     allowed: tuple[str, ...] | None = None
     excluded: tuple[str, ...] = ()
-
-
-class McpServerSettings(_Section, frozen=True, kw_only=True):
-    """`mcpServers.NAME.*`. The tools of a server with `trust` need no approval."""
-
-    trust: bool = False
+    server_command: str | None = None
 
 
 class SandboxSettings(_Section, frozen=True, kw_only=True):
@@ -171,37 +213,44 @@ class SandboxSettings(_Section, frozen=True, kw_only=True):
 
 
 class ToolSettings(_Section, frozen=True, kw_only=True):
-    """`tools.*`. The entries of `core`, `allowed` and `exclude` are tool names, or
-    `run_shell_command(prefix)`: only these built-in tools are there (None: all), these need no
-    approval, these are denied.
+    """`tools.*`. The entries of `core`, `allowed`, `confirmation_required` and `exclude` are tool
+    names, or `run_shell_command(prefix)`: only these built-in tools are there (None: all), these
+    need no approval, these need one each time, these are denied.
 
     Of a result over `truncate_tool_output_threshold` characters the model gets the two ends; 0 or
     less turns that off. `sandbox`: whether commands run in one, or which
     (`system/sandbox/wish.py` reads it); `sandbox_allowed_paths` are writable in it, and
-    `sandbox_network_access` false cuts the network.
+    `sandbox_network_access` false cuts the network. `discovery_command` lists further tools as
+    JSON, `call_command` runs one of them.
     """
 
     core: tuple[str, ...] | None = None
     allowed: tuple[str, ...] = ()
+    confirmation_required: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     truncate_tool_output_threshold: int = 40_000
     shell: ShellSettings = ShellSettings()
     sandbox: bool | str | SandboxSettings = False
     sandbox_allowed_paths: tuple[str, ...] = ()
     sandbox_network_access: bool | None = None
+    discovery_command: str | None = None
+    call_command: str | None = None
 
 
 class ContextSettings(_Section, frozen=True, kw_only=True):
     """`context.*`: which memory files there are. `file_name`: what they are called, one name or
     several; `memory_boundary_markers`: what the root of a project holds; `max_import_depth`: how
     many levels of `@path` imports are followed; `discovery_max_dirs`: directories that `alhena
-    memory` looks into below the workspace."""
+    memory` looks into below the workspace; `include_directories`: more workspace roots;
+    `include_directory_tree`: whether sessions begin with a picture of the folders."""
 
     file_name: str | tuple[str, ...] = "GEMINI.md"
     import_format: Literal["tree", "flat"] = "tree"
     max_import_depth: int = 5
     discovery_max_dirs: int = 200
     memory_boundary_markers: tuple[str, ...] = (".git",)
+    include_directories: tuple[str, ...] = ()
+    include_directory_tree: bool = True
     load_memory_from_include_directories: bool = False
 
     @property
@@ -236,6 +285,28 @@ def _is_inside(name: str) -> bool:
     )
 
 
+class OutputMaskingSettings(_Section, frozen=True, kw_only=True):
+    """`contextManagement.tools.outputMasking.*`, in tokens: the newest results that are not masked
+    (negative: none ever is), and how much there has to be to mask. With `protect_latest_turn` the
+    last content stays as it is."""
+
+    protection_threshold_tokens: int = 50_000
+    min_prunable_threshold_tokens: int = 30_000
+    protect_latest_turn: bool = True
+
+
+class ContextToolSettings(_Section, frozen=True, kw_only=True):
+    """`contextManagement.tools.*`."""
+
+    output_masking: OutputMaskingSettings = OutputMaskingSettings()
+
+
+class ContextManagementSettings(_Section, frozen=True, kw_only=True):
+    """`contextManagement.*`: what becomes of a conversation that grows."""
+
+    tools: ContextToolSettings = ContextToolSettings()
+
+
 class HooksConfig(_Section, frozen=True, kw_only=True):
     """`hooksConfig.*`. `disabled` are names or commands of hooks."""
 
@@ -253,8 +324,17 @@ class TelemetrySettings(_Section, frozen=True, kw_only=True):
     log_prompts: bool | None = None
 
 
+class AdvancedSettings(_Section, frozen=True, kw_only=True):
+    """`advanced.*`. `excluded_env_vars` are variables that no project's .env file sets; with
+    `ignore_local_env` such files are not read."""
+
+    excluded_env_vars: tuple[str, ...] = ("DEBUG", "DEBUG_MODE")
+    ignore_local_env: bool = False
+
+
 class Settings(_Section, frozen=True, kw_only=True):
-    """The settings in force."""
+    """The settings in force. `mcp_servers` are read by `config/mcp_servers.py`, where there are
+    any."""
 
     general: GeneralSettings = GeneralSettings()
     model: ModelSettings = ModelSettings()
@@ -265,12 +345,15 @@ class Settings(_Section, frozen=True, kw_only=True):
     billing: BillingSettings = BillingSettings()
     privacy: PrivacySettings = PrivacySettings()
     mcp: McpSettings = McpSettings()
-    mcp_servers: dict[str, McpServerSettings] = {}
+    mcp_servers: dict[str, Any] = {}
     policy_paths: tuple[str, ...] = ()
+    admin_policy_paths: tuple[str, ...] = ()
     context: ContextSettings = ContextSettings()
+    context_management: ContextManagementSettings = ContextManagementSettings()
     hooks: dict[str, Any] = {}
     hooks_config: HooksConfig = HooksConfig()
     telemetry: TelemetrySettings = TelemetrySettings()
+    advanced: AdvancedSettings = AdvancedSettings()
 
 
 def load_settings(path: Path) -> Settings:
@@ -281,21 +364,6 @@ def load_settings(path: Path) -> Settings:
     """
     value = settings_document(path)
     return Settings() if value is None else settings_of(value, str(path))
-
-
-def settings_document(path: Path) -> Any:
-    """What a settings file holds, in plain values; None when it is not there or empty. Raises
-    ConfigError when it cannot be read or is no JSON."""
-    try:
-        data = read_limited(path)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise ConfigError(
-            f"cannot read the settings file {path}: {error.strerror or error}.",
-            remedy="Put a readable file there, or move it away.",
-        ) from error
-    return _parse(path, data) if data.strip() else None
 
 
 def settings_of(value: Any, origin: str) -> Settings:
@@ -309,38 +377,16 @@ def settings_of(value: Any, origin: str) -> Settings:
         ) from error
 
 
-def _parse(path: Path, data: bytes) -> Any:
-    try:
-        return msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        pass  # perhaps it has comments
-    except RecursionError as error:
-        raise ConfigError(
-            f"{path}: the settings file is nested too deeply.", remedy="Correct it."
-        ) from error
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1
-        raise ConfigError(
-            f"{path}:{line}: the settings file is not UTF-8 (byte {error.start}).",
-            remedy="Save it as UTF-8.",
-        ) from error
-    try:
-        return msgspec.json.decode(strip_comments(text))
-    except msgspec.DecodeError as error:
-        raise ConfigError(
-            f"{path}{_line_of(text, str(error))}: the settings file is not valid JSON: {error}.",
-            remedy="Correct it there, or move the file away to use the defaults.",
-        ) from error
+@cache
+def known_keys() -> frozenset[str]:
+    """The dotted names of all keys that are used."""
+    return frozenset(_keys(Settings()))
 
 
-def _line_of(text: str, message: str) -> str:
-    """ ":LINE" for a message that ends in "(byte N)", else ""."""
-    _, found, rest = message.rpartition("(byte ")
-    digits = rest.rstrip(")")
-    if not found or not digits.isdigit():
-        return ""
-    before = text.encode("utf-8")[: int(digits)]
-    line = before.count(b"\n") + 1
-    return f":{line}"
+def _keys(value: msgspec.Struct, prefix: str = "") -> Iterator[str]:
+    for field, name in zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True):
+        inner = getattr(value, field)
+        if isinstance(inner, msgspec.Struct):
+            yield from _keys(inner, f"{prefix}{name}.")
+        else:
+            yield prefix + name

@@ -10,7 +10,6 @@ import msgspec
 from alhena.config.errors import ConfigError
 from alhena.config.files import read_limited
 from alhena.config.home import trusted_folders_path
-from alhena.config.jsonc import strip_comments
 
 
 class TrustLevel(StrEnum):
@@ -54,19 +53,54 @@ def folder_trust(
 
 
 def _listed(folder: Path, file: Path) -> FolderTrust:
-    place = Path(os.path.realpath(folder))
     found: tuple[int, bool, str] | None = None
-    for path, level in _entries(file):
+    entries = trust_entries(file)
+    above = _Above(folder if entries else Path("/"))
+    for path, level in entries:
         named = Path(os.path.realpath(path))
         top = named.parent if level is TrustLevel.TRUST_PARENT else named
-        if place.is_relative_to(top):
+        depth = above.depth(top)
+        if depth is not None:
             # At the same depth, distrust counts.
             trusts = level is not TrustLevel.DO_NOT_TRUST
-            found = min(filter(None, (found, (-len(top.parts), trusts, path))))
+            found = min(filter(None, (found, (-depth, trusts, path))))
     if found is None:
         return FolderTrust(False, f"nobody has said that {folder} is trusted", known=False)
     _, trusted, path = found
     return FolderTrust(trusted, f"{file} {'trusts' if trusted else 'does not trust'} {path}")
+
+
+class _Above:
+    """A folder and those above it, by path and by identity: where upper and lower case are one,
+    the same folder has several paths."""
+
+    def __init__(self, folder: Path) -> None:
+        self._place = Path(os.path.realpath(folder))
+        self._depths: dict[tuple[int, int], int] = {}
+        for each in (self._place, *self._place.parents):
+            identity = _identity(each)
+            if identity is not None:
+                self._depths.setdefault(identity, len(each.parts))
+
+    def depth(self, top: Path) -> int | None:
+        """How deep `top`, a real path, lies when it holds the folder; None when it does not."""
+        if self._place.is_relative_to(top):
+            return len(top.parts)
+        identity = _identity(top)
+        return None if identity is None else self._depths.get(identity)
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def trust_entries(file: Path) -> tuple[tuple[str, TrustLevel], ...]:
+    """What a list of trusted folders says, in its order. Raises ConfigError."""
+    return tuple(_entries(file))
 
 
 def _entries(file: Path) -> Iterator[tuple[str, TrustLevel]]:
@@ -81,6 +115,8 @@ def _entries(file: Path) -> Iterator[tuple[str, TrustLevel]]:
         ) from error
     if not data.strip():
         return
+    from alhena.config.jsonc import strip_comments
+
     try:
         text = strip_comments(data.decode("utf-8-sig"))
         levels = msgspec.json.decode(text.encode("utf-8"), type=dict[str, TrustLevel])

@@ -4,13 +4,20 @@ import os
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
+from alhena.config.documents import settings_document
 from alhena.config.errors import ConfigError
-from alhena.config.home import trusted_hooks_path, user_settings_path, workspace_settings_path
-from alhena.config.settings import Settings, settings_document
+from alhena.config.home import (
+    system_defaults_path,
+    system_settings_path,
+    trusted_hooks_path,
+    user_settings_path,
+    workspace_settings_path,
+)
+from alhena.config.settings import Settings
 from alhena.config.trust import folder_trust
 from alhena.hooks.load import HookDocument, HookProblem, Level, LoadedHooks, load_hooks
 from alhena.hooks.model import HookDefinition, HookGroup, HookSource
@@ -98,6 +105,7 @@ def gather_hooks(request: HooksRequest) -> GatheredHooks:
     notes: list[str] = []
     problems: list[HookProblem] = []
     project = _project_document(request, notes, problems)
+    system = _system_documents(request)
     user = HookDocument(
         value={
             "hooks": request.settings.hooks,
@@ -111,7 +119,7 @@ def gather_hooks(request: HooksRequest) -> GatheredHooks:
     )
     loaded = [
         (document, load_hooks(document))
-        for document in (program, project, user, *request.extensions)
+        for document in (program, project, user, *system, *request.extensions)
         if document is not None
     ]
     accepted: frozenset[str] = frozenset()
@@ -151,6 +159,17 @@ def trusted(request: HooksRequest) -> frozenset[str]:
     from alhena.hooks.trust import trusted_fingerprints
 
     return trusted_fingerprints(trusted_hooks_path(request.environ), str(request.cwd))
+
+
+def _system_documents(request: HooksRequest) -> tuple[HookDocument, ...]:
+    """What an administrator's settings say of hooks. Raises ConfigError."""
+    found: list[HookDocument] = []
+    for path in (system_defaults_path(request.environ), system_settings_path(request.environ)):
+        value = settings_document(path) if os.path.lexists(path) else None
+        if isinstance(value, dict) and "hooks" in value:
+            document = cast("dict[str, Any]", value)
+            found.append(HookDocument(value=document, file=str(path), source=HookSource.SYSTEM))
+    return tuple(found)
 
 
 def _project_document(

@@ -13,7 +13,7 @@ from alhena.config.errors import ConfigError
 from alhena.config.settings import ModelConfigSettings
 from alhena.models.catalogue import Thinking, model_info, resolved_name, thinking_config
 from alhena.wire.plain import as_object
-from alhena.wire.request import GenerationConfig
+from alhena.wire.request import GenerateContentConfig, GenerationConfig
 
 CORE = "core"
 """The scope of the session itself, as against its agents."""
@@ -32,11 +32,20 @@ _CHAT_BASES = {
 }
 
 
+REQUEST_KEYS = frozenset({"safetySettings", "labels", "serviceTier", "modelArmorConfig"})
+"""What of a `generateContentConfig` stands beside the generation settings in a request."""
+
+
 class ResolvedModel(msgspec.Struct, frozen=True, kw_only=True):
-    """A model under the name it is asked for by, and its generation settings."""
+    """A model under the name it is asked for by, and the settings of its requests."""
 
     name: str
-    generation: GenerationConfig
+    config: GenerateContentConfig
+
+    @property
+    def generation(self) -> GenerationConfig:
+        """The generation settings."""
+        return self.config.generation_config or GenerationConfig()
 
 
 def resolve(
@@ -53,7 +62,7 @@ def resolve(
     A model that no alias describes extends `base`; None is the conversation's base of its series
     (`chat-base-2.5`, `chat-base-3` or `chat-base`). `own` are settings that whoever asks has;
     overrides come behind them. Later and more specific ones win, and those of an alias over those
-    of what it extends. Raises ConfigError.
+    of what it extends. `is_retry`: for an attempt after one that failed. Raises ConfigError.
     """
     aliases = _aliases(settings)
     chain = _chain(requested, aliases, base)
@@ -71,14 +80,26 @@ def resolve(
         config = _config(override, "an override")
         name = config.get("model") or name
         merged = _merged(merged, config.get("generateContentConfig") or {})
+    beside = {key: merged.pop(key) for key in REQUEST_KEYS & merged.keys()}
     try:
         generation = msgspec.convert(merged, GenerationConfig)
+        config = msgspec.convert(beside, GenerateContentConfig)
     except msgspec.ValidationError as error:
         raise ConfigError(
             f"modelConfigs: what is set for {requested} cannot be used: {error}.",
             remedy="Correct that value in the settings.",
         ) from error
-    return ResolvedModel(name=resolved_name(name), generation=generation)
+    config = msgspec.structs.replace(config, generation_config=generation)
+    return ResolvedModel(name=resolved_name(name), config=config)
+
+
+def names_retries(settings: ModelConfigSettings) -> bool:
+    """Whether an override says for which attempts it is."""
+    matches = (
+        as_object((as_object(override) or {}).get("match"))
+        for override in (*settings.overrides, *settings.custom_overrides)
+    )
+    return any(match is not None and match.get("isRetry") is not None for match in matches)
 
 
 def _aliases(settings: ModelConfigSettings) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from alhena.models.connection import Connection
 from alhena.models.dial import open_channel
 from alhena.models.endpoint import Endpoint
 from alhena.models.errors import NetworkError
-from alhena.models.http import Headers, Timeouts
+from alhena.models.http import Body, Headers, Timeouts
 
 KEEP_ALIVE = 90.0
 """Seconds after which an idle connection is not trusted any more: routers forget silently."""
@@ -29,7 +29,7 @@ class DirectTransport:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def send(
-        self, method: str, path: str, headers: Headers, body: bytes = b""
+        self, method: str, path: str, headers: Headers, body: Body = b""
     ) -> "DirectResponse":
         """Sends over an idle connection, or a new one. Raises NetworkError."""
         request = (method, path, headers, body)
@@ -61,7 +61,7 @@ class DirectTransport:
             connection.abort()
 
     async def _exchange(
-        self, connection: Connection, request: tuple[str, str, Headers, bytes]
+        self, connection: Connection, request: tuple[str, str, Headers, Body]
     ) -> "DirectResponse | None":
         answered = False
         try:

@@ -21,7 +21,7 @@ from alhena.wire.encode import (
     EncodedContent,
     encode_count_tokens,
     encode_embed,
-    encode_request,
+    request_body,
 )
 from alhena.wire.request import GenerateContentRequest
 from alhena.wire.response import EmbedContentResponse, GenerateContentResponse
@@ -98,7 +98,7 @@ class GeminiApi:
     async def generate(self, request: GenerateContentRequest) -> GenerateContentResponse:
         """The whole answer in one piece."""
         path = self._path(request.model, "generateContent")
-        return await self._http.ask(path, request.model, encode_request(request), decode_response)
+        return await self._http.ask(path, request.model, request_body(request), decode_response)
 
     def stream(
         self, request: GenerateContentRequest
@@ -111,7 +111,7 @@ class GeminiApi:
         """
         path = self._path(request.model, "streamGenerateContent") + "?alt=sse"
         return self._http.events(
-            path, request.model, lambda: encode_request(request), decode_response
+            path, request.model, lambda: request_body(request), decode_response
         )
 
     async def count_tokens(self, contents: Sequence[EncodedContent], *, model: str) -> int:

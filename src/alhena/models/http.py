@@ -11,6 +11,7 @@ import msgspec
 
 from alhena.models.endpoint import Endpoint
 from alhena.models.errors import ServerFaultError, StreamCutError
+from alhena.wire.encode import RequestBody
 
 Headers = Sequence[tuple[str, str]]
 PIECE = 1 << 20
@@ -21,6 +22,10 @@ class Timeouts(msgspec.Struct, frozen=True):
 
     connect: float = 10.0
     idle: float = 300.0
+
+
+Body = bytes | RequestBody
+"""What a request carries; the second is joined as it is sent."""
 
 
 class HttpResponse(Protocol):
@@ -51,7 +56,7 @@ class HttpTransport(Protocol):
     """Carries requests to one service."""
 
     async def send(
-        self, method: str, path: str, headers: Headers, body: bytes = b""
+        self, method: str, path: str, headers: Headers, body: Body = b""
     ) -> HttpResponse:
         """Sends and waits for the response's head; raises NetworkError.
 

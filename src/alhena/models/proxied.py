@@ -7,7 +7,7 @@ import httpx2
 from alhena.config.errors import ConfigError
 from alhena.models.endpoint import Endpoint
 from alhena.models.errors import NetworkError, StreamCutError
-from alhena.models.http import Headers, Timeouts
+from alhena.models.http import Body, Headers, Timeouts
 from alhena.models.tls import tls_context
 
 _REMEDY = "Check HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY."
@@ -45,14 +45,14 @@ class ProxiedTransport:
             ) from error
 
     async def send(
-        self, method: str, path: str, headers: Headers, body: bytes = b""
+        self, method: str, path: str, headers: Headers, body: Body = b""
     ) -> "ProxiedResponse":
         """Sends through the proxy. Raises NetworkError."""
         request = httpx2.Request(
             method,
             f"{self._endpoint.place}{path}",
             headers=list(headers),
-            content=body,
+            content=bytes(body),
             extensions={"timeout": self._limits.as_dict()},
         )
         try:

@@ -6,7 +6,14 @@ from typing import Protocol, TypeVar
 
 from alhena.models.endpoint import Endpoint, model_path
 from alhena.models.errors import ModelError, RequestRejectedError, StreamCutError
-from alhena.models.http import BodyReader, HttpResponse, HttpTransport, Timeouts, open_transport
+from alhena.models.http import (
+    Body,
+    BodyReader,
+    HttpResponse,
+    HttpTransport,
+    Timeouts,
+    open_transport,
+)
 from alhena.models.status import Asked, refusal, told
 from alhena.version import __version__
 from alhena.wire.errors import DecodeError, SseError
@@ -63,7 +70,8 @@ class HttpService:
 
     Nothing is opened before the first request. Requests may run at the same time; those that
     follow one another use one connection. `environ` is read for proxies and certificates. What
-    `access` and `headers` hold does not show in any message.
+    `access` and `headers` hold does not show in any message. `quota_tip` is advised beside the
+    rest where a quota is the matter.
     """
 
     def __init__(
@@ -74,7 +82,9 @@ class HttpService:
         environ: Mapping[str, str] | None = None,
         timeouts: Timeouts | None = None,
         headers: Mapping[str, str] | None = None,
+        quota_tip: str = "",
     ) -> None:
+        self._quota_tip = quota_tip
         self._endpoint = endpoint
         self._access = access
         self._environ = environ or {}
@@ -83,7 +93,7 @@ class HttpService:
         self._transport: HttpTransport | None = None
 
     async def ask(
-        self, path: str, model: str, body: bytes | None, decode: Callable[[bytes], T]
+        self, path: str, model: str, body: Body | None, decode: Callable[[bytes], T]
     ) -> T:
         """The answer to a POST of `body` (None: to a GET), read by `decode`.
 
@@ -98,7 +108,7 @@ class HttpService:
         return _decoded(payload, asked, decode)
 
     async def events(
-        self, path: str, model: str, encode: Callable[[], bytes], decode: Callable[[bytes], T]
+        self, path: str, model: str, encode: Callable[[], Body], decode: Callable[[bytes], T]
     ) -> AsyncGenerator[T, None]:
         """The events of the stream that answers a POST, each read by `decode` as it comes.
 
@@ -128,7 +138,7 @@ class HttpService:
             await transport.aclose()
 
     async def _accepted(
-        self, path: str, model: str, body: bytes | None
+        self, path: str, model: str, body: Body | None
     ) -> tuple[HttpResponse, Asked]:
         """A 2xx response, its body unread; raises the error that any other one stands for."""
         credentials = await self._access.headers()
@@ -143,7 +153,7 @@ class HttpService:
         return response, self._asked(model, credentials)
 
     async def _attempt(
-        self, path: str, model: str, body: bytes | None, credentials: Mapping[str, str]
+        self, path: str, model: str, body: Body | None, credentials: Mapping[str, str]
     ) -> tuple[HttpResponse, ModelError | None]:
         """A response; when it is none of the 2xx it is read and closed, with its error beside."""
         if self._transport is None:
@@ -183,6 +193,7 @@ class HttpService:
             secrets,
             source=self._endpoint.source,
             remedy=self._access.remedy,
+            quota_tip=self._quota_tip,
         )
 
 

@@ -68,10 +68,11 @@ _QUOTA_WORDS: dict[type[QuotaError], tuple[str, str]] = {
 class Asked:
     """Whom was asked for what, as messages name it; `secrets` are kept out of them.
 
-    `source` is the variable that sets the address, `remedy` what to do about refused credentials.
+    `source` is the variable that sets the address, `remedy` what to do about refused credentials,
+    `quota_tip` what to say besides where a quota is the matter.
     """
 
-    __slots__ = ("_secrets", "model", "place", "remedy", "source")
+    __slots__ = ("_secrets", "model", "place", "quota_tip", "remedy", "source")
 
     def __init__(
         self,
@@ -81,11 +82,13 @@ class Asked:
         *,
         source: str = "GOOGLE_GEMINI_BASE_URL",
         remedy: str = KEY_REMEDY,
+        quota_tip: str = "",
     ) -> None:
         self.model = model
         self.place = place
         self.source = source
         self.remedy = remedy
+        self.quota_tip = quota_tip
         self._secrets = tuple(sorted((s for s in secrets if s), key=len, reverse=True))
 
     def clean(self, text: str, limit: int = MESSAGE_LIMIT) -> str:
@@ -129,6 +132,7 @@ def _error(
     code: int, api: ApiStatus, asked: Asked, retry_after_s: float | None = None
 ) -> ModelError:
     from alhena.models.retry.hints import longest, retry_hint
+    from alhena.models.retry.policy import LONGEST_WAIT_S
     from alhena.models.retry.quota import minute_hint, quota_class
 
     said = asked.clean(api.message) or asked.clean(api.status) or "no reason given"
@@ -137,8 +141,12 @@ def _error(
     kind = quota_class(code, api, hint)
     if kind is not None:
         what, remedy = _QUOTA_WORDS[kind]
+        if kind is SpentQuotaError and hint is not None and hint > LONGEST_WAIT_S:
+            remedy = f"It asks for a wait of {hint:.0f} s. {remedy}"
+        if asked.quota_tip and kind is not CapacityError:  # room is not a matter of projects
+            remedy = f"{remedy} {asked.quota_tip}"
         model = asked.clean(asked.model)
-        error = kind(f"{asked.place} {what.format(model=model)} ({said})", remedy=remedy)
+        error = kind(f"{asked.place} {what.format(model=model)} ({said}).", remedy=remedy)
         error.status = code
         hint = minute_hint(kind, hint)
     else:
@@ -167,32 +175,39 @@ def _by_code(code: int, api: ApiStatus, asked: Asked, said: str) -> ModelError:
         return _not_let_in(code, api, asked, said)
     if code == 404:
         return ModelNotFoundError(
-            f"{asked.place} has no model {asked.clean(asked.model)!r} ({said})",
+            f"{asked.place} has no model {asked.clean(asked.model)!r} ({said}).",
             remedy=f"Choose another with -m, and check {asked.source} if it is set.",
             status=code,
         )
     if code >= 500:
         return ServerFaultError(
-            f"{asked.place} failed ({said})", remedy="Run again later.", status=code
+            f"{asked.place} failed ({said}).", remedy="Run again later.", status=code
         )
     if code < 400:
         return RequestRejectedError(
-            f"{asked.place} sends requests elsewhere ({said})",
+            f"{asked.place} sends requests elsewhere ({said}).",
             remedy=f"Set {asked.source} to the address it redirects to.",
             status=code,
         )
-    return RequestRejectedError(f"{asked.place} rejected the request ({said})", status=code)
+    return RequestRejectedError(f"{asked.place} rejected the request ({said}).", status=code)
 
 
 def _not_let_in(code: int, api: ApiStatus, asked: Asked, said: str) -> CredentialsError:
     from alhena.models.retry.quota import validation
 
     if code == 403:
-        error = validation(api, f"{asked.place} wants the account to be verified first ({said})")
+        error = validation(api, f"{asked.place} wants the account to be verified first ({said}).")
         if error is not None:
             return error
+        from alhena.models.projects import project_remedy
+
+        remedy = project_remedy(api, lambda text: asked.clean(text, 100))
+        if remedy is not None:
+            return CredentialsError(
+                f"{asked.place} refused the request ({said}).", remedy=remedy, status=code
+            )
     return CredentialsError(
-        f"{asked.place} refused the credentials ({said})", remedy=asked.remedy, status=code
+        f"{asked.place} refused the credentials ({said}).", remedy=asked.remedy, status=code
     )
 
 

@@ -13,7 +13,7 @@ from alhena.models.gemini_api import wants_bearer
 from alhena.models.http import Timeouts
 from alhena.models.service import Access, FixedAccess, HttpService
 from alhena.wire.decode import decode_count_tokens, decode_embed, decode_response
-from alhena.wire.encode import EncodedContent, encode_count_tokens, encode_request
+from alhena.wire.encode import EncodedContent, encode_count_tokens, request_body
 from alhena.wire.predict import decode_predictions, encode_embed_contents, encode_predict
 from alhena.wire.request import GenerateContentRequest
 from alhena.wire.response import EmbedContentResponse, GenerateContentResponse
@@ -198,7 +198,7 @@ class VertexApi:
     async def generate(self, request: GenerateContentRequest) -> GenerateContentResponse:
         """The whole answer in one piece."""
         path = self._service.path(request.model, "generateContent")
-        return await self._http.ask(path, request.model, encode_request(request), decode_response)
+        return await self._http.ask(path, request.model, request_body(request), decode_response)
 
     def stream(
         self, request: GenerateContentRequest
@@ -207,7 +207,7 @@ class VertexApi:
         last event, ends too early, and SseError when the body is no event stream."""
         path = self._service.path(request.model, "streamGenerateContent") + "?alt=sse"
         return self._http.events(
-            path, request.model, lambda: encode_request(request), decode_response
+            path, request.model, lambda: request_body(request), decode_response
         )
 
     async def count_tokens(self, contents: Sequence[EncodedContent], *, model: str) -> int:

@@ -18,7 +18,7 @@ from alhena.config.trust import folder_trust
 from alhena.policy.filter import PolicyFilter
 from alhena.policy.load import LoadedPolicies, PolicyProblem
 from alhena.policy.model import PolicyOutcome, PolicyRule, Tier
-from alhena.policy.settings_rules import ToolNames, settings_policy
+from alhena.policy.settings_rules import MCP_TRUST, ToolNames, settings_policy
 from alhena.policy.slips import with_slips
 from alhena.policy.sources import load_filter, load_path, load_policies
 
@@ -82,7 +82,18 @@ def gather_policy(request: PolicyRequest) -> GatheredPolicy:
     settings, environ = request.settings, request.environ
     extra = (request.cwd / path for path in settings.policy_paths)
     known = {*request.tool_names.declared, *request.tool_names.accepted}
-    own = with_slips(load_policies(user_policies_path(environ), extra), known)
+    own = with_slips(
+        LoadedPolicies.joined(
+            (
+                load_policies(user_policies_path(environ), extra),
+                *(
+                    load_path(request.cwd / path, Tier.ADMIN)
+                    for path in settings.admin_policy_paths
+                ),
+            )
+        ),
+        known,
+    )
     named = with_slips(
         LoadedPolicies.joined(load_path(request.cwd / path, Tier.USER) for path in request.paths),
         known,
@@ -96,7 +107,10 @@ def gather_policy(request: PolicyRequest) -> GatheredPolicy:
     )
     filters, limits, notes = _filters(request, trusted=trust.trusted, why=trust.reason)
     checkers = (*own.checkers, *named.checkers, *limits.checkers)
-    rules = (*request.rules, *own.rules, *named.rules, *written.rules)
+    settled = written.rules
+    if not trust.trusted:  # what a server does there may be the doing of the folder
+        settled = tuple(rule for rule in settled if rule.priority != MCP_TRUST)
+    rules = (*request.rules, *own.rules, *named.rules, *settled)
     if settings.security.disable_always_allow:
         saved = os.path.realpath(saved_policies_path(environ))
         rules = tuple(rule for rule in rules if not _is_saved_approval(rule, saved))

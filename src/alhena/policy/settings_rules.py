@@ -4,6 +4,7 @@
 |---|---|---|
 | `mcp.excluded` | deny | above all of the user's rules |
 | `tools.exclude` | deny | above all of the user's rules |
+| `tools.confirmationRequired` | ask | above all of the user's rules |
 | policy files of the user, `--policy`, saved approvals | | |
 | `tools.allowed`, `--allowed-tools` | allow | below them, above the defaults |
 | `mcpServers.NAME.trust` | allow | below `tools.allowed` |
@@ -27,6 +28,7 @@ from alhena.policy.slips import slip
 
 MCP_EXCLUDED = Tier.USER + 0.9996
 EXCLUDE = Tier.USER + 0.9995
+CONFIRM = Tier.USER + 0.9994
 # What follows gives way to the default rules at 999: somebody has to be there for a question.
 ALLOWED = Tier.DEFAULT + 0.9988
 MCP_TRUST = Tier.DEFAULT + 0.9986
@@ -67,18 +69,20 @@ def settings_policy(
     tools, mcp = settings.tools, settings.mcp
     entries = {
         "tools.exclude": tools.exclude,
+        "tools.confirmationRequired": tools.confirmation_required,
         "tools.allowed": tools.allowed,
         "--allowed-tools": tuple(allowed_tools),
         "tools.core": tools.core or (),
     }
-    excluded, allowed, flagged, core = (
+    excluded, confirmed, allowed, flagged, core = (
         tuple(_entries(key, texts)) for key, texts in entries.items()
     )
-    trusted = [name for name, server in settings.mcp_servers.items() if server.trust]
+    trusted = _trusted(settings) if settings.mcp_servers else ()
     only = None if mcp.allowed is None else _servers("mcp.allowed", mcp.allowed)
     rules = (
         *_server_rules("mcp.excluded", _servers("mcp.excluded", mcp.excluded), MCP_EXCLUDED),
         *(_rule(entry, PolicyOutcome.DENY, EXCLUDE) for entry in excluded),
+        *(_rule(entry, PolicyOutcome.ASK_USER, CONFIRM) for entry in confirmed),
         *(_rule(entry, PolicyOutcome.ALLOW, ALLOWED) for entry in (*allowed, *flagged)),
         *_server_rules("mcpServers.NAME.trust", trusted, MCP_TRUST),
         *_server_rules("mcp.allowed", only or (), MCP_ALLOWED),
@@ -88,9 +92,15 @@ def settings_policy(
         filters.append(_core(core, known))
     if only is not None:
         filters.append(_only_servers(only))
-    every = (*excluded, *allowed, *flagged, *core)
+    every = (*excluded, *confirmed, *allowed, *flagged, *core)
     problems = (*_slips(every, known), *_useless((*allowed, *flagged, *core)))
     return SettingsPolicy(rules, tuple(filters), problems)
+
+
+def _trusted(settings: Settings) -> tuple[str, ...]:
+    from alhena.config.mcp_servers import trusted_names
+
+    return trusted_names(settings.mcp_servers)
 
 
 class _Entry(msgspec.Struct, frozen=True):

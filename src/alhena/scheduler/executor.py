@@ -22,11 +22,13 @@ from alhena.tools.contract import (
     Kind,
     ToolErrorType,
     ToolFailure,
+    ToolLocation,
     ToolResult,
 )
 from alhena.tools.output_store import OutputStore
 from alhena.tools.response import response_parts
 from alhena.tools.truncation import Truncation, bounded, bounded_display
+from alhena.wire.calls import ToolCallRequestInfo
 from alhena.wire.content import Part
 
 if TYPE_CHECKING:
@@ -39,6 +41,10 @@ HARMLESS_KINDS = frozenset(
     {Kind.READ, Kind.SEARCH, Kind.THINK, Kind.FETCH, Kind.COMMUNICATE, Kind.PLAN}
 )
 """Kinds whose calls may well have run without a record of it."""
+
+Keep = Callable[[ToolCallRequestInfo, tuple[ToolLocation, ...]], Awaitable[str | None]]
+"""Keeps what a call that is about to run may change; gives the name of what was kept, None when
+nothing could be. Takes a cancellation at any time."""
 
 Durable = Callable[[], Awaitable[None]]
 """Returns when what has happened so far is on the disk. Raises AlhenaError."""
@@ -66,7 +72,7 @@ class Executor:
     when they put another call in its place, it goes on from `TrackedCall.current`. What `discover`
     has to say of the places of a call that succeeded goes behind its result. A call that may change
     something, or that a person has approved, starts when `durable` has returned: what led to it is
-    on the disk by then.
+    on the disk by then; and `keep` has kept what it may change.
     """
 
     def __init__(
@@ -84,12 +90,15 @@ class Executor:
         self.outputs = outputs
         self.discover: Discover | None = None
         self.durable: Durable | None = None
+        self.keep: Keep | None = None
         self.leash = Leash(grace_s)
 
     async def run(self, call: TrackedCall) -> None:
         """Executes `call` if it is still scheduled, and ends it."""
         scheduled = call.state
         if not isinstance(scheduled, ScheduledToolCall):
+            return
+        if not await self._kept(call, scheduled):
             return
         call.start_time = self.clock()
         call.enter(
@@ -112,6 +121,20 @@ class Executor:
             self._finish(call, task, stopped=True)
             raise
         self._finish(call, task, stopped=stopped)
+
+    async def _kept(self, call: TrackedCall, scheduled: ScheduledToolCall) -> bool:
+        """Whether the call may start, with what it may change kept if that can be; False: it has
+        ended."""
+        if self.keep is None or scheduled.tool.kind in HARMLESS_KINDS:
+            return True
+        places: tuple[ToolLocation, ...] = ()
+        with Boundary():  # of a tool that cannot say it, nothing more is kept than of any other
+            places = tuple(scheduled.invocation.locations())
+        task = asyncio.ensure_future(self.keep(call.current, places))
+        if await self.leash.hold(call, task):
+            return False
+        call.request = msgspec.structs.replace(call.request, checkpoint=task.result())
+        return True
 
     async def _recorded(self, call: TrackedCall, scheduled: ScheduledToolCall) -> bool:
         """Whether the call may start, with what led to it on the disk; False: it has ended."""

@@ -125,10 +125,12 @@ class ToolHooks:
         )
 
 
-def tool_hooks(hooks: Hooks) -> ToolHooks | None:
-    """The hooks around calls; None when there are none."""
+def tool_hooks(
+    hooks: Hooks, server: Callable[[RegisteredTool], McpContext | None] | None = None
+) -> ToolHooks | None:
+    """The hooks around calls; None when there are none. `server` is as for ToolHooks."""
     events = (HookEvent.BEFORE_TOOL, HookEvent.AFTER_TOOL, HookEvent.NOTIFICATION)
-    return ToolHooks(hooks) if any(map(hooks.has, events)) else None
+    return ToolHooks(hooks, server) if any(map(hooks.has, events)) else None
 
 
 def stopped(reason: str) -> str:

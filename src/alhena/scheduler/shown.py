@@ -128,6 +128,7 @@ def _of_server(details: McpConfirmation) -> Iterator[str]:
         yield from (f"the name of the {what} {each}" for each in suspicious(name))
     for text in _texts(plain(details.tool_args)):
         yield from (f"an argument {each}" for each in hidden(text))
+    yield from (f"the description {each}" for each in hidden(details.tool_description))
 
 
 def _texts(value: object) -> Iterator[str]:

@@ -81,6 +81,14 @@ class Prompted(Record, frozen=True, kw_only=True, tag="prompt"):
     text: str
 
 
+class Undone(Record, frozen=True, kw_only=True, tag="undone"):
+    """Files and conversation are as they were at a checkpoint: these calls have no effect any
+    more."""
+
+    checkpoint: str
+    calls: tuple[str, ...] = ()
+
+
 class Continued(Record, frozen=True, kw_only=True, tag="continued"):
     """Another process goes on. `dropped` bytes of a damaged end were moved to `moved_to`."""
 
@@ -89,7 +97,7 @@ class Continued(Record, frozen=True, kw_only=True, tag="continued"):
     moved_to: str = ""
 
 
-KnownRecord = Header | Contents | Happened | Started | Answered | Prompted | Continued
+KnownRecord = Header | Contents | Happened | Started | Answered | Prompted | Undone | Continued
 
 
 class CallRefs(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,7 +115,7 @@ _decoder = msgspec.json.Decoder(KnownRecord)
 _typed = msgspec.json.Decoder(_Typed)
 _KNOWN = frozenset(
     str(kind.__struct_config__.tag)
-    for kind in (Header, Contents, Happened, Started, Answered, Prompted, Continued)
+    for kind in (Header, Contents, Happened, Started, Answered, Prompted, Undone, Continued)
 )
 
 

@@ -15,6 +15,7 @@ from alhena.session.records import (
     KnownRecord,
     Prompted,
     Started,
+    Undone,
     record_of,
 )
 from alhena.wire.conformance.pairing import UNKNOWN_OUTCOME
@@ -74,15 +75,23 @@ class Replay:
                 self._answers[record.call_id] = tuple(map(bytes, record.parts))
             case Prompted():
                 self.prompts += 1
+            case Undone():
+                self._started.difference_update(record.calls)
+                for call_id in record.calls:
+                    self._answers.pop(call_id, None)
             case Happened() | Continued():
                 pass
             case _:
                 assert_never(record)
         self.last_at = record.at
 
-    def unanswered(self) -> Content | None:
+    def result(self, call_id: str) -> tuple[bytes, ...] | None:
+        """The parts that answer a call of the last turn, None when none were recorded."""
+        return self._answers.get(call_id)
+
+    def unanswered(self, undone: str = "") -> Content | None:
         """What answers the calls that end the conversation, if any do: the results that were
-        recorded, and of every other call whether it may have taken effect."""
+        recorded, and of every other call whether it may have taken effect, or `undone`."""
         if not self.contents or self.contents[-1].content.role != MODEL:
             return None
         raws: list[bytes] = []
@@ -93,6 +102,7 @@ class Replay:
             known = self._answers.get(call.id or "")
             if known is None:
                 text = UNKNOWN_OUTCOME if call.id in self._started else NOT_STARTED
+                text = undone or text
                 answer = FunctionResponse(id=call.id, name=call.name, response={"error": text})
                 known = (msgspec.json.encode(Part(function_response=answer)),)
             raws += known

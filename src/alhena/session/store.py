@@ -7,7 +7,14 @@ from pathlib import Path
 
 import msgspec
 
-from alhena.session.errors import HeldSessionError, JournalError, NoSessionError, SessionError
+from alhena.config.home import project_checkpoints
+from alhena.session.errors import (
+    CheckpointError,
+    HeldSessionError,
+    JournalError,
+    NoSessionError,
+    SessionError,
+)
 from alhena.session.journal import Disk, Journal
 from alhena.session.reading import Extent, read_session
 from alhena.session.records import VERSION, Continued, Header, Prompted, now, record_of
@@ -45,12 +52,19 @@ class Resumed(msgspec.Struct, frozen=True, kw_only=True):
 class SessionStore:
     """The journals of one project, each a file `ID.jsonl` in `directory`, which need not exist.
 
-    `beside` are directories that hold what else belongs to a session, for a session's id.
+    `beside` are directories that hold what else belongs to a session, for a session's id;
+    `checkpoints` is where those of all sessions are.
     """
 
-    def __init__(self, directory: Path, beside: tuple[tuple[Path, str], ...] = ()) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        beside: tuple[tuple[Path, str], ...] = (),
+        checkpoints: Path | None = None,
+    ) -> None:
         self.directory = directory
         self._beside = beside
+        self._checkpoints = checkpoints
 
     def path(self, session_id: str) -> Path:
         """Where the journal of a session is, or would be."""
@@ -148,11 +162,17 @@ class SessionStore:
             found = directory / f"{prefix}{session_id}"
             if found.is_dir() and not found.is_symlink():
                 shutil.rmtree(found, ignore_errors=True)
+        if self._checkpoints is not None and self._checkpoints.is_dir():
+            from alhena.session.checkpoints import CheckpointFiles
+
+            with suppress(CheckpointError):  # as with the rest of what belongs to a session
+                CheckpointFiles(self._checkpoints).remove_session(session_id)
 
 
 def open_store(temp: Path) -> SessionStore:
     """The sessions of the project whose temporary directory this is."""
-    return SessionStore(temp / "sessions", ((temp / "tool-outputs", "session-"), (temp, "")))
+    beside = ((temp / "tool-outputs", "session-"), (temp, ""))
+    return SessionStore(temp / "sessions", beside, project_checkpoints(temp))
 
 
 def require_readable(path: Path, header: Header | None) -> Header:

@@ -167,7 +167,7 @@ class Child:
 
         shield_memory()
         separate = outputs[1] if len(outputs) > 1 else subprocess.DEVNULL
-        stdin = _input(self._stdin) if self._stdin else None
+        stdin = self._standard_input()
         try:
             return subprocess.Popen(
                 self._argv,
@@ -183,6 +183,10 @@ class Child:
         finally:
             if stdin is not None:
                 os.close(stdin)
+
+    def _standard_input(self) -> int | None:
+        """What it reads from, None for nothing; the descriptor is closed here when it has it."""
+        return _input(self._stdin) if self._stdin else None
 
     def _read(self, pipe: int) -> bool:
         if pipe not in self._pipes:

@@ -51,6 +51,7 @@ LINES = _counter("lines.changed", "Lines of files added and removed.")
 HOOKS = _counter("hook_call.count", "Hooks run, by event and success.")
 HOOK_LATENCY = _latency("hook_call.latency", "How long hooks took.")
 CONTENT_RETRIES = _counter("chat.content_retry.count", "Answers that were asked for again.")
+COMPRESSIONS = _counter("chat_compression", "Attempts to shorten the conversation.")
 NETWORK_RETRIES = _counter("network_retry.count", "Requests that were sent again.")
 GEN_AI_TOKENS = Instrument(
     "gen_ai.client.token.usage", "HISTOGRAM", "Tokens of a request and of its answer.", "token"
@@ -183,6 +184,8 @@ def _measured(record: Record) -> Iterator[Measurement]:
             yield HOOK_LATENCY, named, facts["duration_ms"]
         case "chat.content_retry":
             yield CONTENT_RETRIES, _some(facts, "model", "error_type"), 1
+        case "chat_compression":
+            yield COMPRESSIONS, _some(facts, "status", "trigger"), 1
         case "network_retry_attempt":
             yield NETWORK_RETRIES, _some(facts, "model", "error_type"), 1
         case _:

@@ -9,9 +9,13 @@ from alhena.events import (
     ApiErrorEvent,
     ApiRequestEvent,
     ApiResponseEvent,
+    CompressedEvent,
     Event,
     HookCallEvent,
+    LoopCheckEvent,
+    LoopDetectedEvent,
     ModelFallbackEvent,
+    OutputsMaskedEvent,
     OutputTruncatedEvent,
     RetryEvent,
     ToolCallRequestEvent,
@@ -44,6 +48,10 @@ TOLD: frozenset[type[Event]] = frozenset(
         HookCallEvent,
         RetryEvent,
         ModelFallbackEvent,
+        CompressedEvent,
+        OutputsMaskedEvent,
+        LoopDetectedEvent,
+        LoopCheckEvent,
     )
 )
 """The events that are told of, or needed to tell of others."""
@@ -91,10 +99,12 @@ class Translation:
                 yield truncation_record(event, self._calls.get(event.call_id, KnownCall()))
             case HookCallEvent():
                 yield self._hook(event)
-            case RetryEvent():
-                yield _retry(event)
-            case ModelFallbackEvent():
-                yield _fallback(event)
+            case RetryEvent() | ModelFallbackEvent():
+                yield _retry(event) if isinstance(event, RetryEvent) else _fallback(event)
+            case CompressedEvent() | OutputsMaskedEvent():
+                yield _shortened(event)
+            case LoopDetectedEvent() | LoopCheckEvent():
+                yield self._loop(event)
             case _:
                 pass
 
@@ -168,6 +178,21 @@ class Translation:
             yield file
         yield call_record(event, call, with_args=self._detail is not Detail.COUNTS)
 
+    def _loop(self, event: LoopDetectedEvent | LoopCheckEvent) -> Record:
+        """A loop that was found, or what models that were asked said of one."""
+        attributes: dict[str, Any] = {"prompt_id": event.prompt_id}
+        if isinstance(event, LoopCheckEvent):
+            attributes |= {"flash_confidence": event.confidence, "flash_model": event.model}
+            if event.second_model:
+                attributes["main_model"] = event.second_model
+                attributes["main_model_confidence"] = event.second_confidence
+            body = f"LLM loop check. Flash confidence: {event.confidence:.2f}."
+            return Record("llm_loop_check", body, attributes)
+        attributes |= {"loop_type": event.kind, "action": event.action, "role": event.role}
+        if self._detail is Detail.EVERYTHING:
+            attributes["detail"] = event.detail
+        return Record("loop_detected", f"Loop detected. Type: {event.kind}.", attributes)
+
     def _hook(self, event: HookCallEvent) -> Record:
         everything = self._detail is Detail.EVERYTHING
         # A name may be a whole command, with words of the user's in it.
@@ -222,6 +247,20 @@ def _fallback(event: ModelFallbackEvent) -> Record:
         "error_type": event.error_type,
     }
     return Record("flash_fallback", f"Switching to {event.model} as fallback.", attributes)
+
+
+def _shortened(event: CompressedEvent | OutputsMaskedEvent) -> Record:
+    before, after = event.original_tokens, event.new_tokens
+    attributes: dict[str, Any] = {
+        "tokens_before": before,
+        "tokens_after": after,
+        "role": event.role,
+    }
+    if isinstance(event, OutputsMaskedEvent):
+        attributes["masked_count"] = event.results
+        return Record("tool_output_masking", f"{event.results} tool outputs masked.", attributes)
+    attributes |= {"status": event.status, "trigger": event.trigger}
+    return Record("chat_compression", f"Chat compression: {before} to {after} tokens.", attributes)
 
 
 def _object(text: str) -> dict[str, Any] | None:

@@ -53,8 +53,9 @@ class ExecConfirmation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
 
 class McpConfirmation(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag="mcp"):
     """A tool of an MCP server is about to be called; what it is called with, and what the server
-    says of it. `warnings` say what nobody sees of the arguments, or what of the names may deceive;
-    where there are any, no answer holds beyond this call."""
+    says of it. `changed` is a diff of that against what it said when the tool was approved, ""
+    where it is the same. `warnings` say what nobody sees of the arguments or of the description, or
+    what of the names may deceive; where there are any, no answer holds beyond this call."""
 
     title: str
     server_name: str
@@ -63,6 +64,7 @@ class McpConfirmation(msgspec.Struct, frozen=True, kw_only=True, rename="camel",
     tool_args: dict[str, Any] = {}
     tool_description: str = ""
     tool_parameter_schema: dict[str, Any] = {}
+    changed: str = ""
     warnings: tuple[str, ...] = ()
 
 

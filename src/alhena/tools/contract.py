@@ -72,11 +72,14 @@ class ToolErrorType(StrEnum):
     GREP_EXECUTION_ERROR = "grep_execution_error"
     READ_MANY_FILES_SEARCH_ERROR = "read_many_files_search_error"
     SHELL_EXECUTE_ERROR = "shell_execute_error"
+    DISCOVERED_TOOL_EXECUTION_ERROR = "discovered_tool_execution_error"
     MEMORY_TOOL_EXECUTION_ERROR = "memory_tool_execution_error"
     WEB_FETCH_NO_URL_IN_PROMPT = "web_fetch_no_url_in_prompt"
     WEB_FETCH_FALLBACK_FAILED = "web_fetch_fallback_failed"
     WEB_FETCH_PROCESSING_ERROR = "web_fetch_processing_error"
     WEB_SEARCH_FAILED = "web_search_failed"
+    MCP_TOOL_ERROR = "mcp_tool_error"
+    MCP_RESOURCE_NOT_FOUND = "mcp_resource_not_found"
 
     @classmethod
     def named(cls, kind: str) -> "ToolErrorType":

@@ -50,10 +50,16 @@ class ToolRegistry:
             self.register(tool)
 
     def register(
-        self, tool: Tool, *, origin: Origin = Origin.BUILT_IN, server: str | None = None
+        self,
+        tool: Tool,
+        *,
+        origin: Origin = Origin.BUILT_IN,
+        server: str | None = None,
+        accepted: Iterable[str] = (),
     ) -> str | None:
-        """Adds a tool. Returns a warning when it takes the place of one of the same name, or when
-        its parameters cannot be put to a model: then it is left out.
+        """Adds a tool; `accepted` are more names that mean it. Returns a warning when it takes the
+        place of one of the same name, or when its parameters cannot be put to a model: then it is
+        left out.
 
         Raises ValueError for a name that cannot be declared to a model.
         """
@@ -71,6 +77,7 @@ class ToolRegistry:
         names = dict.fromkeys((*all_names(tool.name), wire_name))
         if server is not None:
             names |= dict.fromkeys(qualified_names(server, tool.name.removeprefix(f"{server}__")))
+        names |= dict.fromkeys(accepted)
         replaced = self._entries.pop(tool.name, None)
         self._entries[tool.name] = RegisteredTool(
             tool=tool,

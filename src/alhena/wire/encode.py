@@ -1,13 +1,13 @@
 """Request bodies for the Gemini API, joined from contents that are encoded already."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
 
 from alhena.wire.content import Content, Wire
-from alhena.wire.encoded import EncodedContent, encode_value, mend
+from alhena.wire.encoded import EncodedContent, encode_value, mend, needs_mending
 from alhena.wire.errors import EncodeError
 from alhena.wire.request import (
     GenerateContentConfig,
@@ -19,17 +19,23 @@ from alhena.wire.request import (
 
 __all__ = [
     "EncodedContent",
+    "RequestBody",
     "encode_count_tokens",
     "encode_embed",
     "encode_request",
+    "request_body",
     "resource_name",
 ]
 
 
-class _Body(Wire, frozen=True, kw_only=True):
-    """What generateContent takes; the order of the fields is that of the keys."""
+PIECE = 96 * 1024
+"""Bytes from which on a body is sent in pieces: large enough for few of them, and small enough that
+each takes the memory that the one before it gave back."""
 
-    contents: tuple[msgspec.Raw, ...]
+
+class _Rest(Wire, frozen=True, kw_only=True):
+    """What generateContent takes beside contents; the order of the fields is that of the keys."""
+
     system_instruction: Content | None = None
     tools: tuple[Tool, ...] | None = None
     tool_config: ToolConfig | None = None
@@ -40,6 +46,7 @@ class _Body(Wire, frozen=True, kw_only=True):
     service_tier: str | None = None
     model_armor_config: dict[str, Any] | None = None
     store: bool | None = None
+    session_id: str | None = msgspec.field(default=None, name="session_id")  # Code Assist's alone
 
 
 class _Contents(Wire, frozen=True, kw_only=True):
@@ -55,8 +62,46 @@ class _EmbedAll(Wire, frozen=True, kw_only=True):
     requests: tuple[_EmbedOne, ...]
 
 
-def encode_request(request: GenerateContentRequest) -> bytes:
-    """The body of generateContent and streamGenerateContent; what is None is absent.
+class RequestBody:
+    """The JSON of a request, joined piece by piece as it is sent: a long history then takes its
+    memory once. It can be gone through any number of times, for requests are sent again."""
+
+    __slots__ = ("_contents", "_head", "_size", "_tail")
+
+    def __init__(self, head: bytes, contents: Sequence[EncodedContent], tail: bytes) -> None:
+        self._head = head
+        self._contents = contents
+        self._tail = tail
+        commas = max(len(contents) - 1, 0)
+        self._size = len(head) + sum([each.size for each in contents]) + commas + len(tail)
+
+    def __len__(self) -> int:
+        """The number of bytes."""
+        return self._size
+
+    def __iter__(self) -> Iterator[bytes]:
+        """The bytes, some contents at a time."""
+        pieces, size = [self._head], len(self._head)
+        comma = b""
+        for content in self._contents:
+            pieces += (comma, content.raw)
+            comma = b","
+            size += content.size
+            if size >= PIECE:
+                yield b"".join(pieces)
+                pieces, size = [], 0
+        pieces.append(self._tail)
+        yield b"".join(pieces)
+
+    def __bytes__(self) -> bytes:
+        return b"".join(self)
+
+
+def request_body(
+    request: GenerateContentRequest, *, within: tuple[bytes, bytes] = (b"", b""), session: str = ""
+) -> RequestBody:
+    """The body of generateContent and streamGenerateContent; what is None is absent. It stands
+    between the two of `within`, and names `session` unless that is "".
 
     Lone surrogates in the config become U+FFFD. Raises EncodeError for a generation setting that
     is no finite number and for values without a JSON form.
@@ -64,11 +109,22 @@ def encode_request(request: GenerateContentRequest) -> bytes:
     config = request.config
     if config.generation_config is not None:
         _require_finite(config.generation_config)
-    raws = tuple(content.raw for content in request.contents)
     try:
-        return encode_value(_body(raws, config))
+        rest = encode_value(_rest(config, session))
     except UnicodeEncodeError:
-        return encode_value(_body(raws, mend(config)))
+        rest = encode_value(_rest(mend(config), session))
+    before, after = within
+    joint = b"]" if rest == b"{}" else b"],"
+    return RequestBody(
+        b"".join((before, b'{"contents":[')),
+        request.contents,
+        b"".join((joint, rest[1:], after)),
+    )
+
+
+def encode_request(request: GenerateContentRequest) -> bytes:
+    """The bytes of `request_body`; raises as it does."""
+    return bytes(request_body(request))
 
 
 def encode_count_tokens(contents: Sequence[EncodedContent]) -> bytes:
@@ -89,9 +145,8 @@ def resource_name(model: str) -> str:
     return model if model.startswith(("models/", "tunedModels/")) else f"models/{model}"
 
 
-def _body(raws: tuple[msgspec.Raw, ...], config: GenerateContentConfig) -> _Body:
-    return _Body(
-        contents=raws,
+def _rest(config: GenerateContentConfig, session: str) -> _Rest:
+    return _Rest(
         system_instruction=config.system_instruction,
         tools=config.tools,
         tool_config=config.tool_config,
@@ -102,6 +157,7 @@ def _body(raws: tuple[msgspec.Raw, ...], config: GenerateContentConfig) -> _Body
         service_tier=config.service_tier,
         model_armor_config=config.model_armor_config,
         store=config.store,
+        session_id=session or None,
     )
 
 
@@ -110,3 +166,5 @@ def _require_finite(settings: GenerationConfig) -> None:
         value = getattr(settings, name)
         if isinstance(value, float) and not math.isfinite(value):
             raise EncodeError(f"the generation setting {name} is {value}, not a finite number.")
+        if isinstance(value, dict) and needs_mending(value):
+            raise EncodeError(f"the generation setting {name} holds a number that is not finite.")

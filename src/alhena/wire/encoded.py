@@ -41,10 +41,10 @@ class EncodedContent:
     Raises EncodeError when a value in it has no JSON form.
     """
 
-    __slots__ = ("content", "raw")
+    __slots__ = ("content", "raw", "size")
 
     def __init__(self, content: Content, encode: Callable[[Content], bytes] = encode_value) -> None:
-        if _holds_what_needs_mending(content):
+        if not _holds_texts_alone(content) and _holds_what_needs_mending(content):
             content = mend(content)
         try:
             raw = encode(content)
@@ -52,11 +52,12 @@ class EncodedContent:
             content = mend(content)
             raw = encode(content)
         self.content = content
+        self.size = len(raw)
         self.raw = msgspec.Raw(raw)
 
     def __len__(self) -> int:
         """The number of encoded bytes."""
-        return len(memoryview(self.raw))
+        return self.size
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, EncodedContent) and bytes(self.raw) == bytes(other.raw)
@@ -91,32 +92,50 @@ def _mend_plain(value: object) -> Any:
     return value
 
 
+def _holds_texts_alone(content: Content) -> bool:
+    """Whether nothing in a content can need mending but its texts. That is soon said of most, and
+    this runs for a whole history before its first send."""
+    for part in content.parts:
+        if part.part_metadata is not None:
+            return False
+        if (response := part.function_response) is not None:
+            values: object = response.response
+        elif (call := part.function_call) is not None:
+            values = (call.args or {}) if call.partial_args is None else None
+        elif part.text is not None:
+            continue
+        else:
+            return False
+        if type(values) is not dict:
+            return False
+        for value in cast("dict[str, object]", values).values():
+            if type(value) is not str:
+                return False
+    return True
+
+
 def _holds_what_needs_mending(content: Content) -> bool:
     """Looks at the values in a content whose shape the API leaves open: numbers can be in them."""
     for part in content.parts:
         call, response = part.function_call, part.function_response
         if call is not None:
-            found = _needs_mending(call.args) or _needs_mending(call.partial_args)
+            found = needs_mending(call.args) or needs_mending(call.partial_args)
         elif response is not None:
-            found = _needs_mending(response.response)
+            found = needs_mending(response.response)
         else:
-            found = _needs_mending(part.tool_call and part.tool_call.args) or _needs_mending(
+            found = needs_mending(part.tool_call and part.tool_call.args) or needs_mending(
                 part.tool_response and part.tool_response.response
             )
-        if found or (part.part_metadata is not None and _needs_mending(part.part_metadata)):
+        if found or (part.part_metadata is not None and needs_mending(part.part_metadata)):
             return True
     return False
 
 
-def _needs_mending(value: Any) -> bool:
+def needs_mending(value: Any) -> bool:
     """Whether the encoder would write null for a number in `value`. Types that only msgspec can
     look into count as yes."""
     if not value:
         return False
-    if type(value) is dict:
-        fields = cast("dict[str, object]", value)
-        if _TEXT.issuperset(map(type, fields.values())):
-            return False
     waiting: list[Any] = [value]
     seen = 0
     while waiting:
@@ -137,9 +156,6 @@ def _needs_mending(value: Any) -> bool:
             return True
     return False
 
-
-_TEXT = frozenset({str})
-"""Most values in a conversation hold nothing else."""
 
 _MANY = 1_000_000
 """So many values are left to `mend`, which notices a value that holds itself."""

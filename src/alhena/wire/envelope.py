@@ -6,23 +6,18 @@ from collections.abc import Sequence
 import msgspec
 
 from alhena.wire.content import Content, Part
-from alhena.wire.encode import encode_count_tokens, encode_request, resource_name
+from alhena.wire.encode import RequestBody, encode_count_tokens, request_body, resource_name
 from alhena.wire.encoded import EncodedContent, encode_value
 from alhena.wire.request import GenerateContentRequest
 from alhena.wire.text import scrub
 
 
 class _Envelope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The order of the fields is that of the keys; these are in snake_case."""
+    """What stands before the request; the order of the fields is that of the keys."""
 
     model: str
     project: str = ""
     user_prompt_id: str = ""
-    request: msgspec.Raw
-
-
-class _Session(msgspec.Struct, frozen=True):
-    session_id: str
 
 
 class _Counted(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,27 +28,29 @@ class _CountEnvelope(msgspec.Struct, frozen=True, kw_only=True):
     request: msgspec.Raw
 
 
-def enveloped_request(request: GenerateContentRequest, project: str) -> bytes:
+def enveloped_body(request: GenerateContentRequest, project: str) -> RequestBody:
     """The body of Code Assist's generateContent and streamGenerateContent.
 
     What is empty is absent: `project`, and the request's prompt and session. Raises EncodeError, as
-    `encode_request` does.
+    `request_body` does.
     """
     plain = msgspec.structs.replace(
         request, contents=tuple(map(_without_thoughts, request.contents))
     )
-    inner = encode_request(plain)
-    if request.session_id:
-        session = encode_value(_Session(scrub(request.session_id)))
-        inner = b"".join((inner[:-1], b",", session[1:]))
-    return encode_value(
+    envelope = encode_value(
         _Envelope(
             model=scrub(request.model),
             project=scrub(project),
             user_prompt_id=scrub(request.prompt_id),
-            request=msgspec.Raw(inner),
         )
     )
+    before = b"".join((envelope[:-1], b',"request":'))
+    return request_body(plain, within=(before, b"}"), session=scrub(request.session_id))
+
+
+def enveloped_request(request: GenerateContentRequest, project: str) -> bytes:
+    """The bytes of `enveloped_body`; raises as it does."""
+    return bytes(enveloped_body(request, project))
 
 
 def enveloped_count_tokens(contents: Sequence[EncodedContent], model: str) -> bytes:

@@ -3,6 +3,8 @@
 from enum import StrEnum
 from typing import Any
 
+import msgspec
+
 from alhena.wire.content import Content, Wire
 from alhena.wire.encoded import EncodedContent
 
@@ -117,6 +119,16 @@ class GenerateContentConfig(Wire, frozen=True, kw_only=True):
             declaration.name
             for tool in self.tools or ()
             for declaration in tool.function_declarations or ()
+        )
+
+    def with_settings(self, settings: "GenerateContentConfig") -> "GenerateContentConfig":
+        """The same instruction and tools, under other settings."""
+        return msgspec.structs.replace(
+            settings,
+            system_instruction=self.system_instruction,
+            tools=self.tools,
+            tool_config=self.tool_config,
+            cached_content=self.cached_content,
         )
 
 

@@ -17,6 +17,8 @@ commands:
   alhena memory show|import   what GEMINI.md files say here, and what imports come to
   alhena sessions list|show   the recorded sessions of this project; export, delete
   alhena auth login|status    signing in with a Google account, and who answers; logout
+  alhena settings show|check  the settings that hold here, where they are said, what is wrong
+  alhena trust                trusts this folder, so that its own settings and context are read
   alhena serve                the model over HTTP for clients of other dialects
   alhena wire check FILE      whether a request keeps the rules of the API
 
@@ -24,9 +26,20 @@ Run `alhena COMMAND --help` for the arguments of a command.
 """
 
 
+class RunLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run may use up, where the command line says: turns of the model, tokens, seconds, US
+    dollars."""
+
+    max_turns: int | None = None
+    max_tokens: int | None = None
+    max_seconds: float | None = None
+    max_cost: float | None = None
+
+
 class RunArguments(msgspec.Struct, frozen=True, kw_only=True):
     """A parsed command line. `prompt` is None when none was given; `sessions` are the
-    arguments of `alhena sessions` when options ask for that."""
+    arguments of `alhena sessions` when options ask for that; `mcp_servers` the only ones that are
+    wanted, None for all."""
 
     prompt: str | None = None
     prompt_interactive: str | None = None
@@ -36,14 +49,18 @@ class RunArguments(msgspec.Struct, frozen=True, kw_only=True):
     include_directories: tuple[str, ...] = ()
     policy_paths: tuple[str, ...] = ()
     allowed_tools: tuple[str, ...] = ()
+    mcp_servers: tuple[str, ...] | None = None
     skip_trust: bool = False
     sandbox: bool | None = None
     fake_responses: str | None = None
     fake_strict: bool = True
     record_responses: str | None = None
     resume: str | None = None
+    checkpointing: bool = False
     sessions: tuple[str, ...] = ()
     debug: bool = False
+    all_files: bool = False
+    limits: RunLimits = RunLimits()
 
 
 class Parser(argparse.ArgumentParser):
@@ -52,6 +69,30 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raises the error for the top level to print."""
         raise UsageError(f"{message}.", remedy=f"See {self.prog} --help.")
+
+
+def _whole(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 20 and int(text)):
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number above 0")
+    return int(text)
+
+
+def _amount(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number above 0")
+    return number
+
+
+_LIMITS = (
+    ("turns", _whole, "turns of the model than N for its prompt"),
+    ("tokens", _whole, "tokens than N"),
+    ("seconds", _amount, "seconds than N"),
+    ("cost", _amount, "US dollars than N, by the table of prices"),
+)
 
 
 def run_parser() -> Parser:
@@ -85,12 +126,19 @@ def run_parser() -> Parser:
     )
     add("-y", "--yolo", action="store_true", help="the same as --approval-mode yolo")
     add("--include-directories", action="append", metavar="DIR", help="more workspace roots")
+    add("-a", "--all-files", action="store_true", help="begin with the text of all files here")
     add("--policy", action="append", metavar="FILE", help="more policies (a file or directory)")
     add(
         "--allowed-tools",
         action="append",
         metavar="TOOLS",
         help="tools that need no approval: read_file,'run_shell_command(git status)'",
+    )
+    add(
+        "--allowed-mcp-server-names",
+        action="append",
+        metavar="NAMES",
+        help="of the MCP servers, only these",
     )
     add("--skip-trust", action="store_true", help="trust this folder for this run")
     add(
@@ -104,6 +152,13 @@ def run_parser() -> Parser:
         const="latest",
         metavar="SESSION",
         help="go on with the latest session of this project, or with that number or id",
+    )
+    for name, kind, what in _LIMITS:
+        add(f"--max-{name}", type=kind, metavar="N", help=f"end a run that takes more {what}")
+    add(
+        "--checkpointing",
+        action="store_true",
+        help="keep the files before each call that may change them, whatever the settings say",
     )
     add("--list-sessions", action="store_true", help="the same as `alhena sessions list`")
     add("--delete-session", metavar="SESSION", help="the same as `alhena sessions delete SESSION`")
@@ -142,14 +197,25 @@ def parse_run(argv: list[str]) -> RunArguments:
         include_directories=split_list(found.include_directories),
         policy_paths=split_list(found.policy),
         allowed_tools=split_tools(found.allowed_tools),
+        mcp_servers=(
+            split_list(found.allowed_mcp_server_names) if found.allowed_mcp_server_names else None
+        ),
         skip_trust=found.skip_trust,
         sandbox=found.sandbox,
         fake_responses=found.fake_responses or found.fake_responses_non_strict,
         fake_strict=not found.fake_responses_non_strict,
         record_responses=found.record_responses,
         resume=found.resume if found.resume is None else found.resume.strip() or "latest",
+        checkpointing=found.checkpointing,
         sessions=_sessions(found.delete_session, listing=found.list_sessions),
         debug=found.debug,
+        all_files=found.all_files,
+        limits=RunLimits(
+            max_turns=found.max_turns,
+            max_tokens=found.max_tokens,
+            max_seconds=found.max_seconds,
+            max_cost=found.max_cost,
+        ),
     )
 
 

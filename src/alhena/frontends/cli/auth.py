@@ -4,9 +4,10 @@ import asyncio
 import os
 from typing import TYPE_CHECKING
 
-from alhena.config.home import config_home, user_settings_path
-from alhena.config.settings import Settings, load_settings
+from alhena.config.home import config_home
+from alhena.config.place import Place
 from alhena.display_text import one_line
+from alhena.frontends.here import place_here
 from alhena.frontends.streams import write_json, write_stderr, write_stdout
 from alhena.models.auth.store import LoginStore, alone
 from alhena.system.private_files import PrivateFiles
@@ -41,13 +42,13 @@ def run(argv: list[str]) -> int:
         write_stdout(USAGE)
         return 0
     options = _options(argv)
-    settings = load_settings(user_settings_path(os.environ))
+    place = place_here()
     files = PrivateFiles(config_home(os.environ))
     if options.command == "login":
-        return asyncio.run(_login(settings, files, browser=not options.no_browser))
+        return asyncio.run(_login(place, files, browser=not options.no_browser))
     if options.command == "logout":
-        return asyncio.run(_logout(files))
-    return asyncio.run(_status(options, settings, files))
+        return asyncio.run(_logout(place, files))
+    return asyncio.run(_status(options, place, files))
 
 
 def _options(argv: list[str]) -> "Namespace":
@@ -66,36 +67,37 @@ def _options(argv: list[str]) -> "Namespace":
     return parser.parse_args(argv)
 
 
-async def _login(settings: Settings, files: PrivateFiles, *, browser: bool) -> int:
+async def _login(place: Place, files: PrivateFiles, *, browser: bool) -> int:
     from alhena.frontends.cli.auth_person import TerminalPerson
     from alhena.models.auth.client import find_addresses, find_client, require_client
     from alhena.models.auth.exchange import TokenEndpoint
     from alhena.models.auth.login import Login, ways_from
     from alhena.models.code_assist.generator import project_from
 
-    client = require_client(find_client(os.environ, settings.security.auth.oauth))
-    endpoint = TokenEndpoint(find_addresses(os.environ), environ=os.environ)
-    project_from(os.environ)  # what is wrong with it is better said before than after
+    environ = place.environ
+    client = require_client(find_client(environ, place.settings.security.auth.oauth))
+    endpoint = TokenEndpoint(find_addresses(environ), environ=environ)
+    project_from(environ)  # what is wrong with it is better said before than after
     login = Login(client, endpoint, LoginStore(files), TerminalPerson())
-    address = await login.run(ways_from(os.environ, browser=browser))
+    address = await login.run(ways_from(environ, browser=browser))
     write_stdout(f"Signed in{f' as {one_line(address)}' if address else ''}.\n")
-    account = await _account(settings, files)
+    account = await _account(place, files)
     tier = account.tier_name or account.tier or "unknown"
     write_stdout(f"Code Assist tier: {one_line(tier)}; project: {one_line(account.project)}\n")
-    if (advice := _advice(settings)) is not None:
+    if (advice := _advice(place)) is not None:
         write_stdout(f"{advice}\n")
     return 0
 
 
-async def _account(settings: Settings, files: PrivateFiles) -> "Account":
+async def _account(place: Place, files: PrivateFiles) -> "Account":
     """The account at Code Assist, signed up if it is new there; by the login and no other token."""
     from alhena.models.code_assist.choose import for_login
 
-    environ = {name: value for name, value in os.environ.items() if name not in _OTHER_TOKENS}
+    environ = {name: value for name, value in place.environ.items() if name not in _OTHER_TOKENS}
     generator = for_login(
         environ,
         files,
-        settings.security.auth.oauth,
+        place.settings.security.auth.oauth,
         tell=lambda text: write_stdout(f"{one_line(text)}\n"),
     )
     try:
@@ -107,13 +109,13 @@ async def _account(settings: Settings, files: PrivateFiles) -> "Account":
 _OTHER_TOKENS = ("GOOGLE_CLOUD_ACCESS_TOKEN", "GOOGLE_APPLICATION_CREDENTIALS")
 
 
-def _advice(settings: Settings) -> str | None:
+def _advice(place: Place) -> str | None:
     """What is still to be done so that runs use the login; None when they do."""
     from alhena.errors import AlhenaError
     from alhena.models.auth_type import AuthType, auth_type
 
     try:
-        if auth_type(settings.security.auth, os.environ) is AuthType.LOGIN:
+        if auth_type(place.settings.security.auth, place.environ) is AuthType.LOGIN:
             return None
     except AlhenaError as error:
         return f"To use it: {one_line(str(error))}"
@@ -123,22 +125,23 @@ def _advice(settings: Settings) -> str | None:
     )
 
 
-async def _logout(files: PrivateFiles) -> int:
+async def _logout(place: Place, files: PrivateFiles) -> int:
     store = LoginStore(files)
     async with alone(store):
         there = store.forget()
     write_stdout("Signed out.\n" if there else "Nobody was signed in.\n")
-    if os.environ.get("GOOGLE_CLOUD_ACCESS_TOKEN"):
+    if place.environ.get("GOOGLE_CLOUD_ACCESS_TOKEN"):
         write_stderr("alhena: note: GOOGLE_CLOUD_ACCESS_TOKEN is set, and still let in.\n")
     return 0
 
 
-async def _status(options: "Namespace", settings: Settings, files: PrivateFiles) -> int:
+async def _status(options: "Namespace", place: Place, files: PrivateFiles) -> int:
     from alhena.frontends.cli.auth_status import described, find_status, with_quota
 
-    status = find_status(os.environ, settings, files)
+    environ, settings = place.environ, place.settings
+    status = find_status(environ, settings, files)
     if options.quota:
-        status = await with_quota(status, os.environ, settings, files)
+        status = await with_quota(status, environ, settings, files)
     if options.json:
         write_json(status)
     else:

@@ -10,11 +10,11 @@ from alhena.config.home import trusted_hooks_path, user_settings_path
 from alhena.config.settings import load_settings
 from alhena.display_text import exact, one_line
 from alhena.errors import UsageError
+from alhena.frontends.here import place_here
 from alhena.frontends.streams import is_terminal, write_json, write_stderr, write_stdout
 from alhena.hooks.gather import GatheredHooks, HookEntry, HooksRequest, HookState, gather_hooks
 from alhena.hooks.load import Level
 from alhena.hooks.pinned import HOOKS_FOLDER, PinnedFiles
-from alhena.system.workspace import current_directory
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -94,10 +94,11 @@ def _options(argv: list[str]) -> "Namespace":
 
 def request_for(*, skip_trust: bool) -> HooksRequest:
     """What this folder and this user have."""
+    place = place_here(skip_trust=skip_trust, told=False)
     return HooksRequest(
-        cwd=current_directory(),
-        environ=os.environ,
-        settings=load_settings(user_settings_path(os.environ)),
+        cwd=place.cwd,
+        environ=place.environ,
+        settings=place.settings,
         skip_trust=skip_trust,
     )
 

@@ -1,7 +1,6 @@
 """`alhena hooks test`: runs the hooks of one event with a sample input."""
 
 import asyncio
-import os
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -58,7 +57,7 @@ def test(options: "Namespace", request: HooksRequest) -> int:
     around = HookSurroundings(
         session_id="hooks-test",
         cwd=cwd,
-        environ=os.environ,
+        environ=request.environ,
         project_dir=cwd,
         redaction=request.settings.security.environment_variable_redaction,
     )

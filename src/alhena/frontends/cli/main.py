@@ -5,7 +5,7 @@ from collections.abc import Callable
 from importlib import import_module
 
 from alhena.display_text import escaped, one_line
-from alhena.errors import AlhenaError, UsageError
+from alhena.errors import AlhenaError
 from alhena.frontends.streams import OutputError, is_terminal, write_stderr, write_stdout
 
 COMMANDS = {
@@ -14,15 +14,16 @@ COMMANDS = {
     "wire": ("check",),
     "hooks": ("list", "test", "enable", "disable", "trust"),
     "memory": ("show", "refresh", "import"),
-    "sessions": ("list", "show", "export", "delete"),
+    "sessions": ("list", "show", "export", "delete", "checkpoints", "restore"),
     "auth": ("login", "status", "logout"),
     "models": ("list",),
+    "mcp": ("serve",),
     "serve": (),
+    "settings": ("show", "path", "check"),
+    "trust": (),
 }
 """The commands and what they can be told; `alhena.frontends.cli.NAME.run` carries one out. A first
 word that several others follow begins a prompt: `alhena policy changes since May?`."""
-RESERVED = frozenset({"mcp", "settings", "trust"})
-"""Commands of later versions: alone, or before one word, they are no prompt."""
 
 
 def run(argv: list[str]) -> int:
@@ -61,11 +62,6 @@ def report(error: AlhenaError, *, debug: bool) -> int:
 def _command(argv: list[str]) -> Callable[[list[str]], int]:
     name = argv[0] if argv else ""
     short = len(argv) <= 2 or argv[1].startswith("-") or argv[2].startswith("-")
-    if name in RESERVED and short:
-        raise UsageError(
-            f"`alhena {name}` is not available in this version.",
-            remedy="To use it as a prompt: alhena -p '...'.",
-        )
     if name in COMMANDS and (short or argv[1] in COMMANDS[name]):
         command = import_module(f"alhena.frontends.cli.{name}").run
         return lambda rest: command(rest[1:])

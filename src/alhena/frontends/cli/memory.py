@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alhena.agent.session_memory import memory_request
-from alhena.config.home import user_settings_path
-from alhena.config.settings import Settings, load_settings
+from alhena.config.settings import Settings
 from alhena.display_text import one_line, without_controls
 from alhena.errors import InputError
+from alhena.frontends.here import place_here
 from alhena.frontends.streams import is_terminal, write_json, write_stderr, write_stdout
 from alhena.memory.hierarchy import Memory, MemoryRequest, load_memory
 from alhena.memory.tree import MemoryKind, printed
@@ -51,16 +51,17 @@ def run(argv: list[str]) -> int:
         write_stdout(USAGE)
         return 0
     options = _options(argv)
-    settings = load_settings(user_settings_path(os.environ))
+    place = place_here(skip_trust=getattr(options, "skip_trust", False))
+    settings = place.settings
     if options.command == "import":
         return _import(options, settings)
     from alhena.frontends.cli.arguments import split_list
 
-    workspace = Workspace(current_directory(), split_list(options.include_directories))
+    workspace = Workspace(place.cwd, split_list(options.include_directories))
     for root in workspace.roots:
         if not root.is_dir():
             raise InputError(f"the directory {printable(root)} to include does not exist.")
-    request = memory_request(workspace, os.environ, settings, skip_trust=options.skip_trust)
+    request = memory_request(workspace, place.environ, settings, skip_trust=options.skip_trust)
     memory = load_memory(request)
     _tell(memory.warnings, memory.notes)
     return (_show if options.command == "show" else _refresh)(options, request, memory)

@@ -1,6 +1,5 @@
 """`alhena policy explain`: what the policy says of a call, and why."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -8,8 +7,6 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from alhena.config.errors import ConfigError
-from alhena.config.home import user_settings_path
-from alhena.config.settings import load_settings
 from alhena.display_text import escaped
 from alhena.errors import InputError, UsageError
 from alhena.frontends.cli.inputs import open_input, parse_json
@@ -18,6 +15,7 @@ from alhena.frontends.cli.policy_words import (
     decision_json,
     decision_sentences,
 )
+from alhena.frontends.here import place_here
 from alhena.frontends.streams import write_stderr, write_stdout
 from alhena.policy.engine import PolicyEngine
 from alhena.policy.filter import PolicyFilter, tighten
@@ -35,7 +33,6 @@ from alhena.policy.model import (
 from alhena.policy.settings_rules import ToolNames
 from alhena.policy.sources import load_path, load_policies
 from alhena.policy.surroundings import DirectorySurroundings
-from alhena.system.workspace import current_directory
 from alhena.tools.names import ALIASES, BUILT_IN, all_names, declared_name
 
 if TYPE_CHECKING:
@@ -75,12 +72,13 @@ def explain(argv: list[str]) -> int:
     from alhena.frontends.cli.arguments import split_tools
 
     options = _options(argv)
-    cwd = current_directory()
+    place = place_here(skip_trust=options.skip_trust)
+    cwd = place.cwd
     gathered = gather_policy(
         PolicyRequest(
             cwd=cwd,
-            environ=os.environ,
-            settings=load_settings(user_settings_path(os.environ)),
+            environ=place.environ,
+            settings=place.settings,
             tool_names=ToolNames(BUILT_IN, tuple(ALIASES)),
             paths=tuple(options.policy or ()),
             allowed_tools=split_tools(options.allowed_tools),

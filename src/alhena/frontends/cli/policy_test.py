@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from alhena.config.errors import ConfigError
-from alhena.config.home import user_policies_path, user_settings_path
-from alhena.config.settings import load_settings
+from alhena.config.home import user_policies_path
 from alhena.display_text import escaped
 from alhena.frontends.cli.policy_words import rule_json
+from alhena.frontends.here import place_here
 from alhena.frontends.streams import write_json, write_stderr, write_stdout
 from alhena.policy.load import (
     LoadedPolicies,
@@ -57,7 +57,7 @@ def _named(names: list[str]) -> LoadedPolicies:
 
 
 def _own() -> LoadedPolicies:
-    settings = load_settings(user_settings_path(os.environ))
+    settings = place_here().settings
     own = load_directory(user_policies_path(os.environ), Tier.USER)
     return LoadedPolicies.joined((own, _named(list(settings.policy_paths))))
 

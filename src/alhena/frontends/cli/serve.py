@@ -6,10 +6,11 @@ import os
 from collections.abc import Mapping
 
 from alhena.config.errors import ConfigError
-from alhena.config.home import config_home, installation_id_path, user_settings_path
-from alhena.config.settings import Settings, load_settings
+from alhena.config.home import config_home, installation_id_path
+from alhena.config.settings import Settings
 from alhena.errors import UsageError
 from alhena.frontends.cli.arguments import Parser
+from alhena.frontends.here import place_here
 from alhena.frontends.streams import write_stderr, write_stdout
 from alhena.models.endpoint import is_header_value, is_loopback
 from alhena.models.retry.policy import RetryPolicy
@@ -54,8 +55,8 @@ def run(argv: list[str]) -> int:
         )
     named = _mapping(found.map)
     _require_extra()
-    settings = load_settings(user_settings_path(os.environ))
-    chosen = _generator(found, settings, os.environ)
+    place = place_here()
+    chosen = _generator(found, place.settings, place.environ)
     for notice in chosen.notices:
         write_stderr(f"alhena: {notice}\n")
     _serve(found, chosen, named, key)

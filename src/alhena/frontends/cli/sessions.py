@@ -24,6 +24,8 @@ usage: alhena sessions list [--json]
        alhena sessions show SESSION [--json]
        alhena sessions export SESSION [--format markdown|json|html] [--output FILE]
        alhena sessions delete SESSION …
+       alhena sessions checkpoints [--json]
+       alhena sessions restore CHECKPOINT [--json]
 
 SESSION is its number in the list, its id or the beginning of that, or `latest`. To go on with one:
 alhena --resume SESSION.
@@ -35,6 +37,11 @@ show: what there is to know of a session, and what was said in it.
 export: the conversation as a document, on standard output or in a new FILE.
 
 delete: removes sessions with what belongs to them. One that is in use stays.
+
+checkpoints: what the files can be put back to, the oldest first (general.checkpointing.enabled).
+
+restore: makes the files of this project what they were at a checkpoint (its name, its number in the
+list, or `latest`), and the conversation that it belongs to. What they are now is kept as another.
 """
 
 
@@ -50,6 +57,8 @@ def run(argv: list[str]) -> int:
         "show": _show,
         "export": _export,
         "delete": _delete,
+        "checkpoints": _checkpoints,
+        "restore": _restore,
     }
     commands[options.command](options, store)
     return 0
@@ -68,9 +77,13 @@ def _options(argv: list[str]) -> "Namespace":
     deleting.add_argument("sessions", metavar="SESSION", nargs="+")
     exporting.add_argument("--format", choices=("markdown", "json", "html"))
     exporting.add_argument("--output", metavar="FILE")
-    for each in (listing, showing):
+    keeping, restoring = (
+        commands.add_parser(name, add_help=False) for name in ("checkpoints", "restore")
+    )
+    restoring.add_argument("checkpoint", metavar="CHECKPOINT")
+    for each in (listing, showing, keeping, restoring):
         each.add_argument("--json", action="store_true")
-    for each in (listing, showing, exporting, deleting):
+    for each in (listing, showing, exporting, deleting, keeping, restoring):
         each.add_argument("-d", "--debug", action="store_true")
     return parser.parse_args(argv)
 
@@ -129,6 +142,18 @@ def _delete(options: "Namespace", store: "SessionStore") -> None:
     for item in chosen.values():
         store.delete(item.session_id)
         write_stdout(f"Deleted session {item.session_id}: {one_line(item.title)}\n")
+
+
+def _checkpoints(options: "Namespace", _store: "SessionStore") -> None:
+    from alhena.frontends.cli.checkpoints import show_checkpoints
+
+    show_checkpoints(options)
+
+
+def _restore(options: "Namespace", _store: "SessionStore") -> None:
+    from alhena.frontends.cli.checkpoints import restore
+
+    restore(options)
 
 
 def _form_of(output: str | None) -> str:

@@ -1,28 +1,22 @@
 """`alhena tools list` and `alhena tools call`: the tools, and one call through the gate."""
 
 import argparse
-import os
 import sys
-from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
 from alhena.agent.links import SessionLinks
-from alhena.agent.model_access import Source
 from alhena.agent.session_id import new_session_id
 from alhena.agent.workbench import Workbench, WorkbenchOptions
 from alhena.agent.workbench_opening import open_workbench
-from alhena.config.home import config_home, user_settings_path
-from alhena.config.settings import load_settings
 from alhena.display_text import escaped, one_line, without_controls
 from alhena.errors import InputError
 from alhena.events import Event, WarningEvent
-from alhena.frontends.cli.arguments import Parser, split_list, split_tools
+from alhena.frontends.cli.arguments import Parser
+from alhena.frontends.cli.model_for_tools import answering_for
+from alhena.frontends.cli.workbench_options import add_workbench_arguments, workbench_options
 from alhena.frontends.streams import is_terminal, write_json, write_stderr, write_stdout
-from alhena.models.generator import ContentGenerator
-from alhena.policy.model import ApprovalMode
-from alhena.system.workspace import current_directory
 from alhena.tools.contract import ToolErrorType
 from alhena.tools.display import ToolDisplay
 from alhena.tools.response import error_parts
@@ -48,33 +42,15 @@ def run(argv: list[str]) -> int:
     calling.add_argument("-m", "--model", metavar="NAME", help="for tools that ask a model")
     for each in (listing, calling):
         each.add_argument("--json", action="store_true", help="print JSON")
-        each.add_argument("--approval-mode", choices=["default", "auto_edit", "yolo", "plan"])
-        each.add_argument("--policy", action="append", default=[], metavar="FILE")
-        each.add_argument("--allowed-tools", action="append", default=[], metavar="TOOLS")
-        each.add_argument("--skip-trust", action="store_true")
-        each.add_argument("-s", "--sandbox", action=argparse.BooleanOptionalAction)
-        each.add_argument("--include-directories", action="append", default=[], metavar="DIR")
-        each.add_argument("-d", "--debug", action="store_true", help="show tracebacks")
+        add_workbench_arguments(each)
     if argv[:1] == ["call"]:  # its options may stand between the name and the parameters
         found = calling.parse_intermixed_args(argv[1:], argparse.Namespace(command="call"))
     else:
         found = parser.parse_args(argv)
-    settings = load_settings(user_settings_path(os.environ))
-    mode = found.approval_mode or settings.general.default_approval_mode
-    options = WorkbenchOptions(
-        cwd=current_directory(),
-        environ=os.environ,
-        settings=settings,
-        mode=ApprovalMode.parse(mode),
-        include_directories=split_list(found.include_directories),
-        policy=split_list(found.policy),
-        allowed_tools=split_tools(found.allowed_tools),
-        skip_trust=found.skip_trust,
-        sandbox=found.sandbox,
-    )
+    options = workbench_options(found)
     links = SessionLinks(
         session_id=new_session_id(),
-        answering=_answering(options, getattr(found, "model", None)),
+        answering=answering_for(options, getattr(found, "model", None)),
         emit=_warn,
     )
     if found.command == "call":
@@ -87,29 +63,12 @@ def run(argv: list[str]) -> int:
             told: str = done["llmContent"]
             write_stdout(f"{without_controls(told) if is_terminal(sys.stdout) else told}\n")
         return TOOL_FAILED if done["error"] else 0
-    return _list(_open(options, links), as_json=found.json)
+    bench = _open(options, links)
+    if bench.sources.waiting:
+        import asyncio
 
-
-def _answering(options: WorkbenchOptions, given: str | None) -> Source:
-    """The model for tools that use one: chosen as a run would choose it, when one is used."""
-
-    @cache
-    def answering() -> tuple[ContentGenerator, str]:
-        from alhena.agent.session_model import SessionModels
-        from alhena.models.select import ModelChoice, choose_generator
-        from alhena.system.private_files import PrivateFiles
-
-        environ, settings = options.environ, options.settings
-        files = PrivateFiles(config_home(environ))
-        model = SessionModels(given, environ, settings).name
-        chosen = choose_generator(
-            ModelChoice(
-                model=model, environ=environ, settings=settings, private_files=lambda: files
-            )
-        )
-        return chosen.generator, chosen.model
-
-    return answering
+        asyncio.run(_look(bench))
+    return _list(bench, as_json=found.json)
 
 
 def _open(
@@ -120,9 +79,28 @@ def _open(
 
     bench = open_workbench(options, links, groups)
     bench.registry.register(AskUser(None))
-    for warning in bench.warnings:
-        write_stderr(f"alhena: warning: {one_line(warning)}\n")
+    _tell(bench.warnings)
     return bench
+
+
+async def _gather(bench: Workbench) -> None:
+    """Has the tools of other sources in the registry, too."""
+    known = len(bench.warnings)
+    await bench.sources.gather()
+    _tell(bench.warnings[known:])
+
+
+async def _look(bench: Workbench) -> None:
+    """The tools of other sources for a listing: what brought them is ended again."""
+    try:
+        await _gather(bench)
+    finally:
+        await bench.sources.close()
+
+
+def _tell(warnings: tuple[str, ...]) -> None:
+    for warning in warnings:
+        write_stderr(f"alhena: warning: {one_line(warning)}\n")
 
 
 def _warn(event: Event) -> None:
@@ -173,8 +151,10 @@ def _call(options: WorkbenchOptions, links: SessionLinks, name: str, text: str) 
         groups = ProcessGroups()
         bench = _open(options, links, groups)
         try:
+            await _gather(bench)
             return (await bench.scheduler(lambda _event: None).schedule(request))[0]
         finally:
+            await bench.sources.close()
             await groups.close()
 
     return _as_json(asyncio.run(once()))

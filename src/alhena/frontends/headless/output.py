@@ -10,9 +10,11 @@ import msgspec
 from alhena.display_text import without_controls
 from alhena.errors import AlhenaError
 from alhena.events import (
+    CompressedEvent,
     ContentEvent,
     Event,
     FinishedEvent,
+    LoopDetectedEvent,
     ModelFallbackEvent,
     RetryEvent,
     RunFinishedEvent,
@@ -26,6 +28,12 @@ from alhena.frontends.headless.stats import RunStats
 from alhena.frontends.streams import json_document
 
 Write = Callable[[str], None]
+Cost = Callable[[], float | None]
+"""Asked at the end: to reckon it takes the table of prices."""
+
+
+def unknown() -> None:
+    """Nobody knows."""
 
 
 class OutputFormat(StrEnum):
@@ -37,13 +45,14 @@ class OutputFormat(StrEnum):
 
 
 class Output(Protocol):
-    """Takes every event, then `finish` once; `error` is None when the run succeeded."""
+    """Takes every event, then `finish` once; `error` is None when the run succeeded, `cost` what it
+    cost in US dollars, None where that is not known."""
 
     def feed(self, event: Event) -> None:
         """An event happened."""
         ...
 
-    def finish(self, error: AlhenaError | None) -> None:
+    def finish(self, error: AlhenaError | None, cost: Cost = unknown) -> None:
         """The run is over."""
         ...
 
@@ -91,10 +100,10 @@ class TextOutput:
             case _:
                 pass
 
-    def finish(self, error: AlhenaError | None) -> None:
+    def finish(self, error: AlhenaError | None, cost: Cost = unknown) -> None:
         """Writes what is left, of a turn that failed too, and ends the last line; errors go to
         stderr, which is not this class's."""
-        del error
+        del error, cost
         self._release()
         self._end_line()
 
@@ -134,6 +143,10 @@ class JsonOutput:
                 self._warnings.append(event.message)
             case ModelFallbackEvent():
                 self._warnings.append(fallback_words(event))
+            case CompressedEvent():
+                self._compressed(event)
+            case LoopDetectedEvent():
+                self._loop(event)
             case ToolCallRequestEvent():
                 self._args[event.call_id] = event.args
             case ToolCallResponseEvent() if event.denied:
@@ -150,13 +163,27 @@ class JsonOutput:
             case _:
                 pass
 
-    def finish(self, error: AlhenaError | None) -> None:
+    def _loop(self, event: LoopDetectedEvent) -> None:
+        from alhena.frontends.loop_words import is_news, loop_words
+
+        if is_news(event):
+            self._warnings.append(loop_words(event))
+
+    def _compressed(self, event: CompressedEvent) -> None:
+        from alhena.frontends.room_words import compressed_words, is_loss
+
+        if is_loss(event):
+            self._warnings.append(compressed_words(event))
+
+    def finish(self, error: AlhenaError | None, cost: Cost = unknown) -> None:
         """Writes the document."""
         document: dict[str, Any] = {
             "session_id": self._session_id,
             "response": self._response,
             "stats": self._stats.as_json(),
         }
+        if (spent := cost()) is not None:
+            document["stats"]["estimatedCostUsd"] = round(spent, 6)
         if error is not None:
             document["error"] = error_json(error)
         if self._warnings:
@@ -167,8 +194,9 @@ class JsonOutput:
 
 
 class StreamJsonOutput:
-    """One line per event: init, message, tool_use, tool_result, retry, model_fallback, error,
-    result. A retry or fallback with `retract` makes the messages of that turn void."""
+    """One line per event: init, message, tool_use, tool_result, retry, model_fallback,
+    chat_compressed, loop_detected, error, result. A retry or fallback with `retract` makes the
+    messages of that turn void."""
 
     def __init__(self, write: Write) -> None:
         self._write = write
@@ -198,7 +226,7 @@ class StreamJsonOutput:
                 self._tool_result(event)
             case WarningEvent():
                 self._line("error", severity="warning", message=event.message)
-            case RetryEvent() | ModelFallbackEvent():
+            case RetryEvent() | ModelFallbackEvent() | CompressedEvent() | LoopDetectedEvent():
                 self._line(**msgspec.to_builtins(event))
             case _:
                 pass
@@ -217,10 +245,12 @@ class StreamJsonOutput:
             fields["output"] = event.display.get("text") or event.display.get("fileDiff") or ""
         self._line("tool_result", **fields)
 
-    def finish(self, error: AlhenaError | None) -> None:
+    def finish(self, error: AlhenaError | None, cost: Cost = unknown) -> None:
         """Writes the result line, behind an error line when there is one to report."""
         duration = (time.perf_counter() - self._start) * 1000
         stats = self._stats.as_stream(duration)
+        if (spent := cost()) is not None:
+            stats["estimated_cost_usd"] = round(spent, 6)
         if error is None:
             self._line("result", status="success", stats=stats)
             return

@@ -4,7 +4,9 @@ from collections.abc import Callable
 
 from alhena.display_text import one_line
 from alhena.events import (
+    CompressedEvent,
     Event,
+    LoopDetectedEvent,
     ModelFallbackEvent,
     RetryEvent,
     RunStartedEvent,
@@ -43,6 +45,10 @@ class Progress:
                 self._line(f"alhena: {reason}; {again} ({attempt}).")
             case ModelFallbackEvent():
                 self._line(f"alhena: {fallback_words(event)}")
+            case CompressedEvent():
+                self._compressed(event)
+            case LoopDetectedEvent():
+                self._loop(event)
             case ThoughtEvent() if self._verbose and event.subject:
                 self._line(f"· {event.subject}")
             case ToolCallUpdateEvent() if event.status == "executing" and event.pid is None:
@@ -54,6 +60,18 @@ class Progress:
                 self._ended(event)
             case _:
                 pass
+
+    def _compressed(self, event: CompressedEvent) -> None:
+        from alhena.frontends.room_words import compressed_words, is_loss
+
+        if self._verbose or is_loss(event):
+            self._line(f"alhena: {compressed_words(event)}")
+
+    def _loop(self, event: LoopDetectedEvent) -> None:
+        from alhena.frontends.loop_words import is_news, loop_words
+
+        if is_news(event):
+            self._line(f"alhena: warning: {loop_words(event)}")
 
     def _ended(self, event: ToolCallResponseEvent) -> None:
         described = self._described.pop(event.call_id, event.name)

@@ -6,15 +6,15 @@ import signal
 import sys
 
 from alhena.agent.agent import Agent
-from alhena.config.home import user_settings_path
-from alhena.config.settings import Settings, load_settings
+from alhena.config.place import Place
 from alhena.display_text import one_line
 from alhena.errors import AlhenaError, InterruptedRunError
 from alhena.events import Event, WarningEvent
 from alhena.frontends.cli.arguments import RunArguments
-from alhena.frontends.headless.output import Output, OutputFormat, output_for
+from alhena.frontends.headless.output import Cost, Output, OutputFormat, output_for, unknown
 from alhena.frontends.headless.progress import Progress
 from alhena.frontends.headless.stdin import join_prompt, piped_text
+from alhena.frontends.here import place_here
 from alhena.frontends.session_settings import session_settings
 from alhena.frontends.streams import OutputError, is_terminal, write_stderr, write_stdout
 
@@ -27,7 +27,8 @@ def run_headless(arguments: RunArguments) -> int:
     progress = Progress(write_stderr, verbose=is_terminal(sys.stderr))
     result = Result(output, progress)
     try:
-        settings = load_settings(user_settings_path(os.environ))
+        place = place_here(skip_trust=arguments.skip_trust, told=False)
+        settings = place.settings
         if arguments.output_format is None:
             output = output_for(OutputFormat(settings.output.format), write_stdout, watched=watched)
             result = Result(output, progress)
@@ -37,7 +38,9 @@ def run_headless(arguments: RunArguments) -> int:
         prompt = join_prompt(piped, arguments.prompt or "")
         if warning:
             result.feed(WarningEvent(message=warning))
-        agent = _agent(arguments, settings)
+        agent = _agent(arguments, place)
+        for note in place.notes if arguments.debug else ():
+            write_stderr(f"alhena: note: {one_line(note)}\n")
         asyncio.run(_run(agent, prompt, result, debug=arguments.debug))
     except OutputError:
         raise
@@ -58,6 +61,7 @@ class Result:
         self._output = output
         self._progress = progress
         self.written = False
+        self.cost: Cost = unknown
 
     def feed(self, event: Event) -> None:
         """An event happened."""
@@ -68,14 +72,14 @@ class Result:
         """The run is over; what comes after it is no part of the result."""
         if not self.written:
             self.written = True
-            self._output.finish(error)
+            self._output.finish(error, self.cost)
 
 
-def _agent(arguments: RunArguments, settings: Settings) -> Agent:
+def _agent(arguments: RunArguments, place: Place) -> Agent:
     return Agent(
         model=arguments.model,
         policy=arguments.policy_paths,
-        settings=session_settings(arguments, settings),
+        settings=session_settings(arguments, place),
     )
 
 
@@ -84,8 +88,10 @@ async def _run(agent: Agent, prompt: str, result: Result, *, debug: bool) -> Non
     hooks their time. Raises InterruptedRunError for a signal that came by then, too."""
     signals = Signals(agent)
     async with agent:
-        for note in agent.notes if debug else ():
+        for note in agent.workbench.notes if debug else ():
             write_stderr(f"alhena: note: {one_line(note)}\n")
+        if agent.workbench.spending is not None:
+            result.cost = agent.workbench.spending.cost
         signals.listen()
         try:
             async for event in agent.run(prompt):

@@ -25,6 +25,8 @@ from alhena.tools.confirmation import (
 Outcome = ToolConfirmationOutcome
 DIFF_ROWS = 1_000
 """Lines of a change that are shown; of a longer one it is said how many are not."""
+MAX_SAID = 2_000
+"""Characters of what a server says of a tool that are shown."""
 MAX_RULE = 2_000
 """Characters of a rule in words: what is approved for longer is to be seen whole."""
 SESSION, SAVED = "for this session", "for good"
@@ -61,6 +63,7 @@ def request_blocks(request: ConfirmationRequest) -> tuple[Block, ...]:
         case McpConfirmation() as details:
             lines.append(_title(f"{details.tool_display_name} of {details.server_name}"))
             lines += _whole(_arguments(details.tool_args or request.args), "  ")
+            lines += _of_server(details)
             lines += _warnings(details.warnings)
         case InfoConfirmation() as details:
             lines.append(_title(details.title))
@@ -76,6 +79,19 @@ def request_blocks(request: ConfirmationRequest) -> tuple[Block, ...]:
         case _:
             assert_never(request.details)
     return (Lines(tuple(lines)), *plan, Lines(tuple(_why(request))))
+
+
+def _of_server(details: McpConfirmation) -> Iterator[Line]:
+    """What a server says of its tool, and what of that is new since it was approved."""
+    said = details.tool_description.strip()
+    if len(said) > MAX_SAID:
+        said = f"{said[:MAX_SAID]}… ({len(details.tool_description) - MAX_SAID:,} characters more)"
+    if said:
+        yield line("  What the server says of it:", "dim")
+        yield from _whole(said, "    ")
+    if details.changed:
+        yield line("  ! It is not as it was when it was approved:", "warning")
+        yield from diff_lines(details.changed)[:DIFF_ROWS]
 
 
 def _warnings(warnings: tuple[str, ...]) -> Iterator[Line]:

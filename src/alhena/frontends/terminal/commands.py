@@ -7,8 +7,10 @@ import msgspec
 
 from alhena.agent.workbench import Workbench
 from alhena.display_text import escaped, one_line
+from alhena.events import CompressedEvent
 from alhena.frontends.terminal.asking import rule_words
 from alhena.frontends.terminal.ended import duration
+from alhena.frontends.terminal.going_back import GoingBack, restore, undo
 from alhena.frontends.terminal.lines import Line, line
 from alhena.frontends.terminal.view import Totals
 from alhena.policy.model import PolicyRule
@@ -31,7 +33,7 @@ KEYS = (
 )
 
 
-class CommandContext(Protocol):
+class CommandContext(GoingBack, Protocol):
     """What commands work with."""
 
     @property
@@ -56,6 +58,10 @@ class CommandContext(Protocol):
 
     async def clear(self) -> None:
         """Begins another session."""
+        ...
+
+    async def compress(self) -> CompressedEvent:
+        """Puts a summary in the place of what was said."""
         ...
 
     def leave(self) -> None:
@@ -150,6 +156,8 @@ async def _memory(context: CommandContext, rest: str) -> list[Line]:
 async def _stats(context: CommandContext, _rest: str) -> list[Line]:
     totals = context.totals
     session, model = context.identity
+    spending = context.workbench.spending
+    cost = None if spending is None else spending.cost()
     return [
         line("Session", "bold"),
         _row("session", session),
@@ -158,6 +166,7 @@ async def _stats(context: CommandContext, _rest: str) -> list[Line]:
         _row("requests", f"{totals.requests} ({duration(totals.model_ms)})"),
         _row("tokens in", f"{totals.input_tokens:,} ({totals.cached_tokens:,} of them cached)"),
         _row("tokens out", f"{totals.output_tokens:,}"),
+        _row("cost", "not known" if cost is None else f"about ${cost:.4f}, by the table of prices"),
         _row(
             "tool calls",
             f"{totals.calls} ({totals.failed_calls} failed, {duration(totals.tool_ms)})",
@@ -168,6 +177,14 @@ async def _stats(context: CommandContext, _rest: str) -> list[Line]:
 async def _clear(context: CommandContext, _rest: str) -> list[Line]:
     await context.clear()
     return [line("A new conversation begins.", "dim")]
+
+
+async def _compress(context: CommandContext, _rest: str) -> list[Line]:
+    from alhena.frontends.room_words import compressed_words
+
+    event = await context.compress()
+    style = "dim" if event.status in ("compressed", "noop") else "warning"
+    return [line(one_line(compressed_words(event), 2_000), style)]
 
 
 async def _quit(context: CommandContext, _rest: str) -> list[Line]:
@@ -191,9 +208,30 @@ COMMANDS: tuple[Command, ...] = (
         carry=_memory,
         at_once=False,
     ),
-    Command(name="stats", aliases=("usage",), summary="tokens, calls and times", carry=_stats),
+    Command(
+        name="stats", aliases=("usage",), summary="tokens, cost, calls and times", carry=_stats
+    ),
     Command(
         name="clear", aliases=("new",), summary="begin a new session", carry=_clear, at_once=False
+    ),
+    Command(
+        name="compress",
+        aliases=("summarize", "compact"),
+        summary="put a summary in the place of what was said so far",
+        carry=_compress,
+        at_once=False,
+    ),
+    Command(
+        name="restore",
+        summary="go back to a checkpoint: files, conversation, call (alone: which there are)",
+        carry=restore,
+        at_once=False,
+    ),
+    Command(
+        name="undo",
+        summary="take back what the last turn has changed in the files",
+        carry=undo,
+        at_once=False,
     ),
     Command(name="quit", aliases=("exit",), summary="leave", carry=_quit),
 )

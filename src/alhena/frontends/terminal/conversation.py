@@ -5,6 +5,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -14,6 +15,7 @@ from alhena.agent.workbench import Workbench
 from alhena.display_text import one_line
 from alhena.errors import AlhenaError
 from alhena.events import (
+    CompressedEvent,
     ConfirmationRequestEvent,
     ErrorEvent,
     Event,
@@ -33,6 +35,12 @@ from alhena.frontends.terminal.mentions import (
     shell_note,
 )
 from alhena.frontends.terminal.screen import Screen, Status
+from alhena.frontends.terminal.servers import (
+    filled_prompt,
+    resource_attachment,
+    resources_among,
+    server_prompts,
+)
 from alhena.frontends.terminal.view import (
     Totals,
     View,
@@ -51,6 +59,9 @@ from alhena.tools.display import TerminalOutput
 from alhena.tools.editing import ProposedContents
 from alhena.tools.external_editor import edit_externally
 from alhena.wire.content import Part
+
+if TYPE_CHECKING:
+    from alhena.agent.restoring import AgentCheckpoints
 
 CYCLE = (ApprovalMode.DEFAULT, ApprovalMode.AUTO_EDIT, ApprovalMode.PLAN)
 MAX_MESSAGE = 2_000
@@ -74,6 +85,7 @@ class ShownSession:
         self._announced: dict[str, asyncio.Event] = {}
         self._consent = Consent(screen)
         self._failed = False
+        self._proposing = False
 
     @property
     def agent(self) -> Agent:
@@ -102,6 +114,20 @@ class ShownSession:
         """The session's id and its model."""
         return self.agent.session_id, self.agent.model
 
+    @property
+    def checkpoints(self) -> "AgentCheckpoints":
+        """What the session can go back to."""
+        return self.agent.checkpoints
+
+    def tell(self, note: str) -> None:
+        """Tells the model something, with the next prompt."""
+        self._notes.append(Part(text=note))
+
+    def propose(self) -> None:
+        """Has the calls made again that the session went back to, when the command is over."""
+        self._notes.clear()  # of what was taken back
+        self._proposing = True
+
     def next_mode(self) -> None:
         """To the next approval mode; from yolo to the first."""
         if self._agent is not None:
@@ -115,6 +141,8 @@ class ShownSession:
             modes = self.workbench.modes
             on = modes.mode is ApprovalMode.YOLO
             modes.switch(ApprovalMode.DEFAULT if on else ApprovalMode.YOLO)
+            if not modes.allows_yolo:
+                self.print([line("security.disableYoloMode turns yolo mode off.", "warning")])
 
     def show_status(self) -> None:
         """Brings the line at the foot up to date."""
@@ -154,6 +182,8 @@ class Conversation(ShownSession):
             return
         named = commands.named(text)
         at_once = named is not None and (named[0] is None or named[0].at_once)
+        if at_once and self._agent is not None and named is not None and named[0] is None:
+            at_once = named[1] not in server_prompts(self.workbench)
         if at_once and self._agent is not None:
             self._tasks.create_task(self._carry(text))
             return
@@ -214,6 +244,12 @@ class Conversation(ShownSession):
         self._notes.clear()
         self._begin()
 
+    async def compress(self) -> CompressedEvent:
+        """Compresses the conversation, which the screen shows as work."""
+        self.view = msgspec.structs.replace(self.view, busy_since=self._clock())
+        self._show(())
+        return await self.agent.compress()
+
     async def approve(self, request: ConfirmationRequest) -> Verdict:
         """Asks the person about a call, behind everything that came before it."""
         if request.call_id in self._consent.own:
@@ -263,14 +299,25 @@ class Conversation(ShownSession):
     async def _command(
         self, text: str, command: commands.Command | None, name: str, rest: str
     ) -> None:
+        served = None if command is not None else server_prompts(self.workbench).get(name)
+        if served is not None:
+            filled, attached = await filled_prompt(served, rest)
+            self.print(prompt_lines(text), "user")
+            await self._send(filled, attached)
+            return
         self.print(prompt_lines(text), "user")
         lines = commands.unknown(name) if command is None else await command.carry(self, rest)
         listing = command is not None and command.listing
         self.print(lines, "command", clip=listing, hang=0 if listing else commands.HANG)
+        proposing, self._proposing = self._proposing, False
+        if proposing:
+            await self._follow(self.agent.checkpoints.propose())
 
     async def _prompt(self, text: str) -> None:
         self.print(prompt_lines(text), "user")
-        attached = await self._referenced(text)
+        await self._send(text, await self._referenced(text))
+
+    async def _send(self, text: str, attached: tuple[Part, ...]) -> None:
         async for event in self.agent.run(text, before=self._notes, attached=attached):
             if isinstance(event, FinishedEvent):
                 self._notes.clear()  # the history has them now
@@ -279,15 +326,23 @@ class Conversation(ShownSession):
 
     async def _referenced(self, text: str) -> tuple[Part, ...]:
         """What a prompt's @paths hold."""
-        paths, missing = existing(mentioned(text), self.workbench.workspace.cwd)
+        words = mentioned(text)
+        resources = resources_among(self.workbench, words)
+        others = [word for word in words if word not in resources]
+        paths, missing = existing(others, self.workbench.workspace.cwd)
         if missing:
             self.print([line(missing_words(missing), "warning")])
+        attached: list[Part] = []
+        for uri in resources:
+            read = await self._call("read_mcp_resource", {"uri": uri})
+            if read is not None and not read.response.error:
+                attached += resource_attachment(uri, read.response.response_parts)
         if not paths:
-            return ()
+            return tuple(attached)
         done = await self._call("read_many_files", {"paths": list(paths)})
-        return (
-            () if done is None or done.response.error else attachment(done.response.response_parts)
-        )
+        if done is not None and not done.response.error:
+            attached += attachment(done.response.response_parts)
+        return tuple(attached)
 
     async def _shell(self, command: str) -> None:
         """A command of the person's own; the model hears of it with the next prompt."""

@@ -41,10 +41,12 @@ class LineScreen:
         self._listen()
 
     def leave(self) -> None:
-        """Ends the session."""
+        """Ends the session; before there is one, the question it waits for."""
         self._left = True
         if self._person is not None:
             self._person.leave()
+        elif self._answers is not None:
+            self._answers.put_nowait("")
 
     def interrupted(self) -> None:
         """Ctrl-C: stops what runs, or leaves. One that comes while another program has the
@@ -108,10 +110,15 @@ class LineScreen:
     async def _question(self) -> AsyncGenerator[asyncio.Queue[str]]:
         """While this is open, lines are answers."""
         self._answers = answers = asyncio.Queue[str]()
+        early = self._person is None and not self._left
+        if early:
+            self._listen()
         try:
             yield answers
         finally:
             self._answers = None
+            if early:  # what is typed from now on is for who is attached later
+                self._deaf()
 
     def _listen(self) -> None:
         self._reading = True

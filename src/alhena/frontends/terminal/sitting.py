@@ -1,15 +1,14 @@
 """One sitting of a person with an agent: opened, carried on until it is left, closed."""
 
-import os
 import time
 from collections.abc import Callable
 
 from msgspec.structs import replace
 
 from alhena.agent.agent import Agent
-from alhena.config.home import user_settings_path
-from alhena.config.settings import load_settings
+from alhena.config.place import Place
 from alhena.frontends.cli.arguments import RunArguments
+from alhena.frontends.here import place_here
 from alhena.frontends.session_settings import session_settings
 from alhena.frontends.terminal.conversation import Conversation
 from alhena.frontends.terminal.lines import line
@@ -24,10 +23,16 @@ async def converse(
     soon as it takes input. Raises ConfigError, CredentialsError and what else keeps a session from
     beginning."""
     conversation = Conversation(screen, time.monotonic)
-    async with _agent(arguments, conversation) as agent:
+    place = place_here(skip_trust=arguments.skip_trust, told=False)
+    if place.undecided:
+        from alhena.frontends.terminal.trusting import ask_trust
+
+        if await ask_trust(place, screen.choose, conversation.print):
+            place = place_here(skip_trust=arguments.skip_trust, told=False)
+    async with _agent(arguments, place, conversation) as agent:
         greeting = f"alhena {__version__}  /help tells what can be done here"
         conversation.print([line(greeting, "dim")])
-        if agent.resumed:
+        if agent.workbench.resumed:
             conversation.print([line(f"Session {agent.session_id} goes on.", "dim")])
         if arguments.prompt_interactive:
             conversation.submit(arguments.prompt_interactive)
@@ -35,9 +40,8 @@ async def converse(
         await conversation.run(agent)
 
 
-def _agent(arguments: RunArguments, conversation: Conversation) -> Agent:
-    settings = load_settings(user_settings_path(os.environ))
-    asked = session_settings(arguments, settings)
+def _agent(arguments: RunArguments, place: Place, conversation: Conversation) -> Agent:
+    asked = session_settings(arguments, place)
     return Agent(
         model=arguments.model,
         policy=arguments.policy_paths,
@@ -46,6 +50,7 @@ def _agent(arguments: RunArguments, conversation: Conversation) -> Agent:
             asked,
             ask=conversation.ask,
             edit=conversation.edit,
+            wait_for_servers=False,
             facts={**asked.facts, "output_format": "text"},
         ),
     )

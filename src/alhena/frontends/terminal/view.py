@@ -14,13 +14,19 @@ from alhena.events import (
     ApiErrorEvent,
     ApiRequestEvent,
     ApiResponseEvent,
+    CheckpointEvent,
+    CompressedEvent,
     ConfirmationRequestEvent,
     ContentEvent,
+    ContextWindowWillOverflowEvent,
     ErrorEvent,
     Event,
     FinishedEvent,
     HookCallEvent,
+    LoopCheckEvent,
+    LoopDetectedEvent,
     ModelFallbackEvent,
+    OutputsMaskedEvent,
     OutputTruncatedEvent,
     RetryEvent,
     RunFinishedEvent,
@@ -120,8 +126,10 @@ def advance(view: View, event: Event, now: float) -> Step:
             step = msgspec.structs.replace(view, thought=one_line(event.subject, 200)), ()
         case ContentEvent():
             step = _content(view, event.text)
-        case WarningEvent():
-            step = _after_text(view, "notice", [_warning(event.message)])
+        case WarningEvent() | LoopDetectedEvent():
+            step = _notice(view, event)
+        case CompressedEvent() | OutputsMaskedEvent():
+            step = _after_text(view, "notice", _room_lines(event))
         case ErrorEvent():
             step = _error(view, event)
         case RunFinishedEvent():
@@ -138,10 +146,13 @@ def advance(view: View, event: Event, now: float) -> Step:
             step = _call_event(view, event, now)
         case (
             ToolCallsUpdateEvent()
+            | CheckpointEvent()
+            | ContextWindowWillOverflowEvent()
             | ConfirmationRequestEvent()
             | FinishedEvent()
             | ApiErrorEvent()
             | HookCallEvent()
+            | LoopCheckEvent()
         ):
             step = view, ()  # others read them from the stream
         case _:
@@ -242,6 +253,25 @@ def _again(view: View, event: RetryEvent | ModelFallbackEvent, now: float) -> St
         why = one_line(without_controls(event.reason), MAX_MESSAGE)
         view = replace(view, pause=Pause(why=why, until=now + event.delay_s, attempt=attempt))
     return printed(view, "notice", lines)
+
+
+def _room_lines(event: CompressedEvent | OutputsMaskedEvent) -> list[Line]:
+    from alhena.frontends.room_words import compressed_words, is_loss, masked_words
+
+    if isinstance(event, OutputsMaskedEvent):
+        return [line(masked_words(event), "dim")]
+    words = compressed_words(event)
+    return [_warning(words) if is_loss(event) else line(words, "dim")]
+
+
+def _notice(view: View, event: WarningEvent | LoopDetectedEvent) -> Step:
+    if isinstance(event, WarningEvent):
+        return _after_text(view, "notice", [_warning(event.message)])
+    from alhena.frontends.loop_words import is_news, loop_words
+
+    if not is_news(event):
+        return view, ()
+    return _after_text(view, "notice", [_warning(loop_words(event))])
 
 
 def _warning(message: str) -> Line:

@@ -1,7 +1,7 @@
 """The loopback address that the browser comes back to at the end of a login (RFC 8252, 7.3)."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 
 from alhena.config.errors import ConfigError
@@ -10,6 +10,10 @@ from alhena.models.errors import CredentialsError
 
 PATH = "/oauth2callback"
 HOST = "127.0.0.1"
+Read = Callable[[str], str]
+"""What is made of the query that the browser brings. Raises StrayAnswerError for that of another
+login, CredentialsError for a refusal."""
+
 _HEAD_LIMIT = 16 * 1024
 _PATIENCE = 10.0
 """Seconds that one connection has to send its request."""
@@ -27,15 +31,18 @@ class Callback:
     ended; nothing of the request is on it. Requests that belong to another login are turned away,
     and this one goes on waiting."""
 
-    def __init__(self, attempt: Attempt) -> None:
+    def __init__(self, attempt: Attempt, read: Read | None = None, path: str = PATH) -> None:
         self.attempt = attempt
+        self._read: Read = read or (lambda query: answered_code(query, attempt))
+        self._path = path
         self._code: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._verdict: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._serving: set[asyncio.Task[None]] = set()
         self._asked: set[asyncio.Task[None]] = set()
 
     async def code(self) -> str:
-        """The authorization code. Raises CredentialsError when the person or Google refused."""
+        """The authorization code, or what `read` made of the answer. Raises CredentialsError when
+        the person or the service refused."""
         return await self._code
 
     def conclude(self, *, done: bool) -> None:
@@ -82,14 +89,14 @@ class Callback:
         if len(line) != 3 or not line[2].startswith("HTTP/"):
             return 400, STRAY
         path, _, query = line[1].partition("?")
-        if path != PATH:
+        if path != self._path:
             return 404, STRAY
         if line[0] != "GET":
             return 405, STRAY
         if self._code.done():
             return 400, STRAY
         try:
-            code = answered_code(query, self.attempt)
+            code = self._read(query)
         except StrayAnswerError:
             return 400, STRAY
         except CredentialsError as error:
@@ -102,9 +109,17 @@ class Callback:
 
 
 @asynccontextmanager
-async def listening(host: str = HOST, port: int = 0) -> AsyncGenerator[Callback]:
+async def listening(
+    host: str = HOST,
+    port: int = 0,
+    *,
+    named: str = HOST,
+    path: str = PATH,
+    read: Read | None = None,
+) -> AsyncGenerator[Callback]:
     """A callback at a port of this machine, 0 for any that is free. The redirect address names
-    127.0.0.1 whatever `host` the server listens at. Raises ConfigError when it cannot."""
+    `named` whatever `host` the server listens at; `read` takes the place of the check of a Google
+    login. Raises ConfigError when it cannot."""
     made: list[Callback] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -118,7 +133,7 @@ async def listening(host: str = HOST, port: int = 0) -> AsyncGenerator[Callback]
             remedy="Set OAUTH_CALLBACK_PORT to a free port, or unset it.",
         ) from error
     bound: int = server.sockets[0].getsockname()[1]
-    made.append(Callback(new_attempt(f"http://{HOST}:{bound}{PATH}")))
+    made.append(Callback(new_attempt(f"http://{named}:{bound}{path}"), read, path))
     try:
         yield made[0]
     finally:

@@ -166,10 +166,10 @@ def _failure(
     if status == 429 or status >= 500:
         # No QuotaError: that is about models, of which another may be taken.
         return ServerFaultError(
-            f"{endpoint.place} gives no token for now ({said})", remedy="Run again.", status=status
+            f"{endpoint.place} gives no token for now ({said}).", remedy="Run again.", status=status
         )
     return GrantRefusedError(
-        f"{endpoint.place} refused to give a token ({said})",
+        f"{endpoint.place} refused to give a token ({said}).",
         code=refusal.error,
         remedy=remedy,
         status=status,

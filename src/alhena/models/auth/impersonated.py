@@ -67,7 +67,7 @@ def _refusal(status: int, answer: bytes, asked: Asked) -> ModelError:
     one, so the words for those (`status.refusal`) do not fit."""
     api = decode_error(answer)
     said = f"HTTP {status}" + (f": {asked.clean(api.message)}" if api is not None else "")
-    message = f"{asked.place} gives no token for the service account ({said})"
+    message = f"{asked.place} gives no token for the service account ({said})."
     if status == 429 or status >= 500:
         return ServerFaultError(message, remedy="Run again.", status=status)
     return CredentialsError(message, remedy=asked.remedy, status=status)

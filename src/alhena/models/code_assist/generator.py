@@ -11,10 +11,11 @@ from alhena.models.code_assist.setup import AccountSetup
 from alhena.models.endpoint import Endpoint
 from alhena.models.errors import RequestRejectedError
 from alhena.models.http import Timeouts
+from alhena.models.projects import SHARED
 from alhena.models.service import Access
 from alhena.wire.decode import decode_count_tokens, decode_enveloped
 from alhena.wire.encode import EncodedContent
-from alhena.wire.envelope import enveloped_count_tokens, enveloped_request
+from alhena.wire.envelope import enveloped_body, enveloped_count_tokens
 from alhena.wire.request import GenerateContentRequest
 from alhena.wire.response import EmbedContentResponse, GenerateContentResponse
 
@@ -51,7 +52,7 @@ class CodeAssist:
     async def generate(self, request: GenerateContentRequest) -> GenerateContentResponse:
         """The whole answer in one piece."""
         account = await self.account(request.model)
-        body = enveloped_request(request, account.project)
+        body = enveloped_body(request, account.project)
         return await self._service.call("generateContent", request.model, body, decode_enveloped)
 
     async def stream(
@@ -60,7 +61,7 @@ class CodeAssist:
         """The answer chunk by chunk; raises as `GeminiApi.stream` does."""
         account = await self.account(request.model)
         events = self._service.stream(
-            request.model, lambda: enveloped_request(request, account.project), decode_enveloped
+            request.model, lambda: enveloped_body(request, account.project), decode_enveloped
         )
         async with aclosing(events):
             async for chunk in events:
@@ -110,8 +111,10 @@ def code_assist(
     access token; `tell` gets what a new user should read. Raises ConfigError. Nothing is sent
     before the first request.
     """
-    service = CodeAssistService(address_from(environ), access, environ=environ, timeouts=timeouts)
-    setup = AccountSetup(service, project_from(environ), tell=tell, sleep=sleep)
+    address, project = address_from(environ), project_from(environ)
+    tip = "" if project else SHARED
+    service = CodeAssistService(address, access, environ=environ, timeouts=timeouts, quota_tip=tip)
+    setup = AccountSetup(service, project, tell=tell, sleep=sleep)
     return CodeAssist(service, setup)
 
 

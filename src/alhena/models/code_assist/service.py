@@ -7,7 +7,7 @@ from urllib.parse import quote
 import msgspec
 
 from alhena.models.endpoint import Endpoint, parse_endpoint, parse_headers, parse_version
-from alhena.models.http import Timeouts
+from alhena.models.http import Body, Timeouts
 from alhena.models.service import Access, HttpService
 
 T = TypeVar("T")
@@ -42,7 +42,8 @@ def address_from(environ: Mapping[str, str]) -> CodeAssistAddress:
 
 
 class CodeAssistService:
-    """Calls methods. `model` is what the requests say they are for (in User-Agent)."""
+    """Calls methods. `model` is what the requests say they are for (in User-Agent); `quota_tip` is
+    advised where a quota is the matter."""
 
     def __init__(
         self,
@@ -51,19 +52,25 @@ class CodeAssistService:
         *,
         environ: Mapping[str, str] | None = None,
         timeouts: Timeouts | None = None,
+        quota_tip: str = "",
     ) -> None:
         self.endpoint = address.endpoint
         self._version = address.version
         self._http = HttpService(
-            address.endpoint, access, environ=environ, timeouts=timeouts, headers=address.headers
+            address.endpoint,
+            access,
+            environ=environ,
+            timeouts=timeouts,
+            headers=address.headers,
+            quota_tip=quota_tip,
         )
 
-    async def call(self, method: str, model: str, body: bytes, decode: Callable[[bytes], T]) -> T:
+    async def call(self, method: str, model: str, body: Body, decode: Callable[[bytes], T]) -> T:
         """The answer of a method, read by `decode`. Raises ModelError, and what `decode` raises."""
         return await self._http.ask(f"/{self._version}:{method}", model, body, decode)
 
     def stream(
-        self, model: str, encode: Callable[[], bytes], decode: Callable[[bytes], T]
+        self, model: str, encode: Callable[[], Body], decode: Callable[[bytes], T]
     ) -> AsyncGenerator[T, None]:
         """The events of streamGenerateContent, each read by `decode`."""
         path = f"/{self._version}:streamGenerateContent?alt=sse"

@@ -51,6 +51,12 @@ class RetryingGenerator:
             self.inner, self.policy, sleep=self._sleep, chance=self._chance, tell=tell
         )
 
+    def over(self, inner: ContentGenerator) -> "RetryingGenerator":
+        """The same manner of asking again, of another generator."""
+        return RetryingGenerator(
+            inner, self.policy, sleep=self._sleep, chance=self._chance, tell=self._tell
+        )
+
     async def pause(self, seconds: float) -> None:
         """Waits before the next attempt."""
         from asyncio import sleep

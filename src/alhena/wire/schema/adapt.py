@@ -8,6 +8,7 @@ import msgspec
 
 from alhena.wire.request import FunctionDeclaration, GenerateContentConfig, Tool
 from alhena.wire.schema.errors import SchemaError
+from alhena.wire.schema.keywords import has_json_form
 from alhena.wire.schema.local import local_schema
 from alhena.wire.schema.openapi import to_parameters
 
@@ -41,6 +42,11 @@ def adapted(
 
     A schema in the API's own form stays in it, whatever form is asked for.
     """
+    for name in ("parameters", "response", "response_json_schema"):
+        if not has_json_form(getattr(declaration, name)):
+            raise SchemaError(
+                f"its {name} holds a number that JSON lacks: NaN, or an infinite one."
+            )
     given = declaration.parameters_json_schema
     if given is None:
         return declaration

@@ -11,6 +11,9 @@ from typing import Any
 from alhena.wire.plain import as_array, as_object
 from alhena.wire.schema.types import types_in
 
+MAX_VALUES = 100_000
+"""So many values are looked at; more are no schema that could be sent."""
+
 TYPES = frozenset({"string", "number", "integer", "boolean", "object", "array", "null"})
 
 
@@ -27,6 +30,9 @@ def present(node: dict[str, Any], notes: list[str]) -> dict[str, Any]:
         names = [name for name in as_array(node["required"]) or () if isinstance(name, str)]
         if names:
             made["required"] = list(dict.fromkeys(names))
+    for key in _SPEAKING_OF_VALUES & node.keys():
+        if not has_json_form(node[key]):
+            _without_numbers_that_json_lacks(key, node[key], made, notes)
     _bound(node, made, "minimum", "exclusiveMinimum")
     _bound(node, made, "maximum", "exclusiveMaximum")
     if as_array(node.get("items")) is not None:
@@ -38,6 +44,42 @@ def present(node: dict[str, Any], notes: list[str]) -> dict[str, Any]:
         if "enum" in made and None not in made["enum"]:
             made["enum"] = [*made["enum"], None]
     return node if made == node else made
+
+
+def has_json_form(value: object) -> bool:
+    """Whether no number in a plain value is NaN or infinite: JSON has no such numbers."""
+    if not isinstance(value, (float, dict, list, tuple)):
+        return True
+    waiting: list[Any] = [value]
+    for _ in range(MAX_VALUES):
+        if not waiting:
+            return True
+        item: object = waiting.pop()
+        if isinstance(item, float):
+            if not math.isfinite(item):
+                return False
+        elif (fields := as_object(item)) is not None:
+            waiting.extend(fields.values())
+        elif (array := as_array(item)) is not None:
+            waiting.extend(array)
+    return True
+
+
+def _without_numbers_that_json_lacks(
+    key: str, value: object, made: dict[str, Any], notes: list[str]
+) -> None:
+    """Says in words which values are left out. The others of a choice stay: what is left out
+    cannot come in JSON either."""
+    from alhena.wire.schema.notes import note
+
+    values = as_array(value) if key in ("enum", "examples") else None
+    if values is None:
+        notes.append(note(key, value))
+        return
+    kept = [item for item in values if has_json_form(item)]
+    notes.append(note(key, [item for item in values if not has_json_form(item)]))
+    if kept:
+        made[key] = kept
 
 
 def is_meant(key: str, value: object) -> bool:
@@ -79,11 +121,11 @@ def _is_flag(value: object) -> bool:
 
 
 def _is_list(value: object) -> bool:
-    return isinstance(value, (list, tuple))
+    return as_array(value) is not None and has_json_form(value)
 
 
 def _is_choice(value: object) -> bool:
-    return bool(as_array(value))
+    return bool(as_array(value)) and has_json_form(value)
 
 
 def _are_types(value: object) -> bool:
@@ -107,7 +149,10 @@ def _are_demands(value: object) -> bool:
     return fields is not None and all(map(_are_names, fields.values()))
 
 
+_SPEAKING_OF_VALUES = frozenset({"default", "example", "examples", "enum", "const"})
+
 _TAKES: dict[str, Callable[[object], bool]] = {
+    **dict.fromkeys(("default", "example", "const"), has_json_form),
     **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _is_number),
     **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems"), _is_size),
     **dict.fromkeys(("minProperties", "maxProperties", "minContains", "maxContains"), _is_size),

@@ -9,8 +9,8 @@ from alhena.wire.encoded import encode_value, mend
 from alhena.wire.errors import EncodeError
 from alhena.wire.plain import as_array, as_object
 from alhena.wire.schema.errors import SchemaError
-from alhena.wire.schema.keywords import is_meant, present
-from alhena.wire.schema.notes import described
+from alhena.wire.schema.keywords import has_json_form, is_meant, present
+from alhena.wire.schema.notes import described, note
 from alhena.wire.schema.references import MISSING, target
 
 MAX_DEPTH = 24
@@ -33,7 +33,7 @@ _GONE = frozenset(
     }
 )
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
-_ANNOTATIONS = frozenset({"title", "description", "default", "examples", "deprecated"})
+_ANNOTATIONS = frozenset({"title", "description", "default", "example", "examples", "deprecated"})
 _TURNED = frozenset({"not", "if"})
 """Where a schema that accepts more makes the whole accept less."""
 
@@ -97,7 +97,12 @@ class _Localizer:
     ) -> dict[str, Any]:
         made: dict[str, Any] = {}
         lost: list[str] = []
-        for key, item in present(node, lost).items():
+        meant = present(node, lost)
+        if meant is not node and any(
+            key not in _ANNOTATIONS and not is_meant(key, item) for key, item in node.items()
+        ):
+            self._cuts += 1
+        for key, item in meant.items():
             if key in _GONE:
                 continue
             before = self._cuts
@@ -108,6 +113,8 @@ class _Localizer:
                 made["anyOf"] = below
             elif below is not MISSING:
                 made[key] = below
+            elif key not in SEVERAL:
+                lost.append(note(key, item))
         return described(made, lost)
 
     def _referred(
@@ -145,7 +152,7 @@ class _Localizer:
         if key in NAMED:
             fields = as_object(value) or {}
             return {str(name): self._node(item, depth, within) for name, item in fields.items()}
-        return value
+        return value if has_json_form(value) else MISSING
 
     def _cut(self, node: dict[str, Any], reason: str) -> dict[str, Any]:
         """The outermost of a schema: its type and what it is for."""

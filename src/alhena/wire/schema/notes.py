@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
-
 from alhena.wire.text import excerpt
 
 LIMIT = 240
@@ -22,9 +20,11 @@ def described(node: dict[str, Any], notes: Sequence[str]) -> dict[str, Any]:
 
 
 def note(keyword: str, value: object) -> str:
-    """A keyword and its value as a note."""
+    """A keyword and its value as a note. Numbers that JSON lacks are NaN and Infinity there."""
+    import json
+
     try:
-        text = msgspec.json.encode(value).decode("utf-8")
-    except (UnicodeEncodeError, TypeError, ValueError, RecursionError):
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError):
         text = ascii(value)
     return f"{keyword}: {excerpt(text, LIMIT)}"

@@ -3,6 +3,7 @@
 from typing import Any
 
 from alhena.wire.plain import as_array, as_object
+from alhena.wire.schema.references import target
 
 _COMBINERS = ("anyOf", "allOf", "oneOf")
 _MAX_DEPTH = 64
@@ -12,14 +13,22 @@ def untyped_at(schema: object) -> str | None:
     """Where a schema of a tool's parameters fails to say a type, None when it says them all.
 
     Without a type of its own a schema counts as typed when it has a combiner and each of its
-    branches is typed; properties of objects and items of arrays are looked into.
+    branches is typed; properties of objects and items of arrays are looked into, and so is what a
+    reference means. One that leads back to where it stands says no type, but is no fault either.
     """
     waiting: list[tuple[object, str, int]] = [(schema, "$", 0)]
+    followed: set[str] = set()
     while waiting:
         value, path, depth = waiting.pop()
         node = as_object(value)
         if node is None:
             return path
+        reference = node.get("$ref")
+        if isinstance(reference, str) and not node.get("type"):
+            if reference not in followed:
+                followed.add(reference)
+                waiting.append((target(schema, reference), path, depth))
+            continue
         if depth > _MAX_DEPTH:
             continue
         below = _below(node, path)

@@ -1,0 +1,230 @@
+"""What a session may use up in tokens, time and money: one account for all that it asks models."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from alhena.agent.errors import CostLimitError, LimitError, TimeLimitError, TokenLimitError
+from alhena.agent.going_on import wants_more
+from alhena.config.errors import ConfigError
+from alhena.config.settings import LONG_PROMPT, BudgetSettings
+from alhena.events import Event, RunFinishedEvent, RunStartedEvent, ToolCallUpdateEvent
+from alhena.models.generator import ContentGenerator
+from alhena.models.prices import Prices, Tokens
+from alhena.models.retry.generator import RetryingGenerator
+from alhena.wire.encode import EncodedContent
+from alhena.wire.request import GenerateContentRequest
+from alhena.wire.response import EmbedContentResponse, GenerateContentResponse, UsageMetadata
+
+if TYPE_CHECKING:
+    from alhena.tools.builtin.ask_user import Answers, Ask
+    from alhena.tools.confirmation import Question
+
+_PRICE_REMEDY = "Give it one under model.prices in settings.json, or set no limit to the cost."
+
+
+class Ledger:
+    """The account of a session. Tokens and money are those of the session, time is that of a run,
+    without the time that people take to answer.
+
+    `admit` is asked before each request, `charge` told of what it took; so the request that goes
+    over a limit is the last. Where there is somebody to `ask`, a limit that is reached is a
+    question, put once: who wants to go on may use as much again. `clock` gives seconds.
+    """
+
+    def __init__(
+        self,
+        budget: BudgetSettings,
+        prices: Prices,
+        ask: "Ask | None" = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        for name in budget.__struct_fields__:
+            limit = getattr(budget, name)
+            if limit is not None and not 0 < limit < float("inf"):
+                raise ConfigError(
+                    f"the budget's {name.replace('_', ' ')} is {limit}.",
+                    remedy="Give a number above 0, or none.",
+                )
+        self.tokens = 0
+        self.cost = 0.0
+        self._step = budget
+        self._limits = msgspec.structs.asdict(budget)
+        self._prices = prices
+        self._ask = None if ask is None else self.untimed(ask)
+        self._clock = clock
+        self._since: float | None = None
+        self._before = 0.0
+        self._running = False
+        self._waiting: set[str] = set()
+        self._asking = 0
+        self._refused: LimitError | None = None
+        self._turn = asyncio.Lock()
+
+    @property
+    def seconds(self) -> float:
+        """How long the run at work has taken."""
+        return self._before + (0.0 if self._since is None else self._clock() - self._since)
+
+    def require_price(self, model: str) -> None:
+        """Raises ConfigError for a model whose cost could not be counted."""
+        if self._step.max_cost is not None and self._prices.of(model) is None:
+            raise ConfigError(
+                f"the limit of ${self._step.max_cost:g} cannot be kept: the price of {model} is not"
+                " known.",
+                remedy=_PRICE_REMEDY,
+            )
+
+    async def admit(self, model: str) -> None:
+        """Returns when a request to `model` may be sent. Raises LimitError."""
+        if self._breach(model) is None:
+            return
+        async with self._turn:
+            while (breach := self._breach(model)) is not None:
+                limit, error = breach
+                if self._ask is None or self._refused is not None or limit is None:
+                    raise error
+                if not await wants_more(self._ask, error.message, "as much again"):
+                    self._refused = error
+                    raise error
+                self._limits[limit] += getattr(self._step, limit)
+
+    def charge(self, model: str, usage: UsageMetadata) -> None:
+        """A request took this."""
+        prompt = usage.prompt_token_count + usage.tool_use_prompt_token_count
+        output = usage.candidates_token_count + usage.thoughts_token_count
+        self.tokens += max(usage.total_token_count, prompt + output)
+        cached = min(usage.cached_content_token_count, prompt)
+        tokens = Tokens(prompt=prompt, cached=cached, output=output)
+        long = usage.prompt_token_count > LONG_PROMPT
+        self.cost += self._prices.cost(model, tokens, long=long) or 0.0
+
+    def feed(self, event: Event) -> None:
+        """Takes an event of the session: runs begin and end, people are asked and answer."""
+        if isinstance(event, RunStartedEvent):
+            self._running, self._before, self._refused = True, 0.0, None
+            self._limits["max_seconds"] = self._step.max_seconds
+            self._waiting.clear()
+        elif isinstance(event, RunFinishedEvent):
+            self._running = False
+        elif isinstance(event, ToolCallUpdateEvent):
+            if event.status == "awaiting_approval":
+                self._waiting.add(event.call_id)
+            else:
+                self._waiting.discard(event.call_id)
+        else:
+            return
+        self._set_clock()
+
+    def untimed(self, ask: "Ask") -> "Ask":
+        """The same way to ask, on time that does not count."""
+
+        async def asked(questions: "tuple[Question, ...]") -> "Answers | None":
+            self._asking += 1
+            self._set_clock()
+            try:
+                return await ask(questions)
+            finally:
+                self._asking -= 1
+                self._set_clock()
+
+        return asked
+
+    def _set_clock(self) -> None:
+        """Lets the clock run while a run does, and waits for nobody."""
+        runs = self._running and not self._waiting and not self._asking
+        if runs and self._since is None:
+            self._since = self._clock()
+        elif not runs and self._since is not None:
+            self._before += self._clock() - self._since
+            self._since = None
+
+    def _breach(self, model: str) -> tuple[str | None, LimitError] | None:
+        """The limit that is reached, None for what cannot be raised, and the error for it."""
+        if self._refused is not None:
+            return None, self._refused
+        tokens, seconds, cost = (self._limits[name] for name in self._step.__struct_fields__)
+        if tokens is not None and self.tokens >= tokens:
+            return "max_tokens", TokenLimitError(
+                f"reached the limit of {tokens:,} tokens for this session.",
+                remedy="Raise --max-tokens or model.budget.maxTokens.",
+            )
+        if seconds is not None and self.seconds >= seconds:
+            return "max_seconds", TimeLimitError(
+                f"reached the limit of {seconds:g} seconds for one run.",
+                remedy="Raise --max-seconds or model.budget.maxSeconds.",
+            )
+        if cost is None:
+            return None
+        if self.cost >= cost:
+            return "max_cost", CostLimitError(
+                f"reached the limit of ${cost:g} for this session.",
+                remedy="Raise --max-cost or model.budget.maxCost.",
+            )
+        if self._prices.of(model) is None:
+            return None, CostLimitError(
+                f"ended before a request to {model}, whose price is not known: the limit of"
+                f" ${cost:g} could not be kept.",
+                remedy=_PRICE_REMEDY,
+            )
+        return None
+
+
+class BudgetedGenerator:
+    """Passes requests on to `inner` as far as the `ledger` admits them, and charges what they took,
+    also of answers that break off."""
+
+    def __init__(self, inner: ContentGenerator, ledger: Ledger) -> None:
+        self._inner = inner
+        self._ledger = ledger
+
+    async def generate(self, request: GenerateContentRequest) -> GenerateContentResponse:
+        """The whole answer in one piece. Raises LimitError, too."""
+        await self._ledger.admit(request.model)
+        response = await self._inner.generate(request)
+        if response.usage_metadata is not None:
+            self._ledger.charge(request.model, response.usage_metadata)
+        return response
+
+    async def stream(
+        self, request: GenerateContentRequest
+    ) -> AsyncGenerator[GenerateContentResponse, None]:
+        """The answer chunk by chunk. Raises LimitError, too."""
+        await self._ledger.admit(request.model)
+        usage: UsageMetadata | None = None
+        stream = self._inner.stream(request)
+        try:
+            async for chunk in stream:
+                usage = chunk.usage_metadata or usage
+                yield chunk
+        finally:
+            if usage is not None:
+                self._ledger.charge(request.model, usage)
+            if isinstance(stream, AsyncGenerator):
+                await stream.aclose()
+
+    async def count_tokens(self, contents: Sequence[EncodedContent], *, model: str) -> int:
+        """How many tokens the contents take, which costs nothing."""
+        return await self._inner.count_tokens(contents, model=model)
+
+    async def embed(
+        self, contents: Sequence[EncodedContent], *, model: str
+    ) -> EmbedContentResponse:
+        """One vector per content. Raises LimitError, too."""
+        await self._ledger.admit(model)
+        return await self._inner.embed(contents, model=model)
+
+    async def aclose(self) -> None:
+        """Closes the inner generator."""
+        await self._inner.aclose()
+
+
+def budgeted(generator: ContentGenerator, ledger: Ledger) -> ContentGenerator:
+    """The generator within the ledger's limits; each attempt of one that asks again is a
+    request."""
+    if isinstance(generator, RetryingGenerator):
+        return generator.over(BudgetedGenerator(generator.inner, ledger))
+    return BudgetedGenerator(generator, ledger)

@@ -1,0 +1,77 @@
+"""Watches a conversation for loops: a word to the model at the first, an error at the second."""
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+from alhena.agent.errors import LoopError
+from alhena.chat.errors import ChantingError
+from alhena.chat.loop_words import loop_note
+from alhena.chat.loops import CalledTool, CallLoops, Loop, LoopKind
+from alhena.events import Event, LoopDetectedEvent
+from alhena.scheduler.states import CompletedToolCall, Status
+from alhena.wire.content import Part
+
+GO_ON = "Please go on."
+"""What is sent where there is nothing else to say."""
+
+_QUOTED = 80
+
+
+class LoopWatch:
+    """One prompt of a session, or one subagent. `emit` hears of every loop."""
+
+    def __init__(self, emit: Callable[[Event], None], role: str = "main") -> None:
+        self._emit = emit
+        self._role = role
+        self._calls = CallLoops()
+        self._corrected = False
+
+    def calls(self, done: Sequence[CompletedToolCall]) -> Loop | None:
+        """The loop that a turn's calls complete, if they do."""
+        return self._calls.feed([_called(call) for call in done])
+
+    def correct(self, loop: Loop, prompt_id: str) -> Part | None:
+        """What to tell the model; None when it was told before. Then the count begins anew."""
+        self._calls.reset()
+        if self._corrected:
+            return None
+        self._corrected = True
+        self._tell(loop, prompt_id, "corrected")
+        return Part(text=loop_note(loop.detail))
+
+    def ignore(self, loop: Loop, prompt_id: str) -> None:
+        """A person wants to go on."""
+        self._tell(loop, prompt_id, "ignored")
+
+    def end(self, loop: Loop, prompt_id: str) -> LoopError:
+        """The error that the run ends with."""
+        self._tell(loop, prompt_id, "ended")
+        return LoopError(
+            f"Loop detected, stopping execution: {loop.detail}, also after the model was told.",
+            remedy="Say what it should do instead; model.disableLoopDetection turns this off.",
+        )
+
+    def _tell(
+        self, loop: Loop, prompt_id: str, action: Literal["corrected", "ignored", "ended"]
+    ) -> None:
+        self._emit(
+            LoopDetectedEvent(
+                kind=loop.kind,
+                detail=loop.detail,
+                action=action,
+                prompt_id=prompt_id,
+                role=self._role,
+            )
+        )
+
+
+def chanting(error: ChantingError) -> Loop:
+    """The loop that an answer was broken off for."""
+    said = " ".join(error.repeated.split())[:_QUOTED]
+    return Loop(LoopKind.CHANTING, f'the answer said the same over and over ("…{said}…")')
+
+
+def _called(call: CompletedToolCall) -> CalledTool:
+    request = call.request
+    failed = call.status is not Status.SUCCESS
+    return CalledTool(request.name, request.args, call.response.response_parts, failed)

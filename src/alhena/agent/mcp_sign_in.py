@@ -1,0 +1,136 @@
+"""A person with a browser signs in to an MCP server."""
+
+import asyncio
+import secrets
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from urllib.parse import parse_qs, urlsplit
+
+from alhena.agent.mcp_access import token_file
+from alhena.config.errors import ConfigError
+from alhena.config.mcp_servers import McpServer
+from alhena.display_text import one_line
+from alhena.mcp.oauth.sign_in import Answered, sign_in
+from alhena.mcp.oauth.tokens import StoredToken
+from alhena.models.auth.authorization import StrayAnswerError
+from alhena.models.auth.callback import Callback, listening
+from alhena.models.auth.login import LoginWays, Person, ways_from
+from alhena.models.errors import CredentialsError
+
+PATH = "/oauth/callback"
+_LOCAL = ("localhost", "127.0.0.1", "::1")
+
+
+async def signed_in(
+    name: str, server: McpServer, person: Person, environ: Mapping[str, str]
+) -> StoredToken:
+    """Signs a person in to a server, and keeps what comes of it.
+
+    Raises SignInError, CredentialsError when the person refuses or does not answer within five
+    minutes, ConfigError when their browser cannot come back here; what was kept before then stands.
+    """
+    ways = ways_from(environ)
+    try:
+        async with asyncio.timeout(ways.limit), AsyncExitStack() as stack:
+            browser = await _Browser.opened(stack, server, person, ways)
+            try:
+                token = await sign_in(name, server, browser, token_file(environ))
+            except BaseException:
+                browser.callback.conclude(done=False)
+                raise
+            browser.callback.conclude(done=True)
+            return token
+    except TimeoutError as error:
+        raise CredentialsError(
+            f"nobody signed in to MCP server '{name}' within {ways.limit / 60:g} minutes.",
+            remedy=f"Start again: alhena mcp auth {name}.",
+        ) from error
+
+
+class _Browser:
+    """The browser of the person, and the port of this machine that it comes back to."""
+
+    def __init__(self, person: Person, *, can_open: bool) -> None:
+        self._person = person
+        self._can_open = can_open
+        self._state = secrets.token_urlsafe(32)  # until somebody asks: no answer is the right one
+        self._uri = ""
+        self.callback: Callback
+
+    @classmethod
+    async def opened(
+        cls, stack: AsyncExitStack, server: McpServer, person: Person, ways: LoginWays
+    ) -> "_Browser":
+        """Waits for the browser from now on, until the end of `stack`."""
+        browser = cls(person, can_open=ways.browser)
+        given = None if server.oauth is None else server.oauth.redirect_uri
+        path, port = _landing(given, ways.port)
+        browser.callback = await stack.enter_async_context(
+            listening(ways.host, port, named="localhost", path=path, read=browser.read)
+        )
+        browser._uri = given or browser.callback.attempt.redirect_uri
+        return browser
+
+    @property
+    def redirect_uri(self) -> str:
+        """Where the browser comes back to."""
+        return self._uri
+
+    async def ask(self, url: str, state: str) -> Answered:
+        """Shows the page, and waits for its answer."""
+        self._state = state
+        person = self._person
+        person.tell("Sign in on the page that opens in your browser. If none does, open:")
+        person.tell(url)
+        opening = asyncio.create_task(self._show(url))
+        try:
+            query = await self.callback.code()
+        finally:
+            opening.cancel()
+        fields = parse_qs(query)
+        issuer = fields.get("iss", [None])[0]
+        return Answered(code=fields["code"][0], state=state, issuer=issuer)
+
+    async def _show(self, url: str) -> None:
+        if not self._can_open or not await self._person.open(url):
+            self._person.tell("No browser could be started: open that page on this machine.")
+
+    def read(self, query: str) -> str:
+        """The query, if it answers what was asked. No message quotes a code or a state."""
+        try:
+            fields = parse_qs(query, max_num_fields=32)
+        except ValueError as error:
+            raise StrayAnswerError("the answer of the browser cannot be read.") from error
+        states = fields.get("state", [])
+        wanted = self._state.encode("ascii")
+        if len(states) != 1 or not secrets.compare_digest(states[0].encode(), wanted):
+            raise StrayAnswerError("what came back belongs to another sign-in: its state differs.")
+        if refused := fields.get("error"):
+            words = (refused[0], *fields.get("error_description", [])[:1])
+            raise CredentialsError(
+                f"the server did not sign you in: {one_line(': '.join(words), 200)}."
+            )
+        if len(fields.get("code", [])) != 1:
+            raise CredentialsError("what came back holds no code.")
+        return query
+
+
+def _landing(redirect_uri: str | None, port: int) -> tuple[str, int]:
+    """The path and the port that the browser comes back to. `port` is that of
+    OAUTH_CALLBACK_PORT, 0 for none. Raises ConfigError."""
+    if not redirect_uri:
+        return PATH, port
+    remedy = "Correct mcpServers.NAME.oauth.redirectUri, or remove it."
+    try:
+        parts = urlsplit(redirect_uri)
+        named = parts.port
+    except ValueError as error:
+        raise ConfigError("the redirectUri of the server is no URL.", remedy=remedy) from error
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ConfigError("the redirectUri of the server is no http(s) URL.", remedy=remedy)
+    if port == 0 and parts.hostname not in _LOCAL:
+        raise ConfigError(
+            "the redirectUri of the server leads to another machine.",
+            remedy="Set OAUTH_CALLBACK_PORT to the port of this machine that it comes out at.",
+        )
+    return parts.path or "/", port or named or 80

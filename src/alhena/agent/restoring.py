@@ -1,0 +1,229 @@
+"""A session goes back to a checkpoint: its files, its conversation, and the call that came next."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from alhena.agent.checkpointing import Checkpoints, Remembered
+from alhena.agent.loop import answers, run_calls, run_prompt
+from alhena.agent.run import Run
+from alhena.agent.session import Session
+from alhena.chat.history import History
+from alhena.errors import InputError
+from alhena.policy.filter import PolicyFilter
+from alhena.policy.model import PolicyOutcome, PolicyRule
+from alhena.scheduler.states import CancelledToolCall, CompletedToolCall, ErroredToolCall
+from alhena.session.checkpoints import Checkpoint
+from alhena.session.records import Answered, Undone, now
+from alhena.session.restoring import Restoration
+from alhena.tools.contract import ToolErrorType
+from alhena.wire.calls import ToolCallRequestInfo
+from alhena.wire.content import MODEL, FunctionCall, Part
+
+UNDONE = (
+    "This call was undone: the user has put the files back to what they were before it. It has no "
+    "effect."
+)
+
+ASKED = PolicyFilter(
+    "the checkpoint", (PolicyRule(decision=PolicyOutcome.ASK_USER, priority=1, source="/restore"),)
+)
+"""What was undone runs again only when a person says so, whatever the policy and the mode."""
+
+
+class AgentCheckpoints:
+    """The checkpoints as an agent has them. What runs is ended before files are put back."""
+
+    def __init__(
+        self,
+        opened: Callable[[], Session],
+        idle: Callable[[], Awaitable[Session]],
+        proposing: Run,
+    ) -> None:
+        self._opened = opened
+        self._idle = idle
+        self._proposing = proposing
+
+    def list(self) -> tuple[tuple[str, Checkpoint], ...]:
+        """Those of the project, the oldest first, with their names. Raises CheckpointError."""
+        return self._opened().checkpoints().files.all()
+
+    async def restore(self, name: str) -> "Restored":
+        """Makes files and conversation what they were at a checkpoint: its name, its number in the
+        list from 1, or `latest`. Raises NoCheckpointError, CheckpointError, SessionError,
+        JournalError."""
+        return await restore_session(await self._idle(), name)
+
+    async def undo(self) -> "Restored | None":
+        """Takes back what the last turn has changed in the files, None when it changed nothing.
+        The conversation stays. Said again, the turn before. Raises CheckpointError."""
+        return await undo_turn(await self._idle())
+
+    def propose(self) -> Run:
+        """Makes the calls again before which the session went back to a checkpoint, each if a
+        person agrees; the model goes on from there. Event by event, as `Agent.run`."""
+        return self._proposing
+
+
+class Restored(msgspec.Struct, frozen=True, kw_only=True):
+    """What going back to the checkpoint `name` has come to: `files`, or why they were left
+    (`problem`), the `conversation` or not, and the names of the calls that can be `proposed` again.
+    `tool_call` is the one that it was made before; `kept` is the checkpoint of what the files were
+    until now."""
+
+    name: str
+    kept: str = ""
+    files: Restoration | None
+    problem: str = ""
+    conversation: bool = False
+    proposed: tuple[str, ...] = ()
+    tool_call: dict[str, Any] | None = None
+
+
+class Proposal(msgspec.Struct, frozen=True, kw_only=True):
+    """Calls that can be made again: those of the turn that ends the first `length` contents which
+    have no result that stands. `known` are those that do."""
+
+    length: int
+    calls: tuple[FunctionCall, ...]
+    known: tuple[Answered, ...]
+
+
+async def restore_session(session: Session, name: str) -> Restored:
+    """Goes back to the checkpoint `name`. Raises NoCheckpointError, CheckpointError,
+    SessionError, JournalError."""
+    checkpoints = session.checkpoints()
+    found = checkpoints.files.find(name)
+    checkpoint = checkpoints.files.read(found)
+    remembered = await checkpoints.remembered(found, checkpoint)
+    kept, files = "", None
+    if checkpoint.commit_hash:
+        kept, files = await checkpoints.restore(checkpoint, redoes=checkpoint.undoes)
+    session.proposal = None
+    if remembered is not None:
+        _go_back(session, found, remembered)
+        await session.settle()
+    return Restored(
+        name=found,
+        kept=kept,
+        files=files,
+        problem="" if checkpoint.commit_hash else "the checkpoint has no files",
+        conversation=remembered is not None,
+        proposed=_names(session.proposal),
+        tool_call=plain_call(checkpoint),
+    )
+
+
+async def undo_turn(session: Session) -> Restored | None:
+    """Takes back what the last turn that was not undone has changed in the files; the conversation
+    goes on. None when there is no such turn. Raises CheckpointError."""
+    checkpoints: Checkpoints = session.checkpoints()
+    found = checkpoints.last_turn()
+    if found is None:
+        return None
+    name, checkpoint = found
+    kept, files = await checkpoints.restore(checkpoint, undoes=checkpoint.prompt_id)
+    session.proposal = None
+    return Restored(name=name, kept=kept, files=files, tool_call=plain_call(checkpoint))
+
+
+async def propose(session: Session, ids: tuple[str, str]) -> None:
+    """Makes the calls again that the session went back to, each of them if a person agrees, and
+    lets the model go on with their results. Raises InputError when there are none."""
+    proposal, session.proposal = session.proposal, None
+    chat = session.chat
+    ids = (f"{ids[0]}-again", ids[1])  # no prompt's, for it is none on record
+    session.course.new_prompt(ids[0])
+    if proposal is None or len(chat.history) != proposal.length + 1:
+        raise InputError("there is no call to be made again.", remedy="Restore a checkpoint first.")
+    if session.recording is not None:
+        session.recording.put(*proposal.known)
+    chat.history.rollback(proposal.length)
+    known = tuple(
+        msgspec.json.decode(raw, type=Part) for answer in proposal.known for raw in answer.parts
+    )
+    requests = [
+        ToolCallRequestInfo(
+            call_id=call.id or "", name=call.name, args=call.args or {}, prompt_id=ids[0]
+        )
+        for call in proposal.calls
+    ]
+    bench = session.bench
+    bench.filters += (ASKED,)
+    try:
+        done = await run_calls(chat, session.scheduler, requests, known)
+    finally:
+        bench.filters = tuple(each for each in bench.filters if each is not ASKED)
+    parts = (*known, *answers(done))
+    if any(map(_refused, done)):
+        chat.record_responses(parts)
+        return
+    await run_prompt(chat, session.scheduler, session.course, parts, ids)
+
+
+class OpenCalls(msgspec.Struct, frozen=True):
+    """The calls that end a conversation: those that are undone, and the results of the others."""
+
+    undone: tuple[FunctionCall, ...]
+    known: tuple[Answered, ...]
+
+
+def open_calls(remembered: Remembered) -> OpenCalls:
+    """What became of the calls that end a conversation."""
+    undone: list[FunctionCall] = []
+    known: list[Answered] = []
+    contents = remembered.contents
+    last = contents[-1].content if contents else None
+    for part in () if last is None or last.role != MODEL else last.parts:
+        call = part.function_call
+        if call is None:
+            continue
+        parts = remembered.replay.result(call.id or "")
+        if parts is None:
+            undone.append(call)
+        else:
+            raws = tuple(map(msgspec.Raw, parts))
+            known.append(Answered(at=now(), call_id=call.id or "", name=call.name, parts=raws))
+    return OpenCalls(tuple(undone), tuple(known))
+
+
+def undone_record(name: str, calls: OpenCalls) -> Undone:
+    """What a journal is told of going back to a checkpoint."""
+    return Undone(at=now(), checkpoint=name, calls=tuple(call.id or "" for call in calls.undone))
+
+
+def _go_back(session: Session, name: str, remembered: Remembered) -> None:
+    """Makes the conversation what it was, with an answer to every call in it."""
+    chat, contents = session.chat, remembered.contents
+    calls = open_calls(remembered)
+    if session.recording is not None:
+        session.recording.put(undone_record(name, calls))
+    if chat.history.contents[: len(contents)] == contents:
+        chat.history.rollback(len(contents))
+    else:
+        chat.history = History(contents)
+    length = len(chat.history)
+    ends = remembered.replay.unanswered(UNDONE)
+    if ends is not None:
+        chat.history.add_user(ends.parts)
+        if calls.undone:
+            session.proposal = Proposal(length=length, calls=calls.undone, known=calls.known)
+
+
+def _refused(call: CompletedToolCall) -> bool:
+    """Whether nobody wants the model to go on: a person has said no, or the run was ended."""
+    if isinstance(call, CancelledToolCall):
+        return True
+    stopped = (ToolErrorType.STOP_EXECUTION, ToolErrorType.POLICY_VIOLATION)
+    return isinstance(call, ErroredToolCall) and call.response.error_type in stopped
+
+
+def _names(proposal: Proposal | None) -> tuple[str, ...]:
+    return () if proposal is None else tuple(call.name for call in proposal.calls)
+
+
+def plain_call(checkpoint: Checkpoint) -> dict[str, Any] | None:
+    """The call of a checkpoint as JSON values."""
+    call = checkpoint.tool_call
+    return None if call is None else {"name": call.name, "args": call.args}

@@ -1,0 +1,142 @@
+"""What makes room in the window of a session's conversations: the model that summarises, the
+hooks, the disk."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from alhena.agent.model_access import SessionModel
+from alhena.agent.workbench import Workbench
+from alhena.chat.chat import Chat, Outlets
+from alhena.chat.compression import (
+    CompressionOptions,
+    CompressionServices,
+    ContextRoom,
+    Trigger,
+)
+from alhena.chat.masking import MaskingLimits, said
+from alhena.config.settings import ModelConfigSettings
+from alhena.models.catalogue import ANTHROPIC, model_info
+from alhena.models.generator import ContentGenerator
+from alhena.models.retry.generator import RetryingGenerator
+from alhena.wire.content import Part
+from alhena.wire.encoded import EncodedContent
+from alhena.wire.request import GenerationConfig
+
+if TYPE_CHECKING:
+    from alhena.hooks.system import Hooks
+
+ROLE = "utility_compressor"
+ALIAS = "chat-compression-"
+"""The beginning of the aliases of `modelConfigs` that say how a model is asked for a summary; with
+`default` behind it, of any model."""
+
+
+def open_room(
+    bench: Workbench, chat: Chat, generator: ContentGenerator, outlets: Outlets, opening: int
+) -> ContextRoom:
+    """Room for a conversation over a workbench, which `generator` answers; its first `opening`
+    contents stay."""
+    emit = outlets.emit
+    inner = generator.inner if isinstance(generator, RetryingGenerator) else generator
+
+    async def ask(contents: tuple[EncodedContent, ...], system: str) -> str:
+        name, generation = compression_model(chat.model.name, bench.model_configs)
+        model = SessionModel(
+            lambda: (generator, name),
+            emit,
+            texts=outlets.texts,
+            role=ROLE,
+            generation=generation,
+        )
+        if name.startswith(ANTHROPIC):
+            contents = in_words(contents)
+        return await model.answer(contents, system=system)
+
+    async def count(contents: Sequence[EncodedContent]) -> int:
+        return await inner.count_tokens(contents, model=chat.model.name)
+
+    def keep(tool: str, call_id: str, text: str) -> str | None:
+        path = bench.outputs.save(tool, call_id, text).path
+        return None if path is None else str(path)
+
+    def after() -> None:
+        if bench.memory is None:
+            return
+        bench.memory.forget_told()
+        if outlets.role == "main":
+            bench.memory.began_with(entry.content for entry in chat.history.contents)
+
+    masking = bench.masking
+    limits = MaskingLimits(
+        protected=masking.protection_threshold_tokens,
+        least=max(0, masking.min_prunable_threshold_tokens),
+        latest=masking.protect_latest_turn,
+    )
+    options = CompressionOptions(
+        threshold=bench.compression_threshold,
+        masking=limits if limits.protected >= 0 else None,
+        role=outlets.role,
+    )
+    services = CompressionServices(
+        ask=ask,
+        keep=keep,
+        count=count,
+        limit=lambda name: model_info(name).input_limit,
+        emit=emit,
+        before=_before(bench.hooks),
+        after=after,
+    )
+    return ContextRoom(chat, opening, options, services)
+
+
+def compression_model(name: str, configs: ModelConfigSettings) -> tuple[str, GenerationConfig]:
+    """The model that summarises the conversation of another, and its settings: what an alias of
+    `modelConfigs` says, else the same model with no settings. Raises ConfigError."""
+    known = {**configs.aliases, **configs.custom_aliases}
+    series = name.removeprefix("models/").removeprefix("gemini-").removesuffix("-preview")
+    alias = next(
+        (f"{ALIAS}{each}" for each in (series, "default") if f"{ALIAS}{each}" in known), ""
+    )
+    if not alias:
+        return name, GenerationConfig()
+    from alhena.models.configs import resolve
+
+    found = resolve(alias, configs)
+    return name if found.name == alias else found.name, found.generation
+
+
+def in_words(contents: Sequence[EncodedContent]) -> tuple[EncodedContent, ...]:
+    """Contents in which calls and their results are words: some services take neither where no
+    tools are declared."""
+    return tuple(
+        EncodedContent(
+            msgspec.structs.replace(entry.content, parts=tuple(map(_worded, entry.content.parts)))
+        )
+        for entry in contents
+    )
+
+
+def _worded(part: Part) -> Part:
+    call, response = part.function_call, part.function_response
+    if call is not None:
+        args = msgspec.json.encode(call.args or {}).decode("utf-8")
+        return Part(text=f"[Calls {call.name} with {args}]")
+    if response is not None:
+        return Part(text=f"[Result of {response.name}]\n{said(response)[1]}")
+    return part
+
+
+def _before(hooks: "Hooks | None") -> Callable[[Trigger], Awaitable[None]] | None:
+    """Tells the hooks; what they say of it changes nothing."""
+    from alhena.hooks import inputs
+    from alhena.hooks.model import HookEvent
+
+    if hooks is None or not hooks.has(HookEvent.PRE_COMPRESS):
+        return None
+
+    async def fire(trigger: Trigger) -> None:
+        await hooks.fire(HookEvent.PRE_COMPRESS, inputs.pre_compress(trigger), match=trigger)
+
+    return fire

@@ -1,0 +1,152 @@
+"""The MCP servers of a session: connected in the background, their tools among the others."""
+
+import asyncio
+import os
+from typing import TYPE_CHECKING
+
+from alhena.config.environment import REDACTED, has_secret_name, without_secrets
+from alhena.config.home import config_home
+from alhena.config.mcp_servers import McpServer, configured_servers
+from alhena.hooks.inputs import McpContext
+from alhena.mcp.instructions import framed_instructions
+from alhena.mcp.opening import Auth, Surroundings, opener
+from alhena.mcp.pins import Pins
+from alhena.mcp.servers import Outlets, Servers
+from alhena.mcp.tool import McpTool
+from alhena.policy.model import ApprovalMode, Decision, PolicyCall, PolicyContext, PolicyOutcome
+from alhena.system.private_files import PrivateFiles
+from alhena.system.processes import ProcessGroups
+from alhena.tools.registry import RegisteredTool
+
+if TYPE_CHECKING:
+    from alhena.agent.workbench import Workbench, WorkbenchOptions
+
+
+def add_servers(
+    bench: "Workbench",
+    options: "WorkbenchOptions",
+    groups: ProcessGroups | None,
+    *,
+    trusted: bool,
+    auth: Auth | None = None,
+) -> None:
+    """Gives the workbench its servers. They begin to connect at once where a loop runs, else before
+    the first prompt, which waits for them if it is to. What keeps one from being there is a warning
+    of the workbench. In a folder that is not trusted none is started that a workspace could have
+    put there: their directory is the user's own."""
+    environ, settings = options.environ, options.settings
+    kept = groups or ProcessGroups()
+    around = Surroundings(
+        environ=environ,
+        redaction=settings.security.environment_variable_redaction,
+        cwd=str(bench.workspace.cwd) if trusted else os.path.dirname(config_home(environ)),
+        roots=tuple(str(root) for root in bench.workspace.roots),
+        groups=kept,
+        auth=auth,
+    )
+
+    def warn(text: str) -> None:
+        bench.warnings += (text,)
+
+    servers = Servers(
+        configured_servers(settings, environ),
+        opener(around),
+        bench.registry,
+        Pins(PrivateFiles(config_home(environ)), warn),
+        Outlets(warn=warn, changed=bench.sources.changed),
+    )
+    bench.servers = servers
+    if _loop_runs():
+        servers.start()
+
+    async def source() -> None:
+        servers.start()
+        if options.wait_for_servers:
+            await servers.settled()
+        servers.begin()
+
+    async def close() -> None:
+        await servers.close()
+        if groups is None:
+            await kept.close()
+
+    bench.sources.add(source)
+    bench.sources.when_closed(close)
+
+
+def instructions(servers: Servers) -> str:
+    """What servers want the model to know of them, for the system instruction."""
+    return framed_instructions(
+        (report.name, report.instructions) for report in servers.reports() if report.instructions
+    )
+
+
+def reviewed(
+    decision: Decision, call: PolicyCall, servers: Servers, context: PolicyContext
+) -> Decision:
+    """The decision on a call of a server's tool. One that is not what was approved once is asked
+    about again, unless everything is to run."""
+    if decision.outcome is not PolicyOutcome.ALLOW or context.mode is ApprovalMode.YOLO:
+        return decision
+    objection = servers.objection(call.names[0])
+    if not objection:
+        return decision
+    return Decision(
+        outcome=PolicyOutcome.ASK_USER if context.interactive else PolicyOutcome.DENY,
+        reason=f"the tool {call.names[0]} {objection}",
+        rule=decision.rule,
+    )
+
+
+def server_context(entry: RegisteredTool) -> McpContext | None:
+    """What hooks are told of the server of a tool: nothing secret (MCP-08)."""
+    if not isinstance(entry.tool, McpTool):
+        return None
+    server = entry.tool.server
+    config = server.config
+    over_stdio = config.address is None
+    return McpContext(
+        server_name=server.name,
+        tool_name=entry.tool.listed.name,
+        command=without_secrets(config.command) if over_stdio and config.command else None,
+        args=_harmless(config) if over_stdio else None,
+        cwd=config.cwd if over_stdio else None,
+        url=None if config.address is None else _without_credentials(config.address),
+    )
+
+
+def _harmless(config: McpServer) -> tuple[str, ...]:
+    """The arguments without what their names, or their looks, say is secret."""
+    told: list[str] = []
+    hidden = False
+    for argument in config.args:
+        flag, equals, value = argument.partition("=")
+        secret = has_secret_name(flag.lstrip("-"))
+        if hidden and not argument.startswith("-"):
+            told.append(REDACTED)
+        elif secret and equals and value:
+            told.append(f"{flag}={REDACTED}")
+        else:
+            told.append(without_secrets(argument))
+        hidden = secret and not equals and argument.startswith("-")
+    return tuple(told)
+
+
+def _without_credentials(url: str) -> str:
+    """A URL without the user it names and without its query, where tokens stand."""
+    from urllib.parse import urlsplit, urlunsplit
+
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return REDACTED
+    place = parts.netloc.rpartition("@")[2]
+    return urlunsplit((parts.scheme, place, without_secrets(parts.path), "", ""))
+
+
+def _loop_runs() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

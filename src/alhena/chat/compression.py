@@ -1,0 +1,394 @@
+"""Room in a model's window: old results masked, old turns summarised, and where nothing else helps,
+left out (CHAT-06)."""
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from enum import StrEnum
+from typing import Literal
+
+import msgspec
+
+from alhena.chat import compression_request as asking
+from alhena.chat.chat import Chat
+from alhena.chat.compression_split import (
+    Cut,
+    assembled,
+    cut_content,
+    cuts_after,
+    find_cut,
+    summary_content,
+)
+from alhena.chat.errors import ContextOverflowError
+from alhena.chat.estimates import content_tokens, response_tokens
+from alhena.chat.gauge import Gauge, prefix_sums
+from alhena.chat.history import History
+from alhena.chat.masking import Keep, MaskingLimits, masked, to_mask
+from alhena.chat.refusals import TooLarge, too_large
+from alhena.errors import AlhenaError
+from alhena.events import (
+    CompressedEvent,
+    ContextWindowWillOverflowEvent,
+    Event,
+    OutputsMaskedEvent,
+)
+from alhena.models.errors import UnusableAnswerError
+from alhena.wire.content import USER, Content, Part
+from alhena.wire.encoded import EncodedContent
+
+Trigger = Literal["manual", "auto"]
+Ask = Callable[[tuple[EncodedContent, ...], str], Awaitable[str]]
+"""The model's answer to contents under an instruction. Raises AlhenaError."""
+Count = Callable[[Sequence[EncodedContent]], Awaitable[int]]
+"""How many tokens contents take, as the service counts. Raises AlhenaError."""
+
+FULL = 0.95
+"""The share of the window that a request may fill, as far as can be known before it is sent."""
+AGAIN = 0.1
+"""After an attempt the conversation grows by this share of the window before the next one."""
+RESULTS_SHARE = 0.5
+"""The share of the window that the results of one turn may fill."""
+UNSURE_MEDIA = 20_000
+"""Tokens of media from which the service is asked, rather than a guess trusted."""
+CLOSE = 0.1
+"""How close to a limit, by share of it, an estimate may come before the service is asked."""
+COUNT_S = 10.0
+PLAUSIBLE = 3.0
+"""So many tokens the service may count for one that is estimated, for this to be of use."""
+LEAST_WINDOW = 1_000
+"""No model takes fewer tokens, whatever an error seems to say."""
+UNKNOWN_EXCESS = 1.25
+"""By how much a request is taken to be too large, when the service does not say."""
+_ANSWER_TOKENS = 65_536
+
+
+class CompressionStatus(StrEnum):
+    """What became of an attempt to make room."""
+
+    COMPRESSED = "compressed"
+    FAILED_INFLATED = "failed_inflated"
+    FAILED_EMPTY = "failed_empty_summary"
+    FAILED_REQUEST = "failed_request"
+    NOOP = "noop"
+    TRUNCATED = "content_truncated"
+
+
+class CompressionOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """`threshold` is the share of the window from which a conversation is compressed; 0 or less for
+    never, and what does not fit is left out then. `masking` None: results are not masked before
+    that. `role` is whose conversation it is, for events."""
+
+    threshold: float = 0.5
+    masking: MaskingLimits | None = MaskingLimits()
+    role: str = "main"
+
+
+class CompressionServices(msgspec.Struct, frozen=True, kw_only=True):
+    """What is needed from outside. `limit` is the window of a model by its name, in tokens.
+    `before` is awaited before a summary is asked for, `after` called when contents are gone."""
+
+    ask: Ask
+    keep: Keep
+    limit: Callable[[str], int]
+    emit: Callable[[Event], None]
+    count: Count | None = None
+    before: Callable[[Trigger], Awaitable[None]] | None = None
+    after: Callable[[], None] = lambda: None
+
+
+class ContextRoom:
+    """Makes room in the window of one chat, whose first `opening` contents always stay."""
+
+    def __init__(
+        self, chat: Chat, opening: int, options: CompressionOptions, services: CompressionServices
+    ) -> None:
+        self._chat = chat
+        self._opening = opening
+        self._options = options
+        self._services = services
+        self._gauge = Gauge(chat)
+        self._not_before = 0
+        self._learned: dict[str, int] = {}
+        self._history = chat.history
+
+    @property
+    def window(self) -> int:
+        """Tokens that the model takes: as it is known to, or as it has said itself."""
+        name = self._chat.model.name
+        return min(self._services.limit(name), self._learned.get(name, sys.maxsize))
+
+    async def make(self, parts: tuple[Part, ...], prompt_id: str) -> tuple[Part, ...]:
+        """A `chat.MakeRoom`. Raises ContextOverflowError."""
+        del prompt_id
+        gauge, limits = self._gauge, self._options.masking
+        gauge.follow()
+        if self._chat.history is not self._history:  # somebody else has put another in its place
+            self._history, self._not_before = self._chat.history, 0
+        if limits is not None and gauge.outputs >= limits.protected + limits.least:
+            self._mask(limits)
+        total = await self._total(parts)
+        if self._threshold and total > max(self._threshold, self._not_before):
+            event = await self.compress("auto", total)
+            total += event.new_tokens - event.original_tokens
+        if total > self.window * FULL:
+            parts = self._fitted(parts, total)
+        return parts
+
+    async def refit(self, error: AlhenaError) -> bool:
+        """Whether a request that the service refused with `error` as too large can be sent again:
+        what it said of the window and of the conversation is believed from then on, and the
+        conversation shortened by that."""
+        said = self._learn(error)
+        if said is None:
+            return False
+        gauge = self._gauge
+        gauge.follow()
+        used = said.used or int(max(gauge.history_tokens, self.window) * UNKNOWN_EXCESS)
+        gauge.replaced(used)
+        if self._threshold:
+            await self.compress("auto")
+        if gauge.history_tokens > self.window * FULL:
+            self._fitted((), gauge.history_tokens)
+        return gauge.history_tokens < used
+
+    async def compress(self, trigger: Trigger, total: int | None = None) -> CompressedEvent:
+        """Puts a summary in the place of all but the end of the conversation. What became of that
+        is an event; a conversation that cannot be shortened so stays as it is. `total` are the
+        tokens of the next request, where they are known."""
+        gauge = self._gauge
+        gauge.follow()
+        before = gauge.history_tokens if total is None else total
+        entries = self._chat.history.contents
+        cut = find_cut(entries, self._opening, gauge.sums)
+        status, after, reason = CompressionStatus.NOOP, before, ""
+        if cut is not None:
+            if self._services.before is not None:
+                await self._services.before(trigger)
+            try:
+                summary = await self._summary(entries[: cut.at])
+            except UnusableAnswerError as error:
+                status, reason = CompressionStatus.FAILED_EMPTY, str(error)
+            except AlhenaError as error:
+                status, reason = CompressionStatus.FAILED_REQUEST, str(error)
+            else:
+                lead = summary_content(summary) if summary else None
+                status, after = self._put_in_place(entries, cut, lead, before)
+        self._not_before = after + int(self.window * AGAIN)
+        event = CompressedEvent(
+            original_tokens=before,
+            new_tokens=after,
+            status=str(status),
+            trigger=trigger,
+            reason=reason,
+            role=self._options.role,
+        )
+        if status is not CompressionStatus.NOOP:
+            self._services.emit(event)
+        return event
+
+    @property
+    def _threshold(self) -> int:
+        return max(0, int(self.window * min(self._options.threshold, FULL)))
+
+    async def _total(self, parts: tuple[Part, ...]) -> int:
+        """Tokens of the next request. Where an estimate will not do, the service is asked."""
+        gauge = self._gauge
+        fresh, media = gauge.unmeasured_tokens(parts)
+        total = gauge.history_tokens + content_tokens(Content(role=USER, parts=parts))
+        bounds = (self._threshold, int(self.window * FULL))
+        close = fresh > self.window * CLOSE / 2 and any(
+            abs(total - bound) <= bound * CLOSE for bound in bounds if bound
+        )
+        if self._services.count is None or not (media >= UNSURE_MEDIA or close):
+            return total
+        try:
+            async with asyncio.timeout(COUNT_S):
+                counted = await self._services.count(gauge.unmeasured(parts))
+        except (AlhenaError, TimeoutError):
+            return total
+        return total - fresh + counted if counted > 0 else total
+
+    def _mask(self, limits: MaskingLimits, *, always: bool = False) -> None:
+        """Masks what is old enough, in the history."""
+        history, gauge = self._chat.history, self._gauge
+        entries = history.contents
+        tokens, before = gauge.history_tokens, gauge.overhead + gauge.sums[-1]
+        scale = min(gauge.scale, PLAUSIBLE)
+        changed: dict[int, Content] = {}
+        count = 0
+        for index, places in to_mask(entries, limits).items():
+            content = masked(entries[index].content, places, self._services.keep, always=always)
+            pairs = zip(content.parts, entries[index].content.parts, strict=True)
+            different = sum(now is not was for now, was in pairs)
+            if different:
+                changed[index] = content
+                count += different
+        if not changed:
+            return
+        history.amend(changed)
+        gauge.follow()
+        after = gauge.overhead + gauge.sums[-1]
+        gauge.replaced(max(0, tokens - int((before - after) * scale)))
+        self._services.emit(
+            OutputsMaskedEvent(
+                results=count,
+                original_tokens=before,
+                new_tokens=after,
+                role=self._options.role,
+            )
+        )
+
+    def _learn(self, error: AlhenaError) -> TooLarge | None:
+        """What an error says of a request that was too large; the window it names holds from now
+        on."""
+        said = too_large(error)
+        if said is not None and said.most is not None and said.most >= LEAST_WINDOW:
+            self._learned[self._chat.model.name] = said.most
+        return said
+
+    async def _summary(self, entries: Sequence[EncodedContent]) -> str:
+        """A summary of contents; "" when there is none. A request that is refused as too large is
+        made once more with less in it. Raises AlhenaError."""
+        scale = max(1.0, self._gauge.scale)
+        try:
+            return await self._checked_summary(entries, scale)
+        except AlhenaError as error:
+            said = self._learn(error)
+            if said is None:
+                raise
+        least = scale * UNKNOWN_EXCESS
+        estimated = max(1, prefix_sums(entries)[-1])
+        return await self._checked_summary(entries, max(least, (said.used or 0) / estimated))
+
+    async def _checked_summary(self, entries: Sequence[EncodedContent], scale: float) -> str:
+        """A summary of contents, of whose estimate a token is `scale` for the service."""
+        answer = min(_ANSWER_TOKENS, self.window // 8)
+        room = (self.window * FULL - asking.overhead() - 2 * answer) / scale
+        asked = asking.summary_request(entries, int(room))
+        if asked is None:
+            return ""
+        instruction = asking.compression_text()
+        summary = asking.snapshot(await self._services.ask(asked, instruction))
+        check = asking.check_request(asked, summary)
+        if not summary or prefix_sums(check)[-1] > room + answer:
+            return summary
+        try:
+            checked = await self._services.ask(check, instruction)
+        except AlhenaError:  # the summary that is there is good enough to go on from
+            return summary
+        return asking.snapshot(checked) or summary
+
+    def _put_in_place(
+        self,
+        entries: tuple[EncodedContent, ...],
+        cut: Cut,
+        lead: EncodedContent | None,
+        before: int,
+    ) -> tuple[CompressionStatus, int]:
+        """Goes on from a summary, when the conversation is shorter so; the tokens there are then.
+
+        Estimates are told apart with estimates. Where they are far below what the service counted,
+        they say little, and a summary whose estimate is below half of that count is shorter, too.
+        """
+        if lead is None:
+            return CompressionStatus.FAILED_EMPTY, before
+        gauge = self._gauge
+        fresh = assembled(entries, self._opening, cut, lead)
+        estimated = prefix_sums(fresh)[-1]
+        pending = max(0, before - gauge.history_tokens)
+        scale = gauge.scale if gauge.scale <= PLAUSIBLE else 1.0
+        after = int((gauge.overhead + estimated) * scale) + pending
+        if estimated >= gauge.sums[-1] and 2 * after > before:
+            return CompressionStatus.FAILED_INFLATED, before
+        self._replace(fresh, after - pending)
+        return CompressionStatus.COMPRESSED, after
+
+    def _replace(self, fresh: tuple[EncodedContent, ...], tokens: int) -> None:
+        """Puts another conversation, which needs so many tokens, in the place of this one."""
+        self._chat.history = self._history = History(fresh)
+        self._gauge.replaced(tokens)
+        self._services.after()
+
+    def _fitted(self, parts: tuple[Part, ...], total: int) -> tuple[Part, ...]:
+        """`parts` as they can be sent, behind a history from which as much is left out as has to
+        be; without any, the history can be sent as it ends. Nothing is asked of anybody. Raises
+        ContextOverflowError."""
+        gauge, full = self._gauge, int(self.window * FULL)
+        content = EncodedContent(Content(role=USER, parts=parts)).content
+        # What the service counted beyond the estimate is taken to be in what was not sent before.
+        beyond = max(0, total - gauge.history_tokens - content_tokens(content))
+        if any(part.function_response for part in parts):
+            content = self._short_results(content, int(self.window * RESULTS_SHARE))
+        least = gauge.overhead + gauge.sums[min(self._opening, len(gauge.sums) - 1)]
+        pending = content_tokens(content) + beyond
+        if least + pending > full:
+            raise self._overflow(least + pending)
+        self._mask(MaskingLimits(protected=0, least=1, latest=bool(parts)), always=True)
+        if gauge.history_tokens + pending > full:
+            self._leave_out(full - pending)
+        left = gauge.history_tokens + pending
+        if left < total:
+            self._services.emit(
+                CompressedEvent(
+                    original_tokens=total,
+                    new_tokens=left,
+                    status=str(CompressionStatus.TRUNCATED),
+                    trigger="auto",
+                    role=self._options.role,
+                )
+            )
+        if left > self.window:
+            raise self._overflow(left)
+        return content.parts
+
+    def _short_results(self, content: Content, most: int) -> Content:
+        """The results of one turn with the longest of them masked, so that they fit."""
+        tokens = content_tokens(content)
+        sizes = {
+            place: int(response_tokens(part.function_response))
+            for place, part in enumerate(content.parts)
+            if part.function_response is not None
+        }
+        chosen: set[int] = set()
+        for place in sorted(sizes, key=lambda place: -sizes[place]):
+            if tokens <= most:
+                break
+            tokens -= sizes[place]
+            chosen.add(place)
+        return masked(content, frozenset(chosen), self._services.keep, always=True)
+
+    def _leave_out(self, room: int) -> None:
+        """Leaves out as much of the beginning as has to be for the rest to need `room` tokens at
+        most; if need be, all but the last step and the prompt it belongs to."""
+        gauge = self._gauge
+        entries = self._chat.history.contents
+        sums, end = gauge.sums, len(entries)
+        most = room / max(0.01, gauge.scale) - gauge.overhead
+        lead = cut_content(entries, self._opening)
+        beside = sums[min(self._opening, end)] + content_tokens(lead.content)
+        chosen: Cut | None = None
+        for cut in cuts_after(entries, self._opening):
+            chosen = cut
+            tokens = beside + sums[end] - sums[cut.at]
+            if cut.prompt is not None:
+                tokens += sums[cut.prompt + 1] - sums[cut.prompt]
+            if tokens <= most:
+                break
+        if chosen is None:
+            return
+        fresh = assembled(entries, self._opening, chosen, lead)
+        tokens = prefix_sums(fresh)[-1]
+        if tokens < sums[end]:
+            self._replace(fresh, int((gauge.overhead + tokens) * gauge.scale))
+
+    def _overflow(self, tokens: int) -> ContextOverflowError:
+        self._services.emit(
+            ContextWindowWillOverflowEvent(
+                estimated_tokens=tokens, window_tokens=self.window, role=self._options.role
+            )
+        )
+        return ContextOverflowError(
+            f"the request is too large for {self._chat.model.name}: about {tokens:,} tokens, and "
+            f"the model takes {self.window:,}.",
+            remedy="Send less at once: name files to read instead of pasting them.",
+        )

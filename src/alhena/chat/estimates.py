@@ -1,0 +1,103 @@
+"""How many tokens a content takes, without asking anybody.
+
+The weights: a quarter of a token for an ASCII character, TOKENS_WIDE for any other one, whatever
+the length of the text; media as `media_tokens` has them. What is known is better than an estimate:
+see `gauge`.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from alhena.chat.media_tokens import blob_tokens, file_tokens
+from alhena.wire.content import Content, FunctionResponse, Part
+from alhena.wire.encoded import encode_value
+from alhena.wire.errors import EncodeError
+from alhena.wire.request import GenerateContentConfig
+
+TOKENS_ASCII = 0.25
+TOKENS_WIDE = 1.5
+"""Tokens of a character that is not ASCII: a word of Chinese, Japanese or Korean takes between one
+and two for each, and an estimate that is too high only compresses earlier."""
+
+
+def text_tokens(text: str) -> float:
+    """Tokens of a text."""
+    if text.isascii():
+        return len(text) * TOKENS_ASCII
+    ascii_length = len(text.encode("ascii", "ignore"))
+    return ascii_length * TOKENS_ASCII + (len(text) - ascii_length) * TOKENS_WIDE
+
+
+def value_tokens(value: Any) -> float:
+    """Tokens of a JSON value, as it is written. What has no JSON form takes none."""
+    if not value:
+        return 0.0
+    try:
+        return text_tokens(encode_value(value).decode("utf-8"))
+    except (EncodeError, UnicodeEncodeError):
+        return 0.0
+
+
+def part_tokens(part: Part) -> float:
+    """Tokens of a part. A signature goes back with its part and counts as text."""
+    tokens = text_tokens(part.text) if part.text else 0.0
+    call, response = part.function_call, part.function_response
+    if call is not None:
+        tokens += text_tokens(call.name) + value_tokens(call.args)
+    elif response is not None:
+        tokens += response_tokens(response)
+    elif part.inline_data is not None:
+        tokens += blob_tokens(part.inline_data, part.video_metadata)
+    elif part.file_data is not None:
+        tokens += file_tokens(part.file_data, part.video_metadata)
+    elif part.text is None:
+        tokens += value_tokens(part)
+    if part.thought_signature:
+        tokens += len(part.thought_signature) * TOKENS_ASCII
+    return tokens
+
+
+def response_tokens(response: FunctionResponse) -> float:
+    """Tokens of the answer to a call: what it says, and the media in it."""
+    tokens = text_tokens(response.name) + _fields_tokens(response.response)
+    for part in response.parts or ():
+        if part.inline_data is not None:
+            tokens += blob_tokens(part.inline_data)
+        elif part.file_data is not None:
+            tokens += file_tokens(part.file_data)
+    return tokens
+
+
+def content_tokens(content: Content) -> int:
+    """Tokens of a content, rounded down."""
+    return int(sum(map(part_tokens, content.parts)))
+
+
+def config_tokens(config: GenerateContentConfig) -> int:
+    """Tokens of what goes with every request: the instruction and the declarations of tools."""
+    system = config.system_instruction
+    tokens = 0 if system is None else content_tokens(system)
+    return tokens + int(value_tokens(config.tools))
+
+
+def media_tokens(content: Content) -> int:
+    """Those tokens of a content that are guessed of its media."""
+    found = 0.0
+    for part in content.parts:
+        if part.inline_data is not None or part.file_data is not None:
+            found += part_tokens(part)
+        elif part.function_response is not None and part.function_response.parts:
+            bare = msgspec.structs.replace(part.function_response, parts=None)
+            found += response_tokens(part.function_response) - response_tokens(bare)
+    return int(found)
+
+
+def _fields_tokens(fields: Mapping[str, Any]) -> float:
+    """Tokens of a response. Most hold one text, which is not worth encoding."""
+    if len(fields) == 1:
+        (name, value), *_ = fields.items()
+        if isinstance(value, str):
+            return text_tokens(name) + text_tokens(value) + 2
+    return value_tokens(dict(fields))

@@ -1,0 +1,169 @@
+"""Whether a model goes in circles: the same calls with the same results, the same errors.
+
+What is repeated is not a call but a call with its result: whoever reads a file after an edit, pages
+through a long one or polls a process that goes on learns something each time.
+"""
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from alhena.wire.content import FunctionResponsePart, Part
+
+if TYPE_CHECKING:
+    from re import Pattern
+
+MAX_PERIOD = 4
+"""Turns of the longest cycle that is found."""
+REPEATS = 5
+"""How often a cycle has to be gone through, with results that are the same to the letter."""
+ALIKE_REPEATS = 20
+"""The same for results that differ in nothing but times, durations, process ids and addresses."""
+READ_FOR_LIKENESS = 4_096
+"""Characters at either end of a result in which such things are looked for; between these ends it
+has to be the same."""
+
+
+class LoopKind(StrEnum):
+    """How a model repeats itself. Those that the reference knows have its names."""
+
+    CALLS = "consecutive_identical_tool_calls"
+    CYCLE = "repeating_tool_call_cycle"
+    ERRORS = "repeated_tool_error"
+    CHANTING = "chanting_identical_sentences"
+    JUDGED = "llm_detected_loop"
+
+
+class Loop(msgspec.Struct, frozen=True):
+    """A loop that was found. `detail` says in words what is repeated."""
+
+    kind: LoopKind
+    detail: str
+
+
+class CalledTool(msgspec.Struct, frozen=True):
+    """A call that has ended. `result` are the parts that the model gets for it."""
+
+    name: str
+    args: Mapping[str, Any]
+    result: tuple[Part, ...]
+    failed: bool = False
+
+
+class CallLoops:
+    """Takes the calls of one turn after the other; forgets all but the last hundred turns.
+
+    A turn is what it called with which results, in whatever order and however often within it. Of
+    a call that failed its arguments do not count, only the error: another guess that comes to the
+    same is no progress.
+    """
+
+    def __init__(self) -> None:
+        self._exact: deque[int] = deque(maxlen=MAX_PERIOD * REPEATS)
+        self._alike: deque[int] = deque(maxlen=MAX_PERIOD * ALIKE_REPEATS)
+        self._turns: deque[dict[int, tuple[str, bool]]] = deque(maxlen=MAX_PERIOD)
+
+    def reset(self) -> None:
+        """Begins anew: what came before counts no more."""
+        self._exact.clear()
+        self._alike.clear()
+        self._turns.clear()
+
+    def feed(self, calls: Sequence[CalledTool]) -> Loop | None:
+        """Takes a turn's calls; the loop that they complete, if they do."""
+        if not calls:
+            return None
+        exact, alike, called = set[int](), set[int](), dict[int, tuple[str, bool]]()
+        for call in calls:
+            head = hash((call.name, call.failed, b"" if call.failed else _canonical(call.args)))
+            called[head] = call.name, call.failed
+            texts = tuple(_texts(call.result))
+            exact.add(hash((head, texts)))
+            # What is done for the first time costs no second look.
+            known = any(head in turn for turn in self._turns)
+            alike.add(hash((head, tuple(map(_settled, texts)) if known else texts)))
+        self._exact.append(hash(frozenset(exact)))
+        self._alike.append(hash(frozenset(alike)))
+        self._turns.append(called)
+        period = cycle(self._exact, REPEATS) or cycle(self._alike, ALIKE_REPEATS)
+        return self._loop(period) if period else None
+
+    def _loop(self, period: int) -> Loop:
+        called = [call for turn in list(self._turns)[-period:] for call in turn.values()]
+        names = ", ".join(dict.fromkeys(f"`{name}`" for name, _ in called))
+        if all(failed for _, failed in called):
+            return Loop(LoopKind.ERRORS, f"{names} failed again and again with the same error")
+        if period == 1:
+            return Loop(LoopKind.CALLS, f"{names} was called again and again with the same result")
+        return Loop(
+            LoopKind.CYCLE,
+            f"the same {period} steps ({names}) were taken again and again with the same results",
+        )
+
+
+def cycle(steps: Sequence[int], repeats: int, longest: int = MAX_PERIOD) -> int:
+    """The length of the shortest cycle that the last steps have gone through `repeats` times; 0
+    when there is none of at most `longest` steps."""
+    count = len(steps)
+    for period in range(1, longest + 1):
+        begin = count - period * repeats
+        if begin < 0:
+            return 0
+        if all(steps[index] == steps[index + period] for index in range(begin, count - period)):
+            return period
+    return 0
+
+
+def _canonical(args: Mapping[str, Any]) -> bytes:
+    """Arguments as JSON, whatever the order of their keys."""
+    try:
+        return msgspec.json.encode(args, order="sorted")
+    except (TypeError, UnicodeEncodeError, RecursionError):
+        return repr(args).encode("utf-8", "backslashreplace")
+
+
+def _texts(parts: tuple[Part, ...]) -> Iterator[str]:
+    """All that a result says; ids of calls are no part of it."""
+    for part in parts:
+        response = part.function_response
+        if response is not None:
+            yield _canonical(response.response).decode("utf-8")
+            for inner in response.parts or ():
+                yield from _medium(inner)
+        else:
+            yield from _medium(part)
+
+
+def _medium(part: Part | FunctionResponsePart) -> Iterator[str]:
+    """What a part holds that is no response; data as they are, for they may be large."""
+    if part.inline_data is not None:
+        yield part.inline_data.mime_type
+        yield part.inline_data.data
+    else:
+        yield repr(part)
+
+
+def _settled(text: str) -> str:
+    """A text without times, durations, process ids and addresses."""
+    pattern = _volatile()
+    if len(text) <= 2 * READ_FOR_LIKENESS:
+        return pattern.sub("", text)
+    head, tail = text[:READ_FOR_LIKENESS], text[-READ_FOR_LIKENESS:]
+    middle = text[READ_FOR_LIKENESS:-READ_FOR_LIKENESS]
+    return f"{pattern.sub('', head)}\0{middle}\0{pattern.sub('', tail)}"
+
+
+def _volatile() -> "Pattern[str]":
+    """Dates, times of day, durations with a unit, ids of processes, addresses in memory."""
+    import re
+
+    return re.compile(  # kept by `re`
+        r"\d{4}-\d\d-\d\d"
+        r"|\d{1,2}:\d\d(?::\d\d)?(?:[.,]\d+)?Z?"
+        r"|\d+(?:[.,]\d+)? ?(?:[mnµu]?s|secs?|seconds?|min|mins|minutes?|hours?)\b"
+        r"|(?i:\bp(?:g|p)?ids?\b\W{0,3}\d+)"
+        r"|0x[0-9a-fA-F]{6,}"
+    )

@@ -1,0 +1,157 @@
+"""What is wrong or odd in a settings file: values of the wrong kind, keys that nobody knows."""
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, cast, get_args, get_origin
+
+import msgspec
+
+from alhena.config.settings import Settings, known_keys
+
+MAX_TOLD = 20
+"""How many wrong values of one file are told of."""
+MAX_MESSAGE = 200
+"""How much is said of one, in characters."""
+_KINDS = {
+    "object": "an object",
+    "array": "a list",
+    "str": "a text",
+    "bool": "true or false",
+    "int": "a whole number",
+    "float": "a number",
+    "null": "null",
+}
+_PLACE = re.compile(r" - at `(?:key in `)?\$([^`]*)`*$")
+
+
+class SettingsProblem(msgspec.Struct, frozen=True, kw_only=True):
+    """A value that cannot be used. `line` counts from 1; None where nobody knows."""
+
+    file: str
+    key: str
+    message: str
+    remedy: str
+    line: int | None = None
+
+    def __str__(self) -> str:
+        place = self.file if self.line is None else f"{self.file}:{self.line}"
+        return f"{place}: {self.key + ': ' if self.key else ''}{self.message}. {self.remedy}"
+
+
+class OddKey(msgspec.Struct, frozen=True):
+    """A key that means nothing, and the one that was perhaps meant."""
+
+    key: tuple[str, ...]
+    near: str | None
+
+
+def wrong_values(
+    document: Any, file: str, line_of: Callable[[tuple[str, ...]], int | None]
+) -> list[SettingsProblem]:
+    """The values of a document that no setting takes, in the order in which they are met. `line_of`
+    says on which line a key has its value."""
+    found: list[SettingsProblem] = []
+    while len(found) < MAX_TOLD:
+        try:
+            msgspec.convert(document, Settings)
+        except msgspec.ValidationError as error:
+            text = str(error)
+        else:
+            break
+        place = _PLACE.search(text)
+        said = place[1] if place else ""
+        path = tuple(name for name in said.partition("[")[0].split(".") if name)
+        message = _message(text[: place.start()] if place else text)
+        entry = said[said.index("[") :] if "[" in said else ""
+        found.append(
+            SettingsProblem(
+                file=file,
+                key=".".join(path) + entry,
+                message=message,
+                remedy=_remedy(path, message),
+                line=line_of(path),
+            )
+        )
+        if not path:
+            break
+        document = _without(cast("dict[str, Any]", document), path)
+    return found
+
+
+def odd_keys(document: dict[str, Any]) -> list[OddKey]:
+    """The keys that neither this program nor the reference knows; of the first MAX_TOLD, what was
+    perhaps meant."""
+    from alhena.config.reference_keys import REFERENCE_KEYS
+
+    every = known_keys() | REFERENCE_KEYS
+    sections = {
+        ".".join(parts[:count]) for parts in (key.split(".") for key in every)
+        for count in range(1, len(parts))
+    }  # fmt: skip
+    return [
+        OddKey(path, _near(path, every) if number < MAX_TOLD else None)
+        for number, path in enumerate(_unknown(document, (), every, sections))
+    ]
+
+
+def _unknown(
+    document: dict[str, Any], path: tuple[str, ...], every: frozenset[str], sections: set[str]
+) -> Iterator[tuple[str, ...]]:
+    for name, value in document.items():
+        here = (*path, name)
+        key = ".".join(here)
+        if key in every:
+            continue
+        if key not in sections:
+            yield here
+        elif isinstance(value, dict):
+            yield from _unknown(cast("dict[str, Any]", value), here, every, sections)
+
+
+def _near(path: tuple[str, ...], every: frozenset[str]) -> str | None:
+    """The known key that is most like this one, or that has its last name in another section."""
+    from difflib import get_close_matches
+
+    if len(".".join(path)) > MAX_MESSAGE:
+        return None
+    last = path[-1].casefold()
+    same = sorted(key for key in every if key.rpartition(".")[2].casefold() == last)
+    if len(same) == 1:
+        return same[0]
+    return next(iter(get_close_matches(".".join(path), sorted(every), n=1, cutoff=0.8)), None)
+
+
+def _message(text: str) -> str:
+    """What msgspec says, without its marks."""
+    found = re.fullmatch(r"Expected `(.+)`, got `(.+)`", text)
+    if found is None:
+        return text.replace("`", "").rstrip(".")[:MAX_MESSAGE]
+    wanted = " or ".join(_KINDS.get(kind.strip(), kind.strip()) for kind in found[1].split("|"))
+    return f"it has to be {wanted}, not {_KINDS.get(found[2], found[2])}"
+
+
+def _remedy(path: tuple[str, ...], message: str) -> str:
+    allowed = _allowed(path) if message.startswith("Invalid enum value") else ()
+    if allowed:
+        return f"Write {', '.join(allowed[:-1])} or {allowed[-1]}, or remove the key."
+    return "Correct that value or remove the key."
+
+
+def _allowed(path: tuple[str, ...]) -> tuple[str, ...]:
+    """The words that a key takes; none for one that takes other values."""
+    kind: Any = Settings
+    for name in path:
+        fields = msgspec.structs.fields(kind)
+        kind = next((field.type for field in fields if field.encode_name == name), None)
+        if kind is None:
+            return ()
+    kinds = (kind,) if get_origin(kind) is Literal else get_args(kind)
+    words = [each for one in kinds if get_origin(one) is Literal for each in get_args(one)]
+    return tuple(str(word) for word in words)
+
+
+def _without(document: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
+    name, *rest = path
+    if not rest:
+        return {key: value for key, value in document.items() if key != name}
+    return {**document, name: _without(document[name], tuple(rest))}

@@ -1,0 +1,241 @@
+"""Layers of settings, put one upon the other: an administrator's defaults, the user's, those of a
+trusted workspace as far as these may say anything, an administrator's settings."""
+
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+
+from alhena.config.documents import parse_settings, settings_text, too_deep
+from alhena.config.errors import ConfigError
+from alhena.config.merging import merged
+from alhena.config.old_keys import renewed, value_at
+from alhena.config.settings import Settings, known_keys
+
+MAX_NAMED = 10
+"""How many keys one warning names."""
+MAX_KEY = 100
+"""How much of a key it shows, in characters."""
+_UNSUPPORTED = ("security.toolSandboxing", "security.enableConseca")
+"""Keys that would restrict something, and do not here."""
+
+
+class LayerKind(StrEnum):
+    """Whose settings a layer holds."""
+
+    SYSTEM_DEFAULTS = "system defaults"
+    USER = "user"
+    WORKSPACE = "workspace"
+    SYSTEM = "system"
+
+
+ORDER = tuple(LayerKind)
+"""From the lowest to the highest."""
+
+
+class LayerFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file of settings that is there, as it is."""
+
+    kind: LayerKind
+    path: Path
+    data: bytes
+
+
+class Layer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a file of settings says: under today's keys, with the variables put in, and of a
+    workspace only what counts. `data` is the file as it is; `moved` says which keys stand there by
+    older names (new -> old)."""
+
+    kind: LayerKind
+    path: Path
+    document: dict[str, Any]
+    data: bytes
+    moved: dict[str, str] = {}
+    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def line(self, path: tuple[str, ...]) -> int | None:
+        """Where a key, or what it is part of, has its value."""
+        lines = _lines(self.path, self.data)
+        for count in range(len(path), 0, -1):
+            part = path[:count]
+            old = self.moved.get(".".join(part))
+            part = part if old is None else tuple(old.split("."))
+            if part in lines:
+                return lines[part]
+        return None
+
+
+class Layered(msgspec.Struct, frozen=True, kw_only=True):
+    """All layers together; `document` has their values as plain ones, without the defaults."""
+
+    settings: Settings
+    document: dict[str, Any]
+    layers: tuple[Layer, ...]
+
+
+def layered(
+    files: tuple[LayerFile, ...],
+    environ: Mapping[str, str],
+    workspace_environ: Mapping[str, str] | None = None,
+) -> Layered:
+    """The settings of some files, in any order. The variables in the texts of a workspace's own
+    are those of `workspace_environ`.
+
+    Raises ConfigError that names file, line and remedy of each value that cannot be used.
+    """
+    layers = {
+        file.kind: _layer(file, environ) for file in files if file.kind is not LayerKind.WORKSPACE
+    }
+    for file in files:
+        if file.kind is LayerKind.WORKSPACE:
+            without = _settings(_together(layers))
+            given = environ if workspace_environ is None else workspace_environ
+            layers[file.kind] = _workspace(file, given, without)
+    document = _together(layers)
+    return Layered(
+        settings=_settings(document),
+        document=document,
+        layers=tuple(layers[kind] for kind in ORDER if kind in layers),
+    )
+
+
+def _together(layers: Mapping[LayerKind, Layer]) -> dict[str, Any]:
+    document: dict[str, Any] = {}
+    for kind in ORDER:
+        if kind in layers:
+            own = layers[kind].document
+            if kind is not LayerKind.USER:  # hooks of others are read by `hooks/gather.py`
+                own = {name: value for name, value in own.items() if name != "hooks"}
+            document = merged(document, own)
+    return document
+
+
+def _settings(document: dict[str, Any]) -> Settings:
+    try:
+        return msgspec.convert(document, Settings)
+    except msgspec.ValidationError as error:  # each layer was checked: it is in how they meet
+        raise ConfigError(
+            f"the settings do not go together: {str(error).replace('`', '')}.",
+            remedy="See alhena settings show --origin.",
+        ) from error
+
+
+def _layer(file: LayerFile, environ: Mapping[str, str]) -> Layer:
+    try:
+        return _read(file, environ, withheld=frozenset())
+    except RecursionError as error:
+        raise too_deep(file.path) from error
+
+
+def _read(file: LayerFile, environ: Mapping[str, str], withheld: frozenset[str]) -> Layer:
+    value = parse_settings(file.path, file.data)
+    if not isinstance(value, dict):
+        kind = "a list" if isinstance(value, list) else "a single value"
+        raise ConfigError(
+            f"{file.path}: it has to be an object, not {kind}.", remedy="Write {…} there."
+        )
+    document, moved = renewed(cast("dict[str, Any]", value))
+    if b"$" in file.data or b"\\u" in file.data:
+        from alhena.config.expansion import expanded
+
+        document = cast("dict[str, Any]", expanded(document, environ, withheld=withheld))
+    layer = Layer(kind=file.kind, path=file.path, document=document, data=file.data, moved=moved)
+    _require_usable(layer)
+    notes: tuple[str, ...] = ()
+    if moved:
+        pairs = [f"{old} for {new}" for new, old in moved.items()]
+        notes = (f"{file.path}: has older names of keys: {_list(pairs)}.",)
+    return msgspec.structs.replace(layer, warnings=tuple(_oddities(layer)), notes=notes)
+
+
+def _require_usable(layer: Layer) -> None:
+    """Raises ConfigError that names the values that no setting takes."""
+    try:
+        msgspec.convert(layer.document, Settings)
+    except msgspec.ValidationError:
+        from alhena.config.checking import wrong_values
+    else:
+        return
+    problems = wrong_values(layer.document, str(layer.path), layer.line)
+    *others, last = problems
+    told = [str(each).rstrip(".") for each in others]
+    told.append(str(msgspec.structs.replace(last, remedy="")).rstrip(". "))
+    raise ConfigError(f"{'; '.join(told)}.", remedy=last.remedy)
+
+
+def _oddities(layer: Layer) -> Iterator[str]:
+    """What is odd about a layer: keys that nobody knows, restrictions that are none."""
+    if _has_others(layer.document, ""):
+        from alhena.config.checking import odd_keys
+
+        named = [
+            _named(layer, each.key, f"did you mean {each.near}?" if each.near else "")
+            for each in odd_keys(layer.document)
+        ]
+        if named:
+            yield f"{layer.path}: keys that nobody knows, of no effect: {_list(named)}."
+    for key in _UNSUPPORTED:
+        if value_at(layer.document, key) is True:
+            yield (
+                f"{layer.path}: {_named(layer, tuple(key.split('.')))} is not supported in this "
+                "version, and restricts nothing."
+            )
+
+
+def _has_others(document: dict[str, Any], above: str) -> bool:
+    """Whether there are keys that are not used here."""
+    known = known_keys()
+    for name, value in document.items():
+        key = f"{above}{name}"
+        if key in known:
+            continue
+        section = isinstance(value, dict) and any(each.startswith(f"{key}.") for each in known)
+        if not section or _has_others(cast("dict[str, Any]", value), f"{key}."):
+            return True
+    return False
+
+
+def _workspace(file: LayerFile, environ: Mapping[str, str], without: Settings) -> Layer:
+    """The layer of a workspace: of what it says, what it may."""
+    from alhena.config.environment import CREDENTIALS
+    from alhena.config.workspace_layer import restricted
+
+    holding = msgspec.json.decode(msgspec.json.encode(without))
+    try:
+        layer = _read(file, environ, withheld=CREDENTIALS)
+        document, refusals = restricted(layer.document, holding)
+    except RecursionError as error:
+        raise too_deep(file.path) from error
+    reasons: dict[str, list[str]] = {}
+    for each in refusals:
+        reasons.setdefault(each.why, []).append(_named(layer, each.key))
+    told = tuple(
+        f"{file.path}: not taken from a workspace: {_list(named)}; {why}."
+        for why, named in reasons.items()
+    )
+    return msgspec.structs.replace(layer, document=document, warnings=(*layer.warnings, *told))
+
+
+@lru_cache(maxsize=8)
+def _lines(path: Path, data: bytes) -> dict[tuple[str, ...], int]:
+    from alhena.config.jsonc_edit import key_lines
+
+    return key_lines(settings_text(path, data))
+
+
+def _named(layer: Layer, path: tuple[str, ...], more: str = "") -> str:
+    key = layer.moved.get(".".join(path), ".".join(path))
+    if len(key) > MAX_KEY:
+        key = f"{key[:MAX_KEY]}…"
+    line = layer.line(path)
+    details = "; ".join(filter(None, (f"line {line}" if line else "", more)))
+    return f"{key} ({details})" if details else key
+
+
+def _list(named: list[str]) -> str:
+    more = len(named) - MAX_NAMED
+    return ", ".join(named[:MAX_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,216 @@
+"""The MCP servers of the settings: `mcpServers`, `mcp.serverCommand`, which are allowed.
+
+An entry that cannot be used is a problem of that one server; the others are there all the same.
+"""
+
+import re
+import shlex
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, Literal, cast
+
+import msgspec
+
+from alhena.config.settings import Settings
+
+COMMAND_SERVER = "mcp"
+"""What the server of `mcp.serverCommand` is called."""
+
+_VARIABLE = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|([A-Za-z_][A-Za-z0-9_]*))")
+
+
+class _Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A table of an entry."""
+
+
+class McpOAuth(_Entry, frozen=True, kw_only=True):
+    """`mcpServers.NAME.oauth.*`. The secret does not show in the repr."""
+
+    enabled: bool = False
+    client_id: str | None = None
+    client_secret: str | None = None
+    authorization_url: str | None = None
+    token_url: str | None = None
+    issuer: str | None = None
+    registration_url: str | None = None
+    redirect_uri: str | None = None
+    token_param_name: str | None = None
+    scopes: tuple[str, ...] = ()
+    audiences: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"McpOAuth(enabled={self.enabled}, client_id={self.client_id!r})"
+
+
+class Transport(StrEnum):
+    """How a server is reached; HTTP_OR_SSE tries the first, then the second."""
+
+    STDIO = "stdio"
+    SSE = "sse"
+    HTTP = "http"
+    HTTP_OR_SSE = "http or sse"
+
+
+class McpServer(_Entry, frozen=True, kw_only=True):
+    """`mcpServers.NAME.*`. `timeout` is in milliseconds, None what is usual. Tools of a server with
+    `trust` need no approval. `include_tools` None means all. The repr shows no header and no
+    variable, for both hold secrets."""
+
+    command: str | None = None
+    args: tuple[str, ...] = ()
+    env: dict[str, str | int | float | bool] = {}
+    cwd: str | None = None
+    url: str | None = None
+    http_url: str | None = None
+    tcp: str | None = None
+    type: Literal["stdio", "sse", "http", "streamable-http", "streamableHttp"] | None = None
+    headers: dict[str, str] = {}
+    timeout: float | None = None
+    trust: bool = False
+    description: str = ""
+    include_tools: tuple[str, ...] | None = None
+    exclude_tools: tuple[str, ...] = ()
+    oauth: McpOAuth | None = None
+    auth_provider_type: (
+        Literal["dynamic_discovery", "google_credentials", "service_account_impersonation"] | None
+    ) = None
+    target_audience: str | None = None
+    target_service_account: str | None = None
+
+    def __repr__(self) -> str:
+        return f"McpServer(command={self.command!r}, url={self.address!r})"
+
+    @property
+    def address(self) -> str | None:
+        """The URL, whichever key it stands under."""
+        return self.http_url or self.url
+
+    @property
+    def transport(self) -> Transport:
+        """How it is reached, by the reference's order: httpUrl, url with its type, command."""
+        if self.http_url:
+            return Transport.HTTP
+        if self.url:
+            if self.type == "sse":
+                return Transport.SSE
+            return Transport.HTTP_OR_SSE if self.type in (None, "stdio") else Transport.HTTP
+        return Transport.STDIO
+
+    def takes(self, tool: str) -> bool:
+        """Whether a tool of this name is wanted. Of a list, `name(…)` means the name, too."""
+        if tool in self.exclude_tools:
+            return False
+        wanted = self.include_tools
+        return wanted is None or any(each == tool or each.startswith(f"{tool}(") for each in wanted)
+
+
+class ConfiguredServers(msgspec.Struct, frozen=True):
+    """The servers in the order of the settings. `problems` says of each entry that cannot be used
+    why, and `disabled` of those that are not wanted."""
+
+    servers: dict[str, McpServer]
+    problems: dict[str, str]
+    disabled: dict[str, str]
+
+
+def configured_servers(settings: Settings, environ: Mapping[str, str]) -> ConfiguredServers:
+    """What the settings say of servers.
+
+    `$NAME`, `${NAME}` and `${NAME:-default}` in commands, arguments, variables, URLs and headers
+    stand for variables of `environ`; one that is not set stays as it is written.
+    """
+    entries = dict(settings.mcp_servers)
+    problems: dict[str, str] = {}
+    if settings.mcp.server_command:
+        try:
+            words = shlex.split(settings.mcp.server_command)
+        except ValueError as error:
+            problems[COMMAND_SERVER] = f"settings: mcp.serverCommand: {error}. Correct the quotes."
+        else:
+            entries.setdefault(COMMAND_SERVER, {"command": words[0], "args": words[1:]})
+    servers: dict[str, McpServer] = {}
+    disabled: dict[str, str] = {}
+    for name, entry in entries.items():
+        why = _unwanted(name, settings)
+        if why:
+            disabled[name] = why
+            continue
+        made = _server(name, entry, environ)
+        if isinstance(made, str):
+            problems[name] = made
+        else:
+            servers[name] = made
+    return ConfiguredServers(servers, problems, disabled)
+
+
+def trusted_names(entries: Mapping[str, Any]) -> tuple[str, ...]:
+    """The servers of `mcpServers` whose entries say `"trust": true`."""
+    return tuple(
+        name
+        for name, entry in entries.items()
+        if isinstance(entry, dict) and cast("dict[str, Any]", entry).get("trust") is True
+    )
+
+
+def expanded(text: str, environ: Mapping[str, str]) -> str:
+    """`text` with the values of the variables it names."""
+
+    def value(match: re.Match[str]) -> str:
+        name = match[1] or match[3]
+        if environ.get(name):
+            return environ[name]
+        return match[0] if match[2] is None else match[2]
+
+    return _VARIABLE.sub(value, text)
+
+
+def _unwanted(name: str, settings: Settings) -> str:
+    if name in settings.mcp.excluded:
+        return "mcp.excluded names it"
+    if settings.mcp.allowed is not None and name not in settings.mcp.allowed:
+        return "mcp.allowed (or --allowed-mcp-server-names) does not name it"
+    return ""
+
+
+def _server(name: str, entry: object, environ: Mapping[str, str]) -> McpServer | str:
+    """The server of an entry, or why there is none."""
+    where = f"settings: mcpServers.{name}"
+    try:
+        server = msgspec.convert(entry, McpServer)
+    except msgspec.ValidationError as error:
+        said, _, place = str(error).replace("`", "").partition(" - at $")
+        return f"{where}{place}: {said}. Correct that value or remove the key."
+    if not name.strip():
+        return "settings: mcpServers: a server needs a name that is not empty."
+    if server.tcp and not (server.command or server.address):
+        return f"{where}: tcp is not supported. Give command, url or httpUrl."
+    if not server.command and not server.address:
+        return f"{where}: names neither command nor url nor httpUrl. Give one of them."
+    if server.address and not server.address.startswith(("http://", "https://", "$")):
+        return f"{where}: the URL {server.address!r} is no http(s) URL. Correct it."
+    if server.timeout is not None and not server.timeout > 0:
+        return f"{where}: timeout is {server.timeout:g}. Give milliseconds above 0."
+    return _expanded(server, environ)
+
+
+def _expanded(server: McpServer, environ: Mapping[str, str]) -> McpServer:
+    def told(text: str | None) -> str | None:
+        return None if text is None else expanded(text, environ)
+
+    return msgspec.structs.replace(
+        server,
+        command=told(server.command),
+        args=tuple(expanded(each, environ) for each in server.args),
+        cwd=told(server.cwd),
+        url=told(server.url),
+        http_url=told(server.http_url),
+        env={
+            key: expanded(value, environ) if isinstance(value, str) else _word(value)
+            for key, value in server.env.items()
+        },
+        headers={key: expanded(value, environ) for key, value in server.headers.items()},
+    )
+
+
+def _word(value: float | bool) -> str:
+    return str(value).lower() if isinstance(value, bool) else f"{value}"

@@ -1,0 +1,213 @@
+"""The settings of a place: what holds for a session, or a command, in a directory. The one way to
+them that all commands and sessions take."""
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from alhena.config.documents import settings_bytes
+from alhena.config.home import (
+    config_home,
+    system_defaults_path,
+    system_settings_path,
+    user_settings_path,
+    workspace_policies_path,
+    workspace_settings_path,
+)
+from alhena.config.settings import Settings
+from alhena.config.trust import FolderTrust, folder_trust
+
+if TYPE_CHECKING:
+    from alhena.config.env_files import FoundEnvFile
+    from alhena.config.layers import Layer, Layered, LayerFile
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """What holds in a directory. `environ` has the variables of a .env file, too. `unread` are the
+    files of the directory that are left alone for it is not trusted, and `notice` is what to tell
+    a person of that; "" for nothing. `warnings` are for people, `notes` for those who look closer.
+    """
+
+    cwd: Path
+    settings: Settings
+    environ: Mapping[str, str]
+    trust: FolderTrust
+    layers: "tuple[Layer, ...]" = ()
+    env_file: "FoundEnvFile | None" = None
+    unread: tuple[str, ...] = ()
+    notice: str = ""
+    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """What a person who begins a session here should know."""
+        return (*self.warnings, self.notice) if self.notice else self.warnings
+
+    @property
+    def undecided(self) -> bool:
+        """Whether somebody should say if this directory is trusted: something waits for that."""
+        return bool(self.unread) and not self.trust.known
+
+
+def open_place(
+    cwd: Path, environ: Mapping[str, str], *, skip_trust: bool = False, env_files: bool = True
+) -> Place:
+    """The settings for a directory, from all their layers, and its variables (those of a .env file
+    only with `env_files`). `skip_trust` is `--skip-trust`.
+
+    Raises ConfigError for a file that cannot be used, with its line and the remedy.
+    """
+    own = _own_files(environ)
+    base = _layered(own, environ, None)
+    settings = Settings() if base is None else base.settings
+    enabled = settings.security.folder_trust.enabled
+
+    def trust_of(folder: Path) -> FolderTrust:
+        return folder_trust(folder, environ, enabled=enabled, skip=skip_trust)
+
+    trust = trust_of(cwd)
+    unread: list[str] = []
+    found = _env_file(cwd, environ, settings, trust_of, unread) if env_files else None
+    variables: Mapping[str, str] = environ
+    if found is not None and found.variables:
+        variables = {**environ, **found.variables}
+        if not found.local:
+            base = _layered(own, variables, None)
+    workspace = _workspace_file(cwd, environ, unread, trusted=trust.trusted)
+    if workspace is not None:
+        of_user = environ if found is not None and found.local else variables
+        base = _layered((*own, workspace), of_user, variables)
+    if base is not None:
+        settings = base.settings
+    if not trust.trusted:
+        unread += _others(cwd, environ, settings)
+    layers = () if base is None else base.layers
+    warnings = [warning for layer in layers for warning in layer.warnings]
+    notes = [note for layer in layers for note in layer.notes]
+    if found is not None:
+        warnings += found.warnings
+        notes += found.notes
+    place = Place(
+        cwd=cwd,
+        settings=settings,
+        environ=variables,
+        trust=trust,
+        layers=layers,
+        env_file=found,
+        unread=tuple(dict.fromkeys(unread)),
+        warnings=tuple(warnings),
+        notes=tuple(notes),
+    )
+    return place if not place.unread else _told(place)
+
+
+def _told(place: Place) -> Place:
+    """The same with a word about what was left alone."""
+    names = ", ".join(place.unread)
+    if place.trust.known:
+        note = f"not read in {place.cwd}: {names} ({place.trust.reason})."
+        return msgspec.structs.replace(place, notes=(*place.notes, note))
+    notice = (
+        f"{place.cwd} is not trusted, so that these are not read: {names}. "
+        "To trust it: alhena trust; not to be told again: alhena trust --never."
+    )
+    return msgspec.structs.replace(place, notice=notice)
+
+
+def _own_files(environ: Mapping[str, str]) -> "tuple[LayerFile, ...]":
+    """The files of settings of the user and the administrator that are there."""
+    found = [
+        (name, path, data)
+        for name, path in (
+            ("system defaults", system_defaults_path(environ)),
+            ("user", user_settings_path(environ)),
+            ("system", system_settings_path(environ)),
+        )
+        if (data := settings_bytes(path)) is not None
+    ]
+    if not found:
+        return ()
+    from alhena.config.layers import LayerFile, LayerKind
+
+    return tuple(
+        LayerFile(kind=LayerKind(name), path=path, data=data) for name, path, data in found
+    )
+
+
+def _layered(
+    files: "tuple[LayerFile, ...]",
+    environ: Mapping[str, str],
+    workspace_environ: Mapping[str, str] | None,
+) -> "Layered | None":
+    if not files:
+        return None
+    from alhena.config.layers import layered
+
+    return layered(files, environ, workspace_environ)
+
+
+def _workspace_file(
+    cwd: Path, environ: Mapping[str, str], unread: list[str], *, trusted: bool
+) -> "LayerFile | None":
+    path = workspace_settings_path(cwd)
+    # In the home directory these are the user's own, and count already.
+    if not os.path.lexists(path) or _same(path, user_settings_path(environ)):
+        return None
+    if not trusted:
+        unread.append(".gemini/settings.json")
+        return None
+    data = settings_bytes(path)
+    if data is None:
+        return None
+    from alhena.config.layers import LayerFile, LayerKind
+
+    return LayerFile(kind=LayerKind.WORKSPACE, path=path, data=data)
+
+
+def _env_file(
+    cwd: Path,
+    environ: Mapping[str, str],
+    settings: Settings,
+    trust_of: Callable[[Path], FolderTrust],
+    unread: list[str],
+) -> "FoundEnvFile | None":
+    """The .env file of a place. Looking for one is cheap; reading one is imported when there is."""
+    home = config_home(environ)
+    homes = (home.parent, Path(os.path.realpath(home.parent)))
+    local = not settings.advanced.ignore_local_env
+    for folder in (cwd, *cwd.parents) if local else ():
+        if folder in homes:
+            break
+        for path in (folder / ".gemini" / ".env", folder / ".env"):
+            if not os.path.isfile(path):
+                continue
+            from alhena.config.env_files import is_ours, read_env_file
+
+            trusted = trust_of(folder).trusted and (folder == cwd or is_ours(path))
+            if trusted:
+                return read_env_file(path, environ, settings.advanced.excluded_env_vars, local=True)
+            if folder == cwd:
+                unread.append(str(path.relative_to(cwd)))
+    for path in (home / ".env", home.parent / ".env"):
+        if os.path.isfile(path):
+            from alhena.config.env_files import read_env_file
+
+            return read_env_file(path, environ, settings.advanced.excluded_env_vars, local=False)
+    return None
+
+
+def _others(cwd: Path, environ: Mapping[str, str], settings: Settings) -> list[str]:
+    """What else of a directory would be read if it were trusted."""
+    found = [name for name in settings.context.file_names if os.path.lexists(cwd / name)]
+    own = _same(cwd / ".gemini", config_home(environ))
+    if not own and os.path.lexists(workspace_policies_path(cwd)):
+        found.append(".gemini/policies")
+    return found
+
+
+def _same(one: Path, other: Path) -> bool:
+    return os.path.realpath(one) == os.path.realpath(other)

@@ -1,0 +1,211 @@
+"""What a workspace's own settings.json may say. Whoever wrote the repository wrote it: it may make
+things stricter and say what is a matter of taste, and never permit, or choose where secrets go.
+
+Each key of `settings.Settings` is in one of three: FREE, the rules below, and those that are
+nobody's but the user's and the administrator's.
+"""
+
+from collections.abc import Callable
+from pathlib import PurePosixPath
+from typing import Any, cast
+
+import msgspec
+
+from alhena.config.environment import CREDENTIALS
+from alhena.config.expansion import names_in
+from alhena.config.merging import union
+from alhena.config.settings import known_keys
+
+FREE = frozenset(
+    {
+        *("general.maxAttempts", "general.retryFetchErrors", "output.format"),
+        *("context.importFormat", "context.maxImportDepth", "context.discoveryMaxDirs"),
+        *("context.loadMemoryFromIncludeDirectories", "context.includeDirectoryTree"),
+        *("tools.truncateToolOutputThreshold", "tools.shell.inactivityTimeout"),
+        *("model.compressionThreshold", "contextManagement.tools.outputMasking.protectLatestTurn"),
+        "contextManagement.tools.outputMasking.minPrunableThresholdTokens",
+        "contextManagement.tools.outputMasking.protectionThresholdTokens",
+    }
+)
+"""Keys that a workspace sets as the user would."""
+ELSEWHERE = frozenset({"hooks", "hooksConfig"})
+"""Read by themselves (`hooks/gather.py`), for each hook has to be accepted."""
+REFUSED = object()
+"""Said by a rule of a value that would permit more."""
+
+Rule = Callable[[Any, Any], Any]
+"""From what holds without the workspace (the default, where nothing is set) and what the workspace
+says to what is made of it: REFUSED, or a value that is no laxer than the first."""
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """A key of a workspace that does not count, or not all of it, and why."""
+
+    key: tuple[str, ...]
+    why: str
+
+
+LAXER = "it would permit more than the settings of the user do"
+OWN = "it is for the user and the administrator to say"
+_TAKEN = "the user's settings have a server of this name"
+_TRUSTED = "a workspace cannot trust its own servers"
+_CREDENTIAL = "it would be given what signs in to a model"
+
+
+def restricted(
+    document: dict[str, Any], holding: dict[str, Any]
+) -> tuple[dict[str, Any], tuple[Refusal, ...]]:
+    """The part of a workspace's document that counts, and what does not. `holding` has the values
+    of all other layers, with the defaults. Keys that mean nothing here are kept."""
+    found: list[Refusal] = []
+    kept = _restricted(document, holding, (), found)
+    return kept, tuple(found)
+
+
+def _restricted(
+    document: dict[str, Any],
+    holding: dict[str, Any],
+    path: tuple[str, ...],
+    found: list[Refusal],
+) -> dict[str, Any]:
+    keys = known_keys()
+    kept: dict[str, Any] = {}
+    for name, value in document.items():
+        here = (*path, name)
+        key = ".".join(here)
+        if key in ELSEWHERE:
+            continue
+        own = holding.get(name)
+        if key == "mcpServers":
+            kept[name] = _servers(own, value, found)
+        elif key in keys:
+            made = _ruled(key, own, value)
+            if made is REFUSED:
+                found.append(Refusal(here, LAXER if key in RULES else OWN))
+            else:
+                kept[name] = made
+        elif isinstance(own, dict) and isinstance(value, dict):
+            below, above = cast("dict[str, Any]", own), cast("dict[str, Any]", value)
+            kept[name] = _restricted(above, below, here, found)
+        else:
+            kept[name] = value  # of no effect: nothing reads it
+    return kept
+
+
+def _ruled(key: str, own: Any, given: Any) -> Any:
+    if key in FREE or given == own:
+        return given
+    return RULES[key](own, given) if key in RULES else REFUSED
+
+
+def _servers(holding: Any, given: Any, found: list[Refusal]) -> dict[str, Any]:
+    """Servers of names that are free, none of them trusted: rules of the user's name servers."""
+    kept: dict[str, Any] = {}
+    taken = {name.casefold() for name in holding}
+    for name, entry in given.items():
+        if name.casefold() in taken:
+            if holding.get(name) != entry:
+                found.append(Refusal(("mcpServers", name), _TAKEN))
+            continue
+        if names_in(entry) & CREDENTIALS:
+            found.append(Refusal(("mcpServers", name), _CREDENTIAL))
+            continue
+        if isinstance(entry, dict):
+            members = cast("dict[str, Any]", entry)
+            if members.get("trust"):
+                found.append(Refusal(("mcpServers", name, "trust"), _TRUSTED))
+            entry = {key: value for key, value in members.items() if key != "trust"}
+        kept[name] = entry
+    return kept
+
+
+def _first(*order: Any) -> Rule:
+    """Whichever of the two comes first; anything else is refused."""
+
+    def rule(own: Any, given: Any) -> Any:
+        laxer = given not in order or own not in order or order.index(given) > order.index(own)
+        return REFUSED if laxer else given
+
+    return rule
+
+
+def _all(own: Any, given: Any) -> Any:
+    return union([*own, *given])
+
+
+def _some(own: Any, given: Any) -> Any:
+    """What both name; where the user names nothing, what the workspace does."""
+    if given is None:
+        return REFUSED
+    if own is None:
+        return given
+    kept = [entry for entry in given if entry in own or entry.partition("(")[0] in own]
+    return kept or REFUSED
+
+
+def _some_of(own: Any, given: Any) -> Any:
+    """As `_some`, but there have to be some: an entry permits something, too."""
+    return REFUSED if own is None else _some(own, given)
+
+
+def _fewer(own: Any, given: Any) -> Any:
+    """A smaller number; one below 0 is no limit."""
+    return REFUSED if given < 0 or 0 <= own < given else given
+
+
+def _less(own: Any, given: Any) -> Any:
+    """A smaller amount; null is no limit."""
+    return REFUSED if given is None or (own is not None and given > own) else given
+
+
+def _if_unset(own: Any, given: Any) -> Any:
+    return given if own is None else REFUSED
+
+
+def _model(_own: Any, given: Any) -> Any:
+    """A model of the same service; where a name says another, that is the user's to choose."""
+    return REFUSED if given is None or ":" in given or "/" in given else given
+
+
+def _memory_names(own: Any, given: Any) -> Any:
+    """Names beside the user's own. They are looked for in the user's home, too, where other files
+    than texts are."""
+    names = [own] if isinstance(own, str) else list(own)
+    more = [given] if isinstance(given, str) else list(given)
+    if any(PurePosixPath(name).suffix.lower() not in {".md", ".mdc", ".txt"} for name in more):
+        return REFUSED
+    if any("/" in name or "\\" in name for name in more):
+        return REFUSED
+    return union([*names, *more])
+
+
+RULES: dict[str, Rule] = {
+    "general.defaultApprovalMode": _first("plan", "default", "auto_edit"),
+    "general.checkpointing.enabled": _first(True, False),
+    "model.name": _model,
+    "model.maxSessionTurns": _fewer,
+    "model.budget.maxTokens": _less,
+    "model.budget.maxSeconds": _less,
+    "model.budget.maxCost": _less,
+    "model.disableLoopDetection": _first(False, True),
+    "model.fallback": _first("never", "ask", "always"),
+    "context.fileName": _memory_names,
+    "tools.core": _some,
+    "tools.confirmationRequired": _all,
+    "tools.exclude": _all,
+    "tools.sandbox": _first(True, False),
+    "tools.sandboxNetworkAccess": lambda _own, given: False if given is False else REFUSED,
+    "tools.discoveryCommand": _if_unset,
+    "tools.callCommand": _if_unset,
+    "mcp.allowed": _some_of,
+    "mcp.excluded": _all,
+    "mcp.serverCommand": _if_unset,
+    "security.environmentVariableRedaction.enabled": _first(True, False),
+    "security.environmentVariableRedaction.blocked": _all,
+    "security.disableAlwaysAllow": _first(True, False),
+    "security.disableYoloMode": _first(True, False),
+    "privacy.usageStatisticsEnabled": _first(False, True),
+    "advanced.excludedEnvVars": _all,
+    "advanced.ignoreLocalEnv": _first(True, False),
+}
+"""What a workspace can make stricter, and how."""

@@ -1,0 +1,69 @@
+"""Checkpoints, and going back to one, in words for people."""
+
+from collections.abc import Sequence
+
+from alhena.agent.restoring import Restored
+from alhena.display_text import one_line
+from alhena.session.checkpoints import Checkpoint
+
+MAX_PATHS = 20
+
+Named = tuple[str, Checkpoint]
+
+
+def checkpoint_words(checkpoint: Checkpoint) -> str:
+    """What a checkpoint was made before."""
+    call = checkpoint.tool_call
+    if checkpoint.kind == "restore":
+        what = "before files were put back"
+    elif call is None:
+        what = "before a call"
+    else:
+        said = call.args.get("file_path") or call.args.get("command") or call.args.get("path") or ""
+        what = f"before {call.name} {said}"
+    return one_line(what, 200)
+
+
+def restored_words(restored: Restored) -> list[tuple[bool, str]]:
+    """What going back has come to, line by line; true for what needs a second look."""
+    files = restored.files
+    said: list[tuple[bool, str]] = []
+    if files is None:
+        said.append((True, f"The files are as they were: {restored.problem}."))
+    else:
+        if not (files.written or files.removed or files.left):
+            said.append((False, "The files are what they were then."))
+        said += ((False, f"Put back: {each}") for each in _some(files.written))
+        said += ((False, f"Removed: {each}") for each in _some(files.removed))
+        left = [f"{path} ({reason})" for path, reason in files.left]
+        said += ((True, f"Left as it is: {each}") for each in _some(left))
+    if restored.conversation:
+        said.append((False, "The conversation is what it was then."))
+    if restored.kept:
+        said.append((False, f"What the files were before that is kept: {restored.kept}"))
+    return said
+
+
+def undone_note(restored: Restored) -> str:
+    """What the model is told, with the next prompt, of edits that were taken back."""
+    files = restored.files
+    paths = () if files is None else (*files.written, *files.removed)
+    return (
+        "[The user has undone the changes of an earlier turn. These files are again what they were "
+        f"before it: {', '.join(_some(paths)) or 'none'}.]"
+    )
+
+
+def listed(found: Sequence[Named]) -> list[str]:
+    """A list of checkpoints, the oldest first, with the numbers by which they may be named."""
+    return [
+        f"{number:>4}. {one_line(name)}  {checkpoint_words(checkpoint)}"
+        for number, (name, checkpoint) in enumerate(found, start=1)
+    ]
+
+
+def _some(paths: Sequence[str]) -> list[str]:
+    shown = [one_line(path, 200) for path in paths[:MAX_PATHS]]
+    if len(paths) > MAX_PATHS:
+        shown.append(f"and {len(paths) - MAX_PATHS:,} more")
+    return shown

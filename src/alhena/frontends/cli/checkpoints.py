@@ -1,0 +1,68 @@
+"""`alhena sessions checkpoints` and `alhena sessions restore`: back to what the files were."""
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from alhena.config.home import project_checkpoints, project_temp
+from alhena.display_text import one_line
+from alhena.frontends.checkpoint_words import checkpoint_words, listed, restored_words
+from alhena.frontends.streams import write_json, write_stdout
+from alhena.session.checkpoints import Checkpoint, CheckpointFiles
+from alhena.system.workspace import current_directory
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from alhena.agent.restoring import Restored
+
+
+def show_checkpoints(options: "Namespace") -> None:
+    """Prints the checkpoints of this project. Raises CheckpointError."""
+    directory = project_checkpoints(project_temp(os.environ, current_directory()))
+    found = CheckpointFiles(directory).all()
+    if options.json:
+        write_json({"checkpoints": [_as_json(name, item) for name, item in found]})
+    elif not found:
+        write_stdout("There are no checkpoints of this project.\n")
+    else:
+        write_stdout(f"Checkpoints of this project ({len(found)}):\n")
+        write_stdout("".join(f"{each}\n" for each in listed(found)))
+
+
+def restore(options: "Namespace") -> None:
+    """Goes back to a checkpoint and prints what has come of it. Raises what `restore_project`
+    raises."""
+    from alhena.agent.project_restore import restore_project
+
+    restored = restore_project(current_directory(), os.environ, options.checkpoint)
+    if options.json:
+        write_json(_come_to(restored))
+        return
+    lines = [f"Back at {one_line(restored.name)}.", *(text for _, text in restored_words(restored))]
+    write_stdout("".join(f"{each}\n" for each in lines))
+
+
+def _as_json(name: str, checkpoint: Checkpoint) -> dict[str, Any]:
+    call = checkpoint.tool_call
+    return {
+        "name": name,
+        "what": checkpoint_words(checkpoint),
+        "tree": checkpoint.commit_hash,
+        "sessionId": checkpoint.session_id,
+        "callId": checkpoint.call_id,
+        "toolCall": None if call is None else {"name": call.name, "args": call.args},
+        "paths": list(checkpoint.paths),
+    }
+
+
+def _come_to(restored: "Restored") -> dict[str, Any]:
+    files = restored.files
+    return {
+        "name": restored.name,
+        "kept": restored.kept,
+        "written": [] if files is None else list(files.written),
+        "removed": [] if files is None else list(files.removed),
+        "left": {} if files is None else dict(files.left),
+        "conversation": restored.conversation,
+        "toolCall": restored.tool_call,
+    }

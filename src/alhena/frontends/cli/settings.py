@@ -1,0 +1,222 @@
+"""`alhena settings`: what holds here, where it was said, and what is wrong with it."""
+
+import os
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+
+from alhena.config.environment import REDACTED, has_secret_name, without_secrets
+from alhena.config.home import (
+    system_defaults_path,
+    system_settings_path,
+    user_settings_path,
+    workspace_settings_path,
+)
+from alhena.config.layers import ORDER, Layer, LayerKind
+from alhena.config.place import Place
+from alhena.config.settings import known_keys
+from alhena.display_text import escaped, one_line
+from alhena.errors import InputError
+from alhena.frontends.here import place_here
+from alhena.frontends.streams import write_json, write_stderr, write_stdout
+from alhena.system.workspace import current_directory
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+USAGE = """\
+usage: alhena settings show [KEY] [--origin] [--all] [--json] [--skip-trust]
+       alhena settings path [--json]
+       alhena settings check [--json] [--skip-trust]
+
+show: the settings that hold in this folder. KEY is one of them (model.name) or a section (model).
+Secrets are not shown.
+
+  --origin       where each was said: file, line and layer
+  --all          those that nobody has said anything about, too: their defaults
+
+path: the files that settings are read from, the strongest last, and the .env file.
+
+check: reads them all; exit code 1 when there is something to say about them, 52 when one cannot be
+used.
+
+  --skip-trust   this folder is trusted
+  --json         JSON instead of text
+"""
+DEFAULT = "default"
+_HIDDEN = ("headers", "env")
+"""Members of a server, or of a hook, whose values are nobody's business."""
+
+
+class Shown(msgspec.Struct, frozen=True, kw_only=True):
+    """A key with its value, and where that was said: the layers that have a say in it."""
+
+    key: str
+    value: Any
+    origin: list[dict[str, Any]]
+
+
+def run(argv: list[str]) -> int:
+    """Carries out `alhena settings ARGV`; returns the exit code."""
+    if "-h" in argv or "--help" in argv:
+        write_stdout(USAGE)
+        return 0
+    options = _options(argv)
+    if options.command == "path":
+        return _path(as_json=options.json)
+    place = place_here(skip_trust=options.skip_trust, told=False)
+    return (_show if options.command == "show" else _check)(options, place)
+
+
+def _options(argv: list[str]) -> "Namespace":
+    from alhena.frontends.cli.arguments import Parser
+
+    parser = Parser(prog="alhena settings", add_help=False, allow_abbrev=False)
+    commands = parser.add_subparsers(dest="command", required=True, parser_class=Parser)
+    showing, pathing, checking = (
+        commands.add_parser(name, add_help=False) for name in ("show", "path", "check")
+    )
+    showing.add_argument("key", nargs="?", metavar="KEY")
+    showing.add_argument("--origin", action="store_true")
+    showing.add_argument("--all", action="store_true")
+    for each in (showing, checking):
+        each.add_argument("--skip-trust", action="store_true")
+    for each in (showing, pathing, checking):
+        each.add_argument("--json", action="store_true")
+        each.add_argument("-d", "--debug", action="store_true")
+    return parser.parse_args(argv)
+
+
+def _show(options: "Namespace", place: Place) -> int:
+    found = settings_shown(place)
+    if options.key is not None:
+        inside = f"{options.key}."
+        found = [each for each in found if each.key == options.key or each.key.startswith(inside)]
+        if not found:
+            raise InputError(
+                f"there is no setting {options.key!r}, and none in a section of that name.",
+                remedy="See alhena settings show --all.",
+            )
+    elif not options.all:
+        found = [each for each in found if each.origin[0]["layer"] != DEFAULT]
+    for warning in place.warnings:
+        write_stderr(f"alhena: warning: {one_line(warning)}\n")
+    if options.json:
+        write_json(found if options.origin else {each.key: each.value for each in found})
+        return 0
+    for each in found:
+        value = msgspec.json.encode(each.value).decode("utf-8")
+        where = "  # " + ", ".join(map(_where, each.origin)) if options.origin else ""
+        write_stdout(f"{escaped(f'{each.key} = {value}{where}')}\n")
+    if not found:
+        write_stdout("Nothing is set: the defaults hold.\n")
+    return 0
+
+
+def settings_shown(place: Place) -> list[Shown]:
+    """All settings that hold in a place, in alphabetical order, with what others have in their
+    files that means nothing here; secrets taken out."""
+    known = known_keys()
+    holding = cast("dict[str, Any]", msgspec.to_builtins(place.settings))
+    values = dict(_leaves(holding, (), known))
+    for layer in place.layers:
+        for path, value in _leaves(layer.document, (), known):
+            values.setdefault(path, value)
+    return [
+        Shown(key=".".join(path), value=_public(path, value), origin=_origins(place, path))
+        for path, value in sorted(values.items())
+    ]
+
+
+def _leaves(
+    document: dict[str, Any], path: tuple[str, ...], known: frozenset[str]
+) -> list[tuple[tuple[str, ...], Any]]:
+    found: list[tuple[tuple[str, ...], Any]] = []
+    for name, value in document.items():
+        here = (*path, name)
+        if isinstance(value, dict) and value and ".".join(here) not in known:
+            found += _leaves(cast("dict[str, Any]", value), here, known)
+        else:
+            found.append((here, cast("Any", value)))
+    return found
+
+
+def _origins(place: Place, path: tuple[str, ...]) -> list[dict[str, Any]]:
+    """The layers that say something of a key, the strongest first."""
+    found: list[dict[str, Any]] = []
+    for layer in reversed(place.layers):
+        if _has(layer.document, path):
+            name = {"layer": str(layer.kind), "file": str(layer.path), "line": layer.line(path)}
+            found.append(name)
+    return found or [{"layer": DEFAULT, "file": None, "line": None}]
+
+
+def _has(document: Any, path: tuple[str, ...]) -> bool:
+    for name in path:
+        if not isinstance(document, dict) or name not in document:
+            return False
+        document = cast("dict[str, Any]", document)[name]
+    return True
+
+
+def _where(origin: dict[str, Any]) -> str:
+    if origin["file"] is None:
+        return DEFAULT
+    line = "" if origin["line"] is None else f":{origin['line']}"
+    return f"{origin['layer']} ({origin['file']}{line})"
+
+
+def _public(path: tuple[str, ...], value: Any) -> Any:
+    """A value without what is secret in it, by its name or by what it is."""
+    match value:
+        case str():
+            secret = has_secret_name(path[-1]) and bool(value)
+            return REDACTED if secret else without_secrets(value)
+        case list() | tuple():
+            return [_public(path, item) for item in cast("list[Any]", value)]
+        case dict():
+            members: dict[str, Any] = {**cast("dict[str, Any]", value)}
+            if path[-1] in _HIDDEN:
+                return dict.fromkeys(members, REDACTED)
+            return {name: _public((*path, name), item) for name, item in members.items()}
+        case _:
+            return value
+
+
+def _path(*, as_json: bool) -> int:
+    place = place_here(told=False)
+    there = {layer.kind: layer for layer in place.layers}
+    paths = {
+        LayerKind.SYSTEM_DEFAULTS: system_defaults_path(os.environ),
+        LayerKind.USER: user_settings_path(os.environ),
+        LayerKind.WORKSPACE: workspace_settings_path(current_directory()),
+        LayerKind.SYSTEM: system_settings_path(os.environ),
+    }
+    rows = [(str(kind), str(paths[kind]), _state(place, kind, there.get(kind))) for kind in ORDER]
+    if place.env_file is not None:
+        rows.append((".env", str(place.env_file.path), "read"))
+    if as_json:
+        write_json([{"layer": kind, "file": file, "state": state} for kind, file, state in rows])
+        return 0
+    for kind, file, state in rows:
+        write_stdout(f"{kind:16} {state:12} {escaped(file)}\n")
+    return 0
+
+
+def _state(place: Place, kind: LayerKind, layer: Layer | None) -> str:
+    if layer is not None:
+        return "read"
+    unread = kind is LayerKind.WORKSPACE and ".gemini/settings.json" in place.unread
+    return "not trusted" if unread else "not there"
+
+
+def _check(options: "Namespace", place: Place) -> int:
+    if options.json:
+        write_json({"warnings": place.told, "notes": place.notes})
+    else:
+        for kind, lines in (("warning", place.told), ("note", place.notes)):
+            for each in lines:
+                write_stdout(f"{kind}: {one_line(each)}\n")
+        if not place.warnings:
+            write_stdout("The settings can be used as they are.\n")
+    return 1 if place.warnings else 0

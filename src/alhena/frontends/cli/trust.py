@@ -1,0 +1,139 @@
+"""`alhena trust`: which folders may say anything about how the agent works."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from alhena.config.home import trusted_folders_path
+from alhena.config.place import Place, open_place
+from alhena.config.trust import TrustLevel, trust_entries
+from alhena.display_text import escaped
+from alhena.errors import InputError, UsageError
+from alhena.frontends.streams import write_json, write_stdout
+from alhena.frontends.trusting import forget_trust, say_trust, waiting
+from alhena.system.workspace import current_directory
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+USAGE = """\
+usage: alhena trust [PATH] [--parent | --never | --forget]
+       alhena trust --status [PATH] [--json]
+       alhena trust --list [--json]
+
+Says that a folder (by default this one) and those in it are trusted: their settings, hooks,
+servers, policies, context and .env files are then read. Hooks are asked about one by one all the
+same.
+
+  --parent   trusts the folder that PATH is in
+  --never    does not trust it, and is not to ask again
+  --forget   takes back what was said of it
+  --status   whether it is trusted, and why; what in it waits for that
+  --list     what was said of which folders
+  --json     JSON instead of sentences
+"""
+
+
+def run(argv: list[str]) -> int:
+    """Carries out `alhena trust ARGV`; returns the exit code."""
+    if "-h" in argv or "--help" in argv:
+        write_stdout(USAGE)
+        return 0
+    options = _options(argv)
+    if options.json and not (options.list or options.status):
+        raise UsageError("--json needs --list or --status.", remedy="See alhena trust --help.")
+    if options.list:
+        if options.path is not None:
+            raise UsageError("--list takes no path.", remedy="See alhena trust --help.")
+        return _list(as_json=options.json)
+    folder = _folder(options.path)
+    if options.status:
+        return _status(folder, as_json=options.json)
+    if options.forget:
+        there = forget_trust(os.environ, folder)
+        _say(f"{folder}: {'forgotten' if there else 'nothing was said of it'}.")
+        return 0
+    level = TrustLevel.DO_NOT_TRUST if options.never else TrustLevel.TRUST_FOLDER
+    return _say_it(folder, TrustLevel.TRUST_PARENT if options.parent else level)
+
+
+def _say_it(folder: Path, level: TrustLevel) -> int:
+    # Of a folder that is not to be trusted any more nothing is read, however broken it is.
+    never = level is TrustLevel.DO_NOT_TRUST
+    unread = [] if never else waiting(open_place(folder, os.environ))
+    file = say_trust(os.environ, folder, level)
+    after = open_place(folder, os.environ)
+    word = "trusted" if after.trust.trusted else "not trusted"
+    _say(f"{folder} is {word}: {after.trust.reason}.")
+    if level is TrustLevel.TRUST_PARENT and after.trust.trusted:
+        _say(f"So is what else is in {folder.parent}.")
+    if after.trust.trusted and unread:
+        _say("From now on these are read:")
+        for line in unread:
+            _say(f"  {line}")
+    if after.trust.trusted == never:
+        _say(f"What was written to {file} does not decide here.")
+    return 0
+
+
+def _options(argv: list[str]) -> "Namespace":
+    from alhena.frontends.cli.arguments import Parser
+
+    parser = Parser(prog="alhena trust", add_help=False, allow_abbrev=False)
+    parser.add_argument("path", nargs="?", metavar="PATH")
+    kinds = parser.add_mutually_exclusive_group()
+    for name in ("--parent", "--never", "--forget", "--status", "--list"):
+        kinds.add_argument(name, action="store_true")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("-d", "--debug", action="store_true")
+    return parser.parse_args(argv)
+
+
+def _folder(given: str | None) -> Path:
+    folder = Path(os.path.abspath(current_directory() / (given or ".")))
+    if not folder.is_dir():
+        raise InputError(f"there is no folder {folder}.", remedy="Name an existing one.")
+    return folder
+
+
+def _status(folder: Path, *, as_json: bool) -> int:
+    place = open_place(folder, os.environ)
+    trust = place.trust
+    if as_json:
+        write_json(
+            {
+                "folder": str(folder),
+                "trusted": trust.trusted,
+                "known": trust.known,
+                "reason": trust.reason,
+                "unread": place.unread,
+            }
+        )
+        return 0
+    _say(f"{folder} is {'trusted' if trust.trusted else 'not trusted'}: {trust.reason}.")
+    _tell_waiting(place)
+    return 0
+
+
+def _tell_waiting(place: Place) -> None:
+    if place.unread:
+        _say("These are not read:")
+        for line in waiting(place):
+            _say(f"  {line}")
+
+
+def _list(*, as_json: bool) -> int:
+    file = trusted_folders_path(os.environ)
+    entries = trust_entries(file)
+    if as_json:
+        write_json([{"path": path, "level": level} for path, level in entries])
+        return 0
+    for path, level in entries:
+        _say(f"{level:13} {path}")
+    if not entries:
+        _say("Nothing was said of any folder.")
+    return 0
+
+
+def _say(line: str) -> None:
+    write_stdout(f"{escaped(line)}\n")

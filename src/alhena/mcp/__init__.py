@@ -1,0 +1,1 @@
+"""MCP servers: reaching them, what they offer, and tools made of it."""

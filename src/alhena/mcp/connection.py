@@ -1,0 +1,107 @@
+"""What a connection to an MCP server offers, whatever carries it; and what servers list."""
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Any, Protocol
+
+import msgspec
+
+
+class ListedTool(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool as its server lists it. `schema` is of an object."""
+
+    name: str
+    title: str = ""
+    description: str = ""
+    schema: dict[str, Any]
+
+
+class PromptArgument(msgspec.Struct, frozen=True, kw_only=True):
+    """An argument of a prompt."""
+
+    name: str
+    description: str = ""
+    required: bool = False
+
+
+class ListedPrompt(msgspec.Struct, frozen=True, kw_only=True):
+    """A prompt as its server lists it."""
+
+    name: str
+    title: str = ""
+    description: str = ""
+    arguments: tuple[PromptArgument, ...] = ()
+
+
+class ListedResource(msgspec.Struct, frozen=True, kw_only=True):
+    """A resource as its server lists it."""
+
+    uri: str
+    name: str = ""
+    title: str = ""
+    description: str = ""
+    mime_type: str = ""
+
+
+class Subject(StrEnum):
+    """What lists a server has, by the words of its capabilities."""
+
+    TOOLS = "tools"
+    PROMPTS = "prompts"
+    RESOURCES = "resources"
+
+
+class Pages(msgspec.Struct, frozen=True):
+    """The entries of a list, not looked at yet, and what was wrong with its pages."""
+
+    entries: tuple[object, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+class ServerEvents(msgspec.Struct, frozen=True, kw_only=True):
+    """Who hears of what a server says by itself. Nothing of it may block or raise.
+
+    `changed`: a list is another. `note`: what may help to find out what is wrong with a server.
+    `lost`: the connection has ended, for the reason given.
+    """
+
+    changed: Callable[[Subject], None]
+    note: Callable[[str], None]
+    lost: Callable[[str], None]
+
+
+Progress = Callable[[str], None]
+"""Takes what a server says of the progress of a call, a line at a time."""
+
+
+class Connection(Protocol):
+    """A server that has shaken hands. Every method raises McpError. A cancelled call tells the
+    server that nobody waits for it."""
+
+    @property
+    def instructions(self) -> str:
+        """What the server wants models to know of it; "" for nothing."""
+        ...
+
+    @property
+    def subjects(self) -> frozenset[Subject]:
+        """What it says it has."""
+        ...
+
+    async def pages(self, subject: Subject) -> Pages:
+        """All entries of a list, page by page."""
+        ...
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], progress: Progress | None = None
+    ) -> dict[str, Any]:
+        """The result of a call as the server gave it."""
+        ...
+
+    async def get_prompt(self, name: str, arguments: dict[str, str]) -> dict[str, Any]:
+        """A prompt filled in, as the server gave it."""
+        ...
+
+    async def read_resource(self, uri: str) -> dict[str, Any]:
+        """The contents of a resource, as the server gave them."""
+        ...

@@ -1,0 +1,155 @@
+"""Servers behind a URL: the SDK's two transports on a client that bounds what it takes in."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import httpx2
+import msgspec
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
+
+from alhena.mcp.flattening import flattened
+from alhena.mcp.stdio import MAX_LINE
+
+if TYPE_CHECKING:
+    from mcp.client._transport import TransportStreams
+
+MAX_BODY = MAX_LINE
+"""Bytes of an answer that is no stream of events; of such a stream, of one event."""
+
+OPERATION_S = 30.0
+SILENCE_S = 900.0
+"""Seconds without a byte after which a stream is given up; calls have deadlines of their own."""
+
+_EVENTS = "text/event-stream"
+
+
+class HttpAccess(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a server is, and what is sent with every request."""
+
+    url: str
+    headers: Mapping[str, str]
+    auth: httpx2.Auth | None = None
+
+
+class Answers:
+    """What the server's last HTTP answer said: its status if that is an error, else 0, and the
+    challenge that went with it."""
+
+    def __init__(self) -> None:
+        self.status = 0
+        self.challenge = ""
+
+    async def feed(self, response: httpx2.Response) -> None:
+        """Takes note of an answer, and bounds what is read of it."""
+        self.status = response.status_code if response.status_code >= 400 else 0
+        self.challenge = response.headers.get("www-authenticate", "") if self.status else ""
+        if response.headers.get("content-encoding", "identity") != "identity":
+            # What is small on the way may be anything when it is unpacked.
+            raise httpx2.DecodingError("the answer is compressed, which was not asked for")
+        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        stream = response.stream
+        if isinstance(stream, httpx2.AsyncByteStream):
+            response.stream = _Events(stream) if kind == _EVENTS else _Body(stream)
+            response.headers.pop("content-length", None)  # it may get shorter
+
+
+class _Body(httpx2.AsyncByteStream):
+    """A whole answer, which breaks off where it is too long, not nested too deeply."""
+
+    def __init__(self, inner: httpx2.AsyncByteStream) -> None:
+        self._inner = inner
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        body = bytearray()
+        async for chunk in self._inner:
+            body += chunk
+            if len(body) > MAX_BODY:
+                raise httpx2.StreamError(f"the answer has more than {MAX_BODY:,} bytes")
+        yield flattened(bytes(body))
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+class _Events(httpx2.AsyncByteStream):
+    """A stream of events, line by line, none nested too deeply."""
+
+    def __init__(self, inner: httpx2.AsyncByteStream) -> None:
+        self._inner = inner
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        begun = bytearray()
+        async for chunk in self._inner:
+            *whole, rest = chunk.split(b"\n")
+            if whole:
+                first, *others = whole
+                lines = [bytes(begun) + first, *others]
+                begun = bytearray(rest)
+                yield b"".join(_line(line) + b"\n" for line in lines)
+            else:
+                begun += rest
+            if len(begun) > MAX_BODY:
+                raise httpx2.StreamError(f"an event has more than {MAX_BODY:,} bytes")
+        if begun:
+            yield bytes(begun)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+def _line(line: bytes) -> bytes:
+    return b"data: " + flattened(line[5:].strip()) if line.startswith(b"data:") else line
+
+
+@asynccontextmanager
+async def http_transport(
+    access: HttpAccess, answers: Answers
+) -> AsyncGenerator["TransportStreams"]:
+    """Streamable HTTP."""
+    timeout = httpx2.Timeout(OPERATION_S, read=SILENCE_S)
+    async with (
+        _client(access, answers, access.headers, timeout) as client,
+        streamable_http_client(
+            access.url, http_client=client, max_sse_event_size=MAX_BODY
+        ) as streams,
+    ):
+        yield streams
+
+
+@asynccontextmanager
+async def sse_transport(access: HttpAccess, answers: Answers) -> AsyncGenerator["TransportStreams"]:
+    """Server-sent events and posts, as servers of the first generation have it."""
+
+    def factory(
+        headers: dict[str, str] | None = None,
+        timeout: httpx2.Timeout | None = None,
+        auth: httpx2.Auth | None = None,
+    ) -> httpx2.AsyncClient:
+        del auth
+        return _client(access, answers, headers or {}, timeout)
+
+    async with sse_client(
+        access.url,
+        headers=dict(access.headers),
+        timeout=OPERATION_S,
+        sse_read_timeout=SILENCE_S,
+        httpx_client_factory=factory,
+    ) as streams:
+        yield streams
+
+
+def _client(
+    access: HttpAccess,
+    answers: Answers,
+    headers: Mapping[str, str],
+    timeout: httpx2.Timeout | None,
+) -> httpx2.AsyncClient:
+    hook: Callable[[httpx2.Response], object] = answers.feed
+    return httpx2.AsyncClient(
+        headers={**headers, "Accept-Encoding": "identity"},
+        timeout=timeout or httpx2.Timeout(OPERATION_S),
+        auth=access.auth,
+        event_hooks={"response": [hook]},
+    )

@@ -1,0 +1,139 @@
+"""The access token of a server, renewed once for all processes that share it.
+
+What fails here takes nothing away: a token that could not be renewed stays where it is, whatever
+the reason was.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+import httpx2
+import msgspec
+
+from alhena.config.mcp_servers import McpOAuth, McpServer
+from alhena.mcp.oauth.errors import RefusedError, SignInError, TokenFileError
+from alhena.mcp.oauth.grant import read_grant, refresh_request
+from alhena.mcp.oauth.http import opened, require_safe
+from alhena.mcp.oauth.tokens import StoredToken, TokenFile
+from alhena.system.errors import FileError
+
+EARLY_S = 300.0
+"""Seconds before its expiry from which a token is renewed."""
+
+Send = Callable[[StoredToken], Awaitable[httpx2.Response]]
+"""Asks for a new token; the answer with its body. Raises SignInError."""
+
+
+async def _asked(token: StoredToken) -> httpx2.Response:
+    async with opened(token.server_url, (token.token_url,)) as http:
+        return await http.send(refresh_request(token))
+
+
+class Renewal:
+    """The token of one server. `warn` hears why a token cannot be read or kept; `ended` says why
+    the sign-in holds no more, "" while it does. To be used in one event loop."""
+
+    def __init__(
+        self,
+        name: str,
+        server: McpServer,
+        tokens: TokenFile,
+        warn: Callable[[str], None],
+        now: Callable[[], float] = time.time,
+        send: Send = _asked,
+    ) -> None:
+        self.ended = ""
+        self._name = name
+        self._address = server.address or ""
+        self._oauth = server.oauth or McpOAuth()
+        self._tokens = tokens
+        self._warn = warn
+        self._now = now
+        self._send = send
+        self._lock = asyncio.Lock()
+        self._unsaved: StoredToken | None = None
+        self._refused = ""
+
+    async def token(self, refused: str | None = None) -> str | None:
+        """The access token to send now, None when nobody has signed in or the sign-in has ended.
+
+        `refused` is one that the server did not take: another is wanted. Raises SignInError when a
+        token has to be renewed and whoever renews it is out of reach.
+        """
+        async with self._lock:
+            found = self._load()
+            if found is None or self._good(found, EARLY_S, refused):
+                return None if found is None else found.access_token
+            if not self._renewable(found):
+                return self._last(found, refused)
+            async with self._tokens.alone(self._name):
+                found = self._load()
+                if found is None or self._good(found, EARLY_S, refused):
+                    return None if found is None else found.access_token  # another was faster
+                return await self._renewed(found, refused)
+
+    async def _renewed(self, old: StoredToken, refused: str | None) -> str | None:
+        try:
+            new = await self._refreshed(old)
+        except RefusedError as error:
+            self._refused, self.ended = old.refresh_token, error.message
+            return self._last(old, refused)
+        except SignInError:
+            last = self._last(old, refused)
+            if last is None:
+                raise
+            return last
+        self.ended = ""
+        try:
+            await self._tokens.save(new, self._now())
+            self._unsaved = None
+        except (FileError, TokenFileError) as error:
+            self._unsaved = new  # for this process: the refresh token of the file may be spent
+            self._warn(f"the renewed token of MCP server '{self._name}' could not be kept: {error}")
+        return new.access_token
+
+    async def _refreshed(self, old: StoredToken) -> StoredToken:
+        require_safe(old.token_url, old.server_url)
+        asked = self._now()
+        response = await self._send(self._with_secret(old))
+        grant = read_grant(response.status_code, response.content, old.token_url, old.secrets)
+        return msgspec.structs.replace(
+            old,
+            access_token=grant.access_token,
+            refresh_token=grant.refresh_token or old.refresh_token,
+            expires_at=None if grant.expires_in is None else asked + grant.expires_in,
+            scope=grant.scope or old.scope,
+        )
+
+    def _with_secret(self, token: StoredToken) -> StoredToken:
+        """The token with the secret of its client, which the settings have for one of theirs."""
+        secret = self._oauth.client_secret
+        if token.client_secret or not secret or token.client_id != self._oauth.client_id:
+            return token
+        return msgspec.structs.replace(token, client_secret=secret)
+
+    def _load(self) -> StoredToken | None:
+        try:
+            found = self._tokens.find(self._name, self._address)
+        except (FileError, TokenFileError) as error:
+            self._warn(f"MCP server '{self._name}': {error}")
+            found = None
+        unsaved = self._unsaved
+        if unsaved is None:
+            return found
+        if found is not None and (found.expires_at or 0) > (unsaved.expires_at or 0):
+            self._unsaved = None  # somebody has signed in, or renewed it, since
+            return found
+        return unsaved
+
+    def _good(self, token: StoredToken, seconds: float, refused: str | None) -> bool:
+        return token.access_token != refused and token.holds_for(seconds, self._now())
+
+    def _last(self, token: StoredToken, refused: str | None) -> str | None:
+        """What is left of a token that is not renewed: it holds for some minutes more, or not."""
+        return token.access_token if self._good(token, 0, refused) else None
+
+    def _renewable(self, token: StoredToken) -> bool:
+        usable = bool(token.refresh_token and token.token_url and token.client_id)
+        return usable and token.refresh_token != self._refused

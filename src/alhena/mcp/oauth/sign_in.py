@@ -1,0 +1,300 @@
+"""Signing a person in to a server: discovery, registration, consent in a browser, tokens.
+
+The SDK's client makes the requests of the code grant (PKCE, state, resource); the answers are read
+here, so that no message of a refusal quotes a secret.
+"""
+
+import time
+from collections.abc import AsyncGenerator, Callable
+from typing import Protocol
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+import httpx2
+import msgspec
+from mcp.client.auth import OAuthClientProvider
+from mcp.client.auth.exceptions import OAuthFlowError, OAuthRegistrationError
+from mcp.client.auth.oauth2 import check_registration_usable
+from mcp.client.auth.utils import create_client_registration_request, handle_registration_response
+from mcp.shared.auth import (
+    AuthorizationCodeResult,
+    OAuthClientInformationFull,
+    OAuthClientMetadata,
+    OAuthMetadata,
+    OAuthToken,
+)
+from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
+from mcp_types import LATEST_PROTOCOL_VERSION
+from pydantic import AnyUrl, ValidationError
+
+from alhena.config.mcp_servers import McpOAuth, McpServer, Transport
+from alhena.mcp.oauth.discovery import Authority, discover
+from alhena.mcp.oauth.errors import SignInError
+from alhena.mcp.oauth.grant import BASIC, Grant, posted, read_grant, refusal_words
+from alhena.mcp.oauth.http import OAuthHttp, opened, origin, require_safe, shown
+from alhena.mcp.oauth.tokens import StoredToken, TokenFile
+from alhena.version import __version__
+
+CLIENT_NAME = "alhena"
+_POST = "client_secret_post"
+
+
+class Answered(msgspec.Struct, frozen=True, kw_only=True):
+    """What a browser came back with."""
+
+    code: str
+    state: str
+    issuer: str | None = None
+
+    def __repr__(self) -> str:
+        return f"Answered(issuer={self.issuer!r})"
+
+
+class Consent(Protocol):
+    """The person with a browser. `redirect_uri` is where it comes back to."""
+
+    @property
+    def redirect_uri(self) -> str:
+        """An address that the browser of the person can reach."""
+        ...
+
+    async def ask(self, url: str, state: str) -> Answered:
+        """Shows the page, and waits for the answer with this state. Raises AlhenaError when the
+        person refuses or does not answer."""
+        ...
+
+
+async def sign_in(
+    name: str,
+    server: McpServer,
+    consent: Consent,
+    tokens: TokenFile,
+    now: Callable[[], float] = time.time,
+) -> StoredToken:
+    """Signs in anew, and keeps what comes of it; what was kept before stands until then.
+
+    Raises SignInError, what `consent` raises, and what keeping tokens raises.
+    """
+    address, oauth = server.address, server.oauth or McpOAuth()
+    if address is None:
+        raise SignInError(f"the MCP server '{name}' is started here: nobody signs in to it")
+    require_safe(address, address)
+    tokens.named(name)  # a file that cannot be used is better found out before than after
+    given = tuple(filter(None, (oauth.authorization_url, oauth.token_url)))
+    given += tuple(filter(None, (oauth.issuer, oauth.registration_url)))
+    async with opened(address, given) as http:
+        challenge = await _challenge(address, server)
+        authority = await discover(http, address, challenge, oauth)
+        await _require_places(http, authority.metadata)
+        client = await _client(http, address, consent.redirect_uri, authority, oauth)
+        flow = CodeGrant(address, authority, client, consent, " ".join(oauth.audiences))
+        asked = now()
+        grant = await flow.grant(http)
+    token = StoredToken(
+        server_name=name,
+        server_url=address,
+        access_token=grant.access_token,
+        refresh_token=grant.refresh_token or "",
+        expires_at=None if grant.expires_in is None else asked + grant.expires_in,
+        scope=grant.scope or authority.scope or "",
+        client_id=client.client_id,
+        client_secret=client.client_secret or "",
+        auth_method=client.token_endpoint_auth_method or "none",
+        token_url=flow.token_url,
+        issuer=authority.issuer,
+        resource=flow.resource,
+        audience=" ".join(oauth.audiences),
+    )
+    await tokens.save(token, now())
+    return token
+
+
+class CodeGrant(OAuthClientProvider):
+    """One authorization code, from the consent to the tokens."""
+
+    def __init__(
+        self,
+        server_url: str,
+        authority: Authority,
+        client: OAuthClientInformationFull,
+        consent: Consent,
+        audience: str,
+    ) -> None:
+        super().__init__(
+            server_url,
+            _wanted(consent.redirect_uri, authority.scope, client.token_endpoint_auth_method),
+            _Unkept(),
+            redirect_handler=self._go,
+            callback_handler=self._return,
+        )
+        self.context.client_info = client
+        self.context.oauth_metadata = authority.metadata
+        self.context.protected_resource_metadata = authority.resource
+        self.context.protocol_version = LATEST_PROTOCOL_VERSION
+        self._issuer = authority.issuer
+        self._consent = consent
+        self._audience = audience
+        self._url = self._state = ""
+
+    @property
+    def token_url(self) -> str:
+        """Where tokens are asked for."""
+        return self._get_token_endpoint()
+
+    @property
+    def resource(self) -> str:
+        """What the tokens are for (RFC 8707)."""
+        return self.context.get_resource_url()
+
+    async def grant(self, http: OAuthHttp) -> Grant:
+        """The tokens. Raises SignInError, and what the consent raises."""
+        try:
+            request = await self._perform_authorization()
+        except OAuthFlowError as error:
+            # Not chained: the message may quote a state.
+            said = "the answer of the browser is not the one that was asked for"
+            issuer = " (it is of another issuer)" if "iss" in str(error).split() else ""
+            raise SignInError(said + issuer) from None
+        form = dict(parse_qsl(request.content.decode("utf-8")))
+        if self._audience:
+            form["audience"] = self._audience
+        request = posted(self.token_url, form, request.headers.get("authorization"))
+        response = await http.send(request)
+        hidden = ("code", "code_verifier", "client_secret")
+        secrets = tuple(form[each] for each in hidden if each in form)
+        return read_grant(response.status_code, response.content, self.token_url, secrets)
+
+    async def _go(self, url: str) -> None:
+        """Puts the page together as it was meant: an endpoint may have a query of its own."""
+        page, _, asked = url.rpartition("?")
+        parts = urlsplit(page)
+        own = parse_qsl(asked)
+        self._state = dict(own)["state"]
+        fields = [*parse_qsl(parts.query, keep_blank_values=True), *own]
+        if self._audience:
+            fields.append(("audience", self._audience))
+        self._url = urlunsplit(parts._replace(query=urlencode(fields)))
+
+    async def _return(self) -> AuthorizationCodeResult:
+        answered = await self._consent.ask(self._url, self._state)
+        # Where nobody has said who the issuer is there is nothing to hold an answer against.
+        issuer = answered.issuer if self._issuer else None
+        return AuthorizationCodeResult(code=answered.code, state=answered.state, iss=issuer)
+
+    async def _auth_flow(
+        self, request: httpx2.Request
+    ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        """Not for requests to the server: those show what is kept (`access`)."""
+        yield request
+
+
+class _Unkept:
+    """A storage of the SDK's that keeps nothing: what comes of a sign-in is kept at its end."""
+
+    async def get_tokens(self) -> OAuthToken | None:
+        return None
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        del tokens
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        return None
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        del client_info
+
+
+async def _challenge(address: str, server: McpServer) -> httpx2.Response:
+    """What the server answers to somebody it does not know. A stream of events is not read."""
+    events = server.transport is Transport.SSE
+    body = msgspec.json.encode(
+        {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "method": "initialize",
+            "params": {
+                "protocolVersion": LATEST_PROTOCOL_VERSION,
+                "capabilities": {},
+                "clientInfo": {"name": CLIENT_NAME, "version": __version__},
+            },
+        }
+    )
+    headers = {
+        **server.headers,
+        "Accept": "text/event-stream" if events else "application/json, text/event-stream",
+        "Content-Type": "application/json",
+        MCP_PROTOCOL_VERSION_HEADER: LATEST_PROTOCOL_VERSION,
+    }
+    try:
+        async with httpx2.AsyncClient(timeout=20.0) as client:
+            method = "GET" if events else "POST"
+            content = None if events else body
+            async with client.stream(method, address, headers=headers, content=content) as said:
+                kept = said.headers.get("www-authenticate")
+                told = {} if kept is None else {"www-authenticate": kept}
+                return httpx2.Response(said.status_code, headers=told, request=said.request)
+    except httpx2.HTTPError as error:
+        raise SignInError(f"{shown(address)} cannot be reached ({type(error).__name__})") from error
+
+
+async def _require_places(http: OAuthHttp, metadata: OAuthMetadata | None) -> None:
+    """Raises SignInError for a page that must not be shown, before anything is asked of it."""
+    if metadata is None:
+        return
+    for url in (metadata.authorization_endpoint, metadata.token_endpoint):
+        await http.require(str(url))
+
+
+async def _client(
+    http: OAuthHttp, address: str, redirect_uri: str, authority: Authority, oauth: McpOAuth
+) -> OAuthClientInformationFull:
+    """Who we are to the authorization server: as the settings say, or newly registered."""
+    metadata = authority.metadata
+    methods = None if metadata is None else metadata.token_endpoint_auth_methods_supported
+    if oauth.client_id:
+        basic = methods is not None and _POST not in methods and BASIC in methods
+        method = "none" if not oauth.client_secret else BASIC if basic else _POST
+        return OAuthClientInformationFull(
+            client_id=oauth.client_id,
+            client_secret=oauth.client_secret or None,
+            token_endpoint_auth_method=method,
+        )
+    if metadata is not None and metadata.registration_endpoint is None:
+        raise SignInError(
+            f"{shown(str(metadata.token_endpoint))} does not take clients that it does not know",
+            remedy="Register one there, and set mcpServers.NAME.oauth.clientId (and clientSecret).",
+        )
+    wanted = next((each for each in ("none", _POST, BASIC) if each in (methods or ())), "none")
+    scheme, host, port = origin(address)
+    base = f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+    request = create_client_registration_request(
+        metadata, _wanted(redirect_uri, authority.scope, wanted), base
+    )
+    response = await http.send(request)
+    try:
+        client = await handle_registration_response(response)
+        check_registration_usable(client)
+    except OAuthRegistrationError:
+        # Not chained: the message quotes the answer, in which a secret may stand.
+        _, said = refusal_words(response.content, ())
+        words = f"HTTP {response.status_code}" + (f", {said}" if said else "")
+        raise SignInError(
+            f"{shown(str(request.url))} does not register alhena as a client ({words})",
+            remedy="Register one by hand, and set mcpServers.NAME.oauth.clientId.",
+        ) from None
+    if client.token_endpoint_auth_method is None:
+        client.token_endpoint_auth_method = _POST if client.client_secret else "none"
+    return client
+
+
+def _wanted(redirect_uri: str, scope: str | None, method: str | None) -> OAuthClientMetadata:
+    try:
+        return OAuthClientMetadata.model_validate(
+            {
+                "redirect_uris": [AnyUrl(redirect_uri)],
+                "client_name": CLIENT_NAME,
+                "scope": scope,
+                "token_endpoint_auth_method": method,
+            }
+        )
+    except ValidationError as error:
+        raise SignInError("the redirect address is no URL") from error

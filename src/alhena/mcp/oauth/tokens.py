@@ -1,0 +1,246 @@
+"""The tokens of MCP servers: `~/.gemini/mcp-oauth-tokens.json`, in the reference's form, so that
+one sign-in serves both programs.
+
+Entries of a shape that is not known, and keys of other programs, are kept as they are.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
+from typing import Any, cast
+from urllib.parse import urlsplit, urlunsplit
+
+import msgspec
+
+from alhena.mcp.oauth.errors import TokenFileError
+from alhena.system.errors import FileError
+from alhena.system.private_files import PrivateFiles
+
+FILE = "mcp-oauth-tokens.json"
+OWN_KEY = "alhena"
+"""The key of an entry that holds what the reference has no key for."""
+
+PATIENCE_S = 45.0
+"""Seconds to wait for another process that renews a token: longer than a request may take."""
+
+Sleep = Callable[[float], Awaitable[None]]
+
+_STEP_S = 0.02
+
+
+class StoredToken(msgspec.Struct, frozen=True, kw_only=True):
+    """What a sign-in left behind for one server. `expires_at` is in seconds since the epoch, None
+    when nobody said. No token and no secret shows in the repr."""
+
+    server_name: str
+    server_url: str
+    access_token: str
+    refresh_token: str = ""
+    expires_at: float | None = None
+    scope: str = ""
+    client_id: str = ""
+    client_secret: str = ""
+    auth_method: str = "none"
+    token_url: str = ""
+    issuer: str = ""
+    resource: str = ""
+    audience: str = ""
+
+    def __repr__(self) -> str:
+        return f"StoredToken({self.server_name!r}, expires_at={self.expires_at!r})"
+
+    def holds_for(self, seconds: float, now: float) -> bool:
+        """Whether the access token is still good so many seconds after `now`."""
+        return self.expires_at is None or now + seconds < self.expires_at
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What must not show in any message."""
+        return (self.access_token, self.refresh_token, self.client_secret)
+
+
+class TokenFile:
+    """The tokens of all servers. Methods raise TokenFileError for a file that holds something else,
+    which is never overwritten, and FileError when it cannot be read or written."""
+
+    def __init__(self, files: PrivateFiles, sleep: Sleep = asyncio.sleep) -> None:
+        self._files = files
+        self._sleep = sleep
+
+    def find(self, name: str, url: str) -> StoredToken | None:
+        """The token of a server, if it was given for this URL: one that has moved gets none."""
+        token = self.named(name)
+        return token if token is not None and same_place(token.server_url, url) else None
+
+    def named(self, name: str) -> StoredToken | None:
+        """The token that is kept under the name of a server, whatever its URL was."""
+        found = [entry for entry in self._entries() if _name(entry) == name]
+        return _token(found[-1]) if found else None
+
+    async def save(self, token: StoredToken, now: float) -> None:
+        """Keeps a token in the place of the server's last one."""
+
+        def changed(entries: list[Any]) -> list[Any]:
+            name = token.server_name
+            old = [entry for entry in entries if _name(entry) == name]
+            kept = [entry for entry in entries if _name(entry) != name]
+            return [*kept, _entry(token, old[-1] if old else {}, now)]
+
+        await self._change(changed)
+
+    async def forget(self, name: str) -> bool:
+        """Takes the tokens of a server away; whether there were any."""
+        if not any(_name(entry) == name for entry in self._entries()):
+            return False
+        await self._change(lambda entries: [each for each in entries if _name(each) != name])
+        return True
+
+    @asynccontextmanager
+    async def alone(self, name: str) -> AsyncGenerator[None]:
+        """Holds the renewal of one server's token for a block, across processes. Where there can be
+        no lock, as in a home that cannot be written to, the block runs without."""
+        from hashlib import sha256
+
+        label = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        async with AsyncExitStack() as stack:
+            with suppress(FileError):
+                await stack.enter_async_context(self._held(f"{FILE}.{label}"))
+            yield
+
+    async def _change(self, changed: Callable[[list[Any]], list[Any]]) -> None:
+        async with self._held(FILE):
+            entries = changed(self._entries())
+            data = msgspec.json.format(msgspec.json.encode(entries), indent=2) + b"\n"
+            self._files.write(FILE, data)
+
+    @asynccontextmanager
+    async def _held(self, name: str) -> AsyncGenerator[None]:
+        waited = 0.0
+        with ExitStack() as stack:
+            while True:
+                with ExitStack() as attempt:
+                    if attempt.enter_context(self._files.hold(name)):
+                        stack.push(attempt.pop_all())
+                        break
+                if waited >= PATIENCE_S:
+                    raise TokenFileError(
+                        f"another program holds {self._files.path(name)} for too long.",
+                        remedy="Try again when it is done.",
+                    )
+                await self._sleep(_STEP_S)
+                waited += _STEP_S
+            yield
+
+    def _entries(self) -> list[Any]:
+        data = self._files.read(FILE)
+        if data is None or not data.strip():
+            return []
+        try:
+            # Not chained: the cause may quote a token.
+            entries = msgspec.json.decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            entries = None
+        if not isinstance(entries, list):
+            raise TokenFileError(
+                f"{self._files.path(FILE)} is no JSON array of tokens; it is left alone.",
+                remedy="Repair it, or move it away and sign in again: alhena mcp auth NAME.",
+            )
+        return cast("list[Any]", entries)
+
+
+def same_place(one: str, other: str) -> bool:
+    """Whether two URLs are the same but for the case of scheme and host."""
+    return bool(one) and _canonical(one) == _canonical(other)
+
+
+def _canonical(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return url
+    return urlunsplit(
+        parts._replace(scheme=parts.scheme.lower(), netloc=_lower_host(parts.netloc), fragment="")
+    )
+
+
+def _lower_host(place: str) -> str:
+    user, at, host = place.rpartition("@")
+    return f"{user}{at}{host.lower()}"
+
+
+def _name(entry: object) -> str | None:
+    name = cast("dict[str, Any]", entry).get("serverName") if isinstance(entry, dict) else None
+    return name if isinstance(name, str) else None
+
+
+def _token(entry: Any) -> StoredToken | None:
+    """The token of an entry; None when it has none that could be sent."""
+    fields = cast("dict[str, Any]", entry)
+    token, own = _object(fields.get("token")), _object(fields.get(OWN_KEY))
+    access = _text(token, "accessToken")
+    if not access or " " in access:
+        return None
+    return StoredToken(
+        server_name=fields["serverName"],
+        server_url=_text(fields, "mcpServerUrl"),
+        access_token=access,
+        refresh_token=_text(token, "refreshToken"),
+        expires_at=_seconds(token.get("expiresAt")),
+        scope=_text(token, "scope"),
+        client_id=_text(fields, "clientId"),
+        client_secret=_text(own, "clientSecret"),
+        auth_method=_text(own, "tokenEndpointAuthMethod") or "none",
+        token_url=_text(fields, "tokenUrl"),
+        issuer=_text(own, "issuer"),
+        resource=_text(own, "resource"),
+        audience=_text(own, "audience"),
+    )
+
+
+def _entry(token: StoredToken, old: dict[str, Any], now: float) -> dict[str, Any]:
+    expiry = token.expires_at
+    given = {
+        "accessToken": token.access_token,
+        "refreshToken": token.refresh_token,
+        "expiresAt": None if expiry is None else int(expiry * 1000),
+        "tokenType": "Bearer",
+        "scope": token.scope,
+    }
+    own = {
+        "clientSecret": token.client_secret,
+        "tokenEndpointAuthMethod": token.auth_method,
+        "issuer": token.issuer,
+        "resource": token.resource,
+        "audience": token.audience,
+    }
+    known = {
+        "serverName": token.server_name,
+        "token": _present(given),
+        "clientId": token.client_id,
+        "tokenUrl": token.token_url,
+        "mcpServerUrl": token.server_url,
+        "updatedAt": int(now * 1000),
+        OWN_KEY: _present(own),
+    }
+    return old | _present(known)
+
+
+def _present(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value not in (None, "")}
+
+
+def _object(value: object) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _text(fields: dict[str, Any], name: str) -> str:
+    """A field that a header or a form can carry: anything else counts as absent."""
+    value = fields.get(name)
+    usable = isinstance(value, str) and value.isascii() and value.isprintable()
+    return value.strip() if usable and isinstance(value, str) else ""
+
+
+def _seconds(milliseconds: object) -> float | None:
+    if not isinstance(milliseconds, (int, float)) or isinstance(milliseconds, bool):
+        return None
+    return milliseconds / 1000 if milliseconds > 0 else None

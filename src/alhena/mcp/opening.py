@@ -1,0 +1,176 @@
+"""From the settings of a server to a connection."""
+
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import TYPE_CHECKING, assert_never
+
+import msgspec
+
+from alhena.config.environment import without_secrets
+from alhena.config.mcp_servers import McpServer, Transport
+from alhena.config.settings import EnvironmentRedaction
+from alhena.mcp.connection import Connection, ServerEvents
+from alhena.mcp.errors import McpAuthError, McpConnectError, McpError, root_cause
+from alhena.system.environment import child_environment
+from alhena.system.processes import Command, ProcessGroups
+from alhena.tools.boundary import Boundary, one_line
+
+if TYPE_CHECKING:
+    import httpx2
+
+    from alhena.mcp.http import Answers, HttpAccess
+    from alhena.mcp.sdk import SessionFacts
+
+TIMEOUT_S = 600.0
+"""Seconds that an answer may take where the settings do not say."""
+
+Open = Callable[[str, McpServer, ServerEvents], AbstractAsyncContextManager[Connection]]
+"""The name of a server, its settings, who hears of it -> the connection."""
+
+Auth = Callable[[str, McpServer], "httpx2.Auth | None"]
+"""What shows a server behind a URL who asks; None for nothing."""
+
+
+class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
+    """What servers are started in. `cwd` is where one runs that has no directory of its own in the
+    settings; `roots` are the directories of the workspace."""
+
+    environ: Mapping[str, str]
+    redaction: EnvironmentRedaction
+    cwd: str
+    roots: tuple[str, ...]
+    groups: ProcessGroups
+    auth: Auth | None = None
+
+
+def opener(around: Surroundings) -> Open:
+    """What opens connections; the SDK is imported by the first one, in a thread."""
+
+    @asynccontextmanager
+    async def opened(
+        name: str, server: McpServer, events: ServerEvents
+    ) -> AsyncGenerator[Connection]:
+        await _import_sdk()
+        from alhena.mcp.sdk import SessionFacts
+
+        timeout_s = TIMEOUT_S if server.timeout is None else server.timeout / 1000
+        facts = SessionFacts(roots=around.roots, timeout_s=timeout_s)
+        if server.transport is Transport.STDIO:
+            opening = _over_stdio(name, server, around, facts, events)
+        else:
+            opening = _over_http(name, server, around, facts, events)
+        async with opening as connection:
+            yield connection
+
+    return opened
+
+
+async def _import_sdk() -> None:
+    """Importing it takes most of a second, which the loop has other uses for."""
+    import importlib
+
+    from alhena.tools.daemon import in_daemon_thread
+
+    await in_daemon_thread(lambda: importlib.import_module("alhena.mcp.sdk"))
+
+
+@asynccontextmanager
+async def _over_stdio(
+    name: str,
+    server: McpServer,
+    around: Surroundings,
+    facts: "SessionFacts",
+    events: ServerEvents,
+) -> AsyncGenerator[Connection]:
+    from alhena.mcp.sdk import connected
+    from alhena.mcp.stdio import stdio_transport
+
+    # A secret reaches a server only by its own entry, whatever the settings say of commands.
+    rules = msgspec.structs.replace(around.redaction, enabled=True)
+    wanted = {key: str(value) for key, value in server.env.items()}
+    env = child_environment(around.environ, rules, extra=wanted)
+    refused = [each for each in wanted if each not in env.variables]
+    if refused:
+        events.note(
+            f"of its variables {', '.join(refused)} are left out: they make programs run code"
+        )
+    cwd = server.cwd or around.cwd
+    command = Command(
+        argv=(server.command or "", *server.args),
+        cwd=cwd if cwd.startswith("/") else f"{around.cwd}/{cwd}",
+        env=env.variables,
+        label=f"MCP server {name}",
+    )
+    transport = stdio_transport(command, around.groups, events.lost)
+    async with connected(transport, facts, events) as connection:
+        yield connection
+
+
+@asynccontextmanager
+async def _over_http(
+    name: str,
+    server: McpServer,
+    around: Surroundings,
+    facts: "SessionFacts",
+    events: ServerEvents,
+) -> AsyncGenerator[Connection]:
+    from alhena.mcp.http import Answers, HttpAccess, http_transport, sse_transport
+    from alhena.mcp.sdk import connected
+
+    auth = None if around.auth is None else around.auth(name, server)
+    access = HttpAccess(url=server.address or "", headers=server.headers, auth=auth)
+    kind = server.transport
+    if kind is Transport.HTTP_OR_SSE:
+        kind = await _which(access, facts, events)
+    answers = Answers()
+    match kind:
+        case Transport.SSE:
+            transport = sse_transport(access, answers)
+        case Transport.HTTP:
+            transport = http_transport(access, answers)
+        case Transport.STDIO | Transport.HTTP_OR_SSE:
+            raise McpConnectError("it has no URL")
+        case _:
+            assert_never(kind)
+    opened = False
+    boundary = Boundary()
+    with boundary:
+        async with connected(transport, facts, events) as connection:
+            opened = True
+            yield connection
+    if boundary.failure is not None:
+        raise _told(boundary.failure, answers, opened=opened) from boundary.failure
+
+
+async def _which(access: "HttpAccess", facts: "SessionFacts", events: ServerEvents) -> Transport:
+    """The transport of a URL that does not say: streamable HTTP, or the older one where the server
+    refuses that. Raises McpAuthError."""
+    from alhena.mcp.http import Answers, http_transport
+    from alhena.mcp.sdk import connected
+
+    answers = Answers()
+    quiet = msgspec.structs.replace(events, lost=_unheard, note=_unheard)
+    boundary = Boundary()
+    with boundary:
+        async with connected(http_transport(access, answers), facts, quiet):
+            return Transport.HTTP
+    if answers.status in (401, 403) and boundary.failure is not None:
+        raise _told(boundary.failure, answers, opened=False) from boundary.failure
+    return Transport.SSE if 400 <= answers.status < 500 else Transport.HTTP
+
+
+def _unheard(_text: str) -> None:
+    """Takes what nobody needs to know of an attempt."""
+
+
+def _told(failure: Exception, answers: "Answers", *, opened: bool) -> McpError:
+    """What went wrong on the way, in words for people."""
+    if answers.status == 401:
+        return McpAuthError("it wants to know who asks (HTTP 401)", challenge=answers.challenge)
+    leaf = root_cause(failure)
+    if isinstance(leaf, McpError) and not answers.status:
+        return leaf
+    if answers.status and not opened:
+        return McpConnectError(f"it answered with HTTP {answers.status}")
+    said = leaf.message if isinstance(leaf, McpError) else without_secrets(one_line(leaf))
+    return McpConnectError(said)

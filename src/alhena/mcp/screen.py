@@ -1,0 +1,187 @@
+"""Between a transport and the SDK's session: results are kept aside, as the server gave them.
+
+The SDK takes a result apart by the letter of the specification, and one odd tool or block of
+content would cost all of them. So it gets an empty result of the same kind, with a mark by which
+the real one is found again.
+"""
+
+import asyncio
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, cast
+
+if TYPE_CHECKING:
+    from mcp.client._transport import ReadStream, WriteStream
+    from mcp.shared.message import SessionMessage
+
+MARK = "alhena/result"
+
+MAX_OWED = 32
+"""Requests of a server that may wait for our answers before nothing more of it is read."""
+
+_EMPTY: dict[str, dict[str, Any]] = {
+    "tools/list": {"tools": []},
+    "prompts/list": {"prompts": []},
+    "resources/list": {"resources": []},
+    "tools/call": {"content": []},
+    "prompts/get": {"messages": []},
+    "resources/read": {"contents": []},
+}
+_KEPT = ("resultType", "ttlMs", "cacheScope")
+"""What later revisions want beside the result itself."""
+
+
+class Screen:
+    """The results of one connection that have not been taken yet. `unreadable` hears of messages
+    that are none, `ended` that no more will come."""
+
+    def __init__(self, unreadable: Callable[[Exception], None], ended: Callable[[], None]) -> None:
+        self._asked: dict[str | int, str] = {}
+        self._results: dict[str, dict[str, Any]] = {}
+        self._owed = 0
+        self._room = asyncio.Event()
+        self.unreadable = unreadable
+        self.ended = ended
+
+    def take(self, meta: object) -> dict[str, Any]:
+        """The result that an empty one stands for; {} when it is none of these."""
+        mark: object = cast("dict[str, Any]", meta).get(MARK) if isinstance(meta, dict) else None
+        return self._results.pop(str(mark), {})
+
+    async def room(self) -> None:
+        """Returns when not too many answers are owed to the server: one that asks without end, and
+        reads none of what it is told, has to wait itself."""
+        while self._owed >= MAX_OWED:
+            self._room.clear()
+            await self._room.wait()
+
+    def sent(self, message: object) -> None:
+        """Takes note of a request, or of one that was given up: its result is not kept. An answer
+        is none that is owed any longer."""
+        method, number = getattr(message, "method", None), getattr(message, "id", None)
+        if method is None and number is not None:
+            self._settle()
+        if method == "notifications/cancelled":
+            params: object = getattr(message, "params", None)
+            if isinstance(params, dict):
+                self._asked.pop(cast("dict[str, Any]", params).get("requestId", ""), None)
+        if method in _EMPTY and isinstance(number, str | int):
+            self._asked[number] = method
+
+    def received(self, item: "SessionMessage | Exception") -> "SessionMessage | Exception":
+        """What goes on to the session in place of `item`."""
+        if isinstance(item, Exception):
+            self.unreadable(item)
+            return item
+        message = item.message
+        number, result = getattr(message, "id", None), getattr(message, "result", None)
+        if hasattr(message, "method"):
+            if number is not None:
+                self._owed += 1
+            elif getattr(message, "method", None) == "notifications/cancelled":
+                self._settle()  # nobody waits for that answer
+            return item
+        if number is None:
+            return item
+        method = self._asked.pop(number, None) or self._asked.pop(_other(number), None)
+        if method is None or not isinstance(result, dict):
+            return item
+        real = cast("dict[str, Any]", result)
+        if real.get("resultType", "complete") != "complete":
+            return item
+        mark = str(number)
+        self._results[mark] = real
+        empty = {**_EMPTY[method], "_meta": {MARK: mark}}
+        empty |= {key: real[key] for key in _KEPT if key in real}
+        replaced = cast("Any", message).model_copy(update={"result": empty})
+        return type(item)(message=replaced, metadata=item.metadata)
+
+    def _settle(self) -> None:
+        self._owed = max(self._owed - 1, 0)
+        self._room.set()
+
+
+def _other(number: str | int) -> str | int:
+    """The same id in the other type: servers echo 7 as "7"."""
+    if isinstance(number, int):
+        return str(number)
+    return int(number) if number.isascii() and number.isdigit() and len(number) < 18 else number
+
+
+class ScreenedReader:
+    """The transport's messages, screened."""
+
+    def __init__(self, inner: "ReadStream[SessionMessage | Exception]", screen: Screen) -> None:
+        self._inner = inner
+        self._screen = screen
+
+    @property
+    def last_context(self) -> object:
+        """Where the last message came from, for transports that know."""
+        return getattr(self._inner, "last_context", None)
+
+    async def receive(self) -> "SessionMessage | Exception":
+        """The next message. Raises anyio.EndOfStream."""
+        await self._screen.room()
+        return self._screen.received(await self._inner.receive())
+
+    async def aclose(self) -> None:
+        """Closes the transport's stream."""
+        await self._inner.aclose()
+
+    def __aiter__(self) -> "ReadStream[SessionMessage | Exception]":
+        return self
+
+    async def __anext__(self) -> "SessionMessage | Exception":
+        await self._screen.room()
+        try:
+            item = await self._inner.__anext__()
+        except StopAsyncIteration:
+            self._screen.ended()
+            raise
+        return self._screen.received(item)
+
+    async def __aenter__(self) -> Self:
+        await self._inner.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_val: BaseException | None,
+        exc_tb: TracebackType | None,
+    ) -> bool | None:
+        return await self._inner.__aexit__(exc_type, exc_val, exc_tb)
+
+
+class WatchedWriter:
+    """The stream to the transport; the screen learns what is asked."""
+
+    def __init__(self, inner: "WriteStream[SessionMessage]", screen: Screen) -> None:
+        self._inner = inner
+        self._screen = screen
+
+    async def send(self, item: "SessionMessage", /) -> None:
+        """Sends a message."""
+        answer = not hasattr(item.message, "method")
+        if not answer:
+            self._screen.sent(item.message)
+        await self._inner.send(item)
+        if answer:
+            self._screen.sent(item.message)
+
+    async def aclose(self) -> None:
+        """Closes the transport's stream."""
+        await self._inner.aclose()
+
+    async def __aenter__(self) -> Self:
+        await self._inner.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_val: BaseException | None,
+        exc_tb: TracebackType | None,
+    ) -> bool | None:
+        return await self._inner.__aexit__(exc_type, exc_val, exc_tb)

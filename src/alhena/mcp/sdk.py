@@ -1,0 +1,256 @@
+"""A connection over the official SDK: its session on a pair of streams."""
+
+import logging
+from collections.abc import AsyncGenerator, Awaitable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import anyio
+import msgspec
+from mcp.client.session import ClientRequestContext, ClientSession, IncomingMessage
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    CONNECTION_CLOSED,
+    METHOD_NOT_FOUND,
+    REQUEST_TIMEOUT,
+    UNSUPPORTED_PROTOCOL_VERSION,
+    CallToolRequest,
+    CallToolRequestParams,
+    GetPromptRequest,
+    GetPromptRequestParams,
+    Implementation,
+    ListPromptsRequest,
+    ListResourcesRequest,
+    ListRootsResult,
+    ListToolsRequest,
+    LoggingMessageNotificationParams,
+    PaginatedRequestParams,
+    ReadResourceRequest,
+    ReadResourceRequestParams,
+    Request,
+    Result,
+    Root,
+)
+from pydantic import FileUrl, ValidationError
+
+from alhena.display_text import one_line
+from alhena.mcp.connection import Pages, Progress, ServerEvents, Subject
+from alhena.mcp.errors import McpConnectError, McpLostError, McpRefusedError, McpTimeoutError
+from alhena.mcp.screen import Screen, ScreenedReader, WatchedWriter
+from alhena.version import __version__
+
+if TYPE_CHECKING:
+    from mcp.client._transport import TransportStreams
+
+MAX_PAGES = 100
+MAX_ENTRIES = 5_000
+"""Of one list. A server with more is told of, and goes without the rest."""
+
+MAX_SAID = 500
+"""Characters of an error message of a server that are passed on."""
+
+_LISTS = {
+    Subject.TOOLS: ListToolsRequest,
+    Subject.PROMPTS: ListPromptsRequest,
+    Subject.RESOURCES: ListResourcesRequest,
+}
+_CHANGED = {
+    "notifications/tools/list_changed": Subject.TOOLS,
+    "notifications/prompts/list_changed": Subject.PROMPTS,
+    "notifications/resources/list_changed": Subject.RESOURCES,
+}
+_GONE = "Session terminated"
+
+T = TypeVar("T")
+
+for _name in ("mcp", "client"):
+    # Without a handler of their own what they log would go to stderr.
+    logging.getLogger(_name).addHandler(logging.NullHandler())
+
+
+class SessionFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a server is told of us, and how long an answer may take. `roots` are directories."""
+
+    roots: tuple[str, ...]
+    timeout_s: float
+
+
+@asynccontextmanager
+async def connected(
+    transport: "AbstractAsyncContextManager[TransportStreams]",
+    facts: SessionFacts,
+    events: ServerEvents,
+) -> AsyncGenerator["SdkConnection"]:
+    """Shakes hands over a transport. Raises McpError, and what the transport raises."""
+    screen = Screen(
+        lambda error: events.note(one_line(str(error), MAX_SAID)),
+        lambda: events.lost("the connection was closed"),
+    )
+
+    async def heard(message: IncomingMessage) -> None:
+        if not isinstance(message, Exception):
+            subject = _CHANGED.get(message.method)
+            if subject is not None:
+                events.changed(subject)
+
+    async def logged(params: LoggingMessageNotificationParams) -> None:
+        text = params.data if isinstance(params.data, str) else repr(params.data)
+        events.note(one_line(f"{params.level}: {text[:MAX_SAID]}", MAX_SAID))
+
+    async def roots(context: ClientRequestContext) -> ListRootsResult:
+        del context
+        return ListRootsResult(roots=[Root(uri=FileUrl(_uri(path))) for path in facts.roots])
+
+    async with transport as (reading, writing):
+        session = ClientSession(
+            ScreenedReader(reading, screen),
+            WatchedWriter(writing, screen),
+            message_handler=heard,
+            logging_callback=logged,
+            list_roots_callback=roots,
+            client_info=Implementation(name="alhena", version=__version__),
+        )
+        async with session:
+            await _shake_hands(session)
+            yield SdkConnection(session, screen, facts.timeout_s, events)
+
+
+class SdkConnection:
+    """A `Connection` over a session of the SDK."""
+
+    def __init__(
+        self, session: ClientSession, screen: Screen, timeout_s: float, events: ServerEvents
+    ) -> None:
+        self._session = session
+        self._screen = screen
+        self._timeout_s = timeout_s
+        self._events = events
+
+    @property
+    def instructions(self) -> str:
+        """What the server wants models to know of it."""
+        return self._session.instructions or ""
+
+    @property
+    def subjects(self) -> frozenset[Subject]:
+        """What it says it has."""
+        told = self._session.server_capabilities
+        return frozenset(each for each in Subject if getattr(told, each, None) is not None)
+
+    async def pages(self, subject: Subject) -> Pages:
+        """All entries of a list, page by page."""
+        entries: list[object] = []
+        problems: list[str] = []
+        seen: set[str] = set()
+        cursor: str | None = None
+        for _ in range(MAX_PAGES):
+            params = None if cursor is None else PaginatedRequestParams(cursor=cursor)
+            try:
+                page = await self._ask(_LISTS[subject](params=params))
+            except McpRefusedError as error:
+                if error.code == METHOD_NOT_FOUND:
+                    break
+                raise
+            found: object = page.get(subject)
+            if not isinstance(found, list):
+                problems.append(f"a page of its {subject} holds no list of them")
+                break
+            entries += found
+            cursor = _next(page)
+            if cursor is None:
+                break
+            if cursor in seen:
+                problems.append(f"its list of {subject} leads back to a page that was there before")
+                break
+            seen.add(cursor)
+            if len(entries) >= MAX_ENTRIES:
+                break
+        if cursor is not None and not problems:
+            problems.append(f"it has more {subject} than are taken ({len(entries)})")
+        return Pages(tuple(entries[:MAX_ENTRIES]), tuple(problems))
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], progress: Progress | None = None
+    ) -> dict[str, Any]:
+        """The result of a call as the server gave it."""
+
+        async def told(done: float, total: float | None, message: str | None) -> None:
+            if progress is not None:
+                progress(_progress_line(done, total, message))
+
+        params = CallToolRequestParams(name=name, arguments=arguments)
+        return await self._ask(CallToolRequest(params=params), None if progress is None else told)
+
+    async def get_prompt(self, name: str, arguments: dict[str, str]) -> dict[str, Any]:
+        """A prompt filled in, as the server gave it."""
+        params = GetPromptRequestParams(name=name, arguments=arguments)
+        return await self._ask(GetPromptRequest(params=params))
+
+    async def read_resource(self, uri: str) -> dict[str, Any]:
+        """The contents of a resource, as the server gave them."""
+        return await self._ask(ReadResourceRequest(params=ReadResourceRequestParams(uri=uri)))
+
+    async def _ask(self, request: Request[Any, Any], progress: Any = None) -> dict[str, Any]:
+        sending = self._session.send_request(
+            request,
+            Result,
+            request_read_timeout_seconds=self._timeout_s,
+            progress_callback=progress,
+        )
+        try:
+            result = await _answer(sending, self._timeout_s)
+        except McpLostError as error:
+            self._events.lost(error.message)
+            raise
+        return self._screen.take(result.meta)
+
+
+async def _shake_hands(session: ClientSession) -> None:
+    """The handshake that every server knows; for those that know only the newer one, that."""
+    try:
+        try:
+            await session.initialize()
+        except MCPError as error:
+            if error.code not in (UNSUPPORTED_PROTOCOL_VERSION, METHOD_NOT_FOUND):
+                raise
+            await session.discover()
+    except MCPError as error:
+        raise McpConnectError(f"it refused the handshake: {_said(error)}") from error
+    except (ValidationError, RuntimeError) as error:
+        first = one_line(str(error), MAX_SAID)
+        raise McpConnectError(f"its handshake cannot be understood: {first}") from error
+
+
+async def _answer(sending: Awaitable[T], timeout_s: float) -> T:
+    try:
+        return await sending
+    except MCPError as error:
+        if error.code == REQUEST_TIMEOUT:
+            raise McpTimeoutError(f"it did not answer within {timeout_s:g} s") from error
+        if error.code == CONNECTION_CLOSED or error.message == _GONE:
+            raise McpLostError("the connection was closed before it answered") from error
+        raise McpRefusedError(_said(error), error.code) from error
+    except ValidationError as error:
+        raise McpRefusedError("its answer is none of the protocol", 0) from error
+    except (anyio.ClosedResourceError, anyio.BrokenResourceError, RuntimeError) as error:
+        raise McpLostError("the connection is closed") from error
+
+
+def _said(error: MCPError) -> str:
+    return f"MCP error {error.code}: {one_line(error.message, MAX_SAID)}"
+
+
+def _next(page: dict[str, Any]) -> str | None:
+    cursor: object = page.get("nextCursor")
+    return cursor if isinstance(cursor, str) and cursor else None
+
+
+def _progress_line(done: float, total: float | None, message: str | None) -> str:
+    counted = f"{done:g}" if total is None else f"{done:g} of {total:g}"
+    return f"{counted}: {message[:MAX_SAID]}\n" if message else f"{counted}\n"
+
+
+def _uri(path: str) -> str:
+    from pathlib import Path
+
+    return Path(path).as_uri()

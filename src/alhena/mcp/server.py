@@ -1,0 +1,334 @@
+"""One server of a session: connecting in the background, what it offers, calls, coming back.
+
+A task of its own holds the connection from its beginning to its end. Calls come from anywhere:
+they find the connection, or have the task make another one.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from enum import StrEnum
+from typing import Any, TypeVar
+
+import msgspec
+
+from alhena.config.mcp_servers import McpServer
+from alhena.display_text import one_line as shown_line
+from alhena.mcp.connection import (
+    Connection,
+    ListedPrompt,
+    ListedResource,
+    ListedTool,
+    Progress,
+    ServerEvents,
+    Subject,
+)
+from alhena.mcp.errors import (
+    McpAuthError,
+    McpError,
+    McpLostError,
+    McpTimeoutError,
+    root_cause,
+)
+from alhena.mcp.gating import taken_prompts, taken_resources, taken_tools
+from alhena.mcp.opening import Open
+from alhena.tools.boundary import Boundary, one_line
+
+CLOSING_S = 2.0
+"""Seconds after which a connection that has not ended is ended once more."""
+
+MAX_NOTES = 20
+MAX_NOTE = 300
+
+T = TypeVar("T")
+
+
+class ServerState(StrEnum):
+    """Where a server stands."""
+
+    CONNECTING = "connecting"
+    CONNECTED = "connected"
+    DISCONNECTED = "disconnected"
+    NEEDS_AUTH = "needs_auth"
+    DISABLED = "disabled"
+
+
+class Offer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a server has. `left_out` are tools that cannot be used, with the reasons, `problems`
+    what was wrong with its lists. `instructions` are what it wants models to know."""
+
+    tools: tuple[ListedTool, ...] = ()
+    prompts: tuple[ListedPrompt, ...] = ()
+    resources: tuple[ListedResource, ...] = ()
+    left_out: dict[str, str] = {}
+    problems: tuple[str, ...] = ()
+    instructions: str = ""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to be used."""
+        return not (self.tools or self.prompts or self.resources)
+
+
+class Pace(msgspec.Struct, frozen=True, kw_only=True):
+    """How long things may take, in seconds. `connect`: the first connection, its lists included;
+    `first_retry` doubles with each failure up to `longest_retry`, and after `retries` in a row only
+    a call makes another attempt. A connection that held for `steady` counts as no failure. Lists
+    that change are read at most every `relist`."""
+
+    connect: float = 60.0
+    first_retry: float = 0.5
+    longest_retry: float = 60.0
+    retries: int = 5
+    steady: float = 30.0
+    relist: float = 1.0
+
+
+class Server:
+    """`changed` is called, in the loop, whenever state or offer are others. `notes` are the last
+    things that may help to find out what is wrong."""
+
+    def __init__(
+        self,
+        name: str,
+        config: McpServer,
+        open_: Open,
+        changed: Callable[["Server"], None],
+        pace: Pace | None = None,
+    ) -> None:
+        self.name = name
+        self.config = config
+        self.state = ServerState.DISCONNECTED
+        self.why = "nobody has connected to it yet"
+        self.challenge = ""
+        self.offer = Offer()
+        self.notes: list[str] = []
+        self.settled = asyncio.Event()
+        self._open = open_
+        self._changed = changed
+        self.pace = pace or Pace()
+        self._connection: Connection | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._news = asyncio.Event()
+        self._state_news = asyncio.Event()
+        self._dirty: set[Subject] = set()
+        self._lost = ""
+        self._wanted = False
+        self._failures = 0
+        self._not_before = 0.0
+
+    def start(self) -> None:
+        """Begins to connect. Can be called again: a server that is disconnected tries at once."""
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run(), name=f"mcp-{self.name}")
+        elif self._connection is None and self.state is not ServerState.CONNECTING:
+            self._failures = 0
+            self._not_before = 0.0
+            self._wanted = True
+            self._news.set()
+
+    async def close(self) -> None:
+        """Ends the connection, and a child with all that came from it."""
+        task, self._task = self._task, None
+        while task is not None and not task.done():
+            task.cancel()  # a server may not let go of the connection
+            await asyncio.wait({task}, timeout=CLOSING_S)
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], progress: Progress | None = None
+    ) -> dict[str, Any]:
+        """The result of a call as the server gave it. Raises McpError."""
+        return await self._with(lambda each: each.call_tool(name, arguments, progress))
+
+    async def get_prompt(self, name: str, arguments: dict[str, str]) -> dict[str, Any]:
+        """A prompt filled in, as the server gave it. Raises McpError."""
+        return await self._with(lambda each: each.get_prompt(name, arguments))
+
+    async def read_resource(self, uri: str) -> dict[str, Any]:
+        """The contents of a resource, as the server gave them. Raises McpError."""
+        return await self._with(lambda each: each.read_resource(uri))
+
+    async def _with(self, use: Callable[[Connection], Awaitable[T]]) -> T:
+        return await use(await self._connected())
+
+    async def _connected(self) -> Connection:
+        """The connection, a new one if need be. Raises McpLostError."""
+        loop = asyncio.get_running_loop()
+        tried = False
+        while self._connection is None:
+            if self._task is None or self._task.done():
+                raise McpLostError(f"it is not connected ({self.why})")
+            if self.state is ServerState.CONNECTING:
+                tried = True
+            elif self.state is not ServerState.CONNECTED:
+                if tried:
+                    raise McpLostError(f"it cannot be connected to ({self.why})")
+                wait = self._not_before - loop.time()
+                if wait > 0:
+                    raise McpLostError(
+                        f"it is not connected ({self.why}); it is tried again in {wait:.0f} s"
+                    )
+            self._wanted = True
+            self._news.set()
+            self._state_news.clear()
+            await self._state_news.wait()
+        return self._connection
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            while True:
+                begin = loop.time()
+                reached = await self._attempt()
+                if reached and loop.time() - begin >= self.pace.steady:
+                    self._failures = 0
+                self._failures += 1
+                delay = min(
+                    self.pace.first_retry * 2 ** (self._failures - 1), self.pace.longest_retry
+                )
+                # The first attempt after a loss is for whoever calls; from then on there is a wait.
+                self._not_before = loop.time() + (delay if self._failures > 1 else 0.0)
+                again = reached or not self.offer.is_empty
+                await self._rest(delay if again and self._failures <= self.pace.retries else None)
+        finally:
+            self._connection = None
+            self._enter(ServerState.DISCONNECTED, "it was closed")
+
+    async def _rest(self, delay: float | None) -> None:
+        """Until it is time to try again, or somebody wants to and may."""
+        loop = asyncio.get_running_loop()
+        end = None if delay is None else loop.time() + delay
+        while not (self._wanted and loop.time() >= self._not_before):
+            self._news.clear()
+            try:
+                async with asyncio.timeout_at(end):
+                    await self._news.wait()
+            except TimeoutError:
+                return
+
+    async def _attempt(self) -> bool:
+        """One connection from its beginning to its end; whether it came about."""
+        self._lost = ""
+        self._wanted = False
+        self._dirty.clear()
+        self._news.clear()
+        self._enter(ServerState.CONNECTING, "")
+        boundary = Boundary()
+        reached = False
+        with boundary:
+            async with asyncio.timeout(self.pace.connect) as deadline:
+                async with self._open(self.name, self.config, self._events()) as connection:
+                    offer = await self._listed(connection, frozenset(Subject))
+                    deadline.reschedule(None)
+                    reached = True
+                    self._connection = connection
+                    self.offer = offer
+                    self._enter(ServerState.CONNECTED, "")
+                    await self._attend(connection)
+        self._connection = None
+        failure = boundary.failure
+        why = self._lost or self._reason(failure, reached=reached)
+        auth = isinstance(failure, McpAuthError)
+        self.challenge = failure.challenge if isinstance(failure, McpAuthError) else ""
+        self.note(why)
+        self._enter(ServerState.NEEDS_AUTH if auth else ServerState.DISCONNECTED, why)
+        return reached
+
+    def _reason(self, failure: Exception | None, *, reached: bool) -> str:
+        if failure is None:
+            return "the connection was closed"
+        leaf = root_cause(failure)
+        if isinstance(leaf, TimeoutError | McpTimeoutError) and not reached:
+            return f"it did not answer within {self.pace.connect:g} s"
+        return str(leaf) if isinstance(leaf, McpError) else one_line(leaf)
+
+    async def _attend(self, connection: Connection) -> None:
+        """Reads lists anew when they have changed, until the connection is lost."""
+        loop = asyncio.get_running_loop()
+        last = loop.time()
+        while not self._lost:
+            await self._news.wait()
+            self._news.clear()
+            if self._lost or not self._dirty:
+                continue
+            await self._pause(last + self.pace.relist - loop.time())
+            if self._lost:
+                return
+            subjects, last = frozenset(self._dirty), loop.time()
+            self._dirty.clear()
+            try:
+                self.offer = await self._listed(connection, subjects)
+            except McpLostError:
+                return
+            except McpError as error:
+                self.note(f"its changed lists could not be read: {error}")
+            self._changed(self)
+
+    async def _pause(self, seconds: float) -> None:
+        """Lets more changes come, but not a loss."""
+        if seconds <= 0:
+            return
+        loop = asyncio.get_running_loop()
+        end = loop.time() + seconds
+        while not self._lost and loop.time() < end:
+            self._news.clear()
+            try:
+                async with asyncio.timeout_at(end):
+                    await self._news.wait()
+            except TimeoutError:
+                return
+
+    async def _listed(self, connection: Connection, subjects: frozenset[Subject]) -> Offer:
+        """The offer with these lists read anew."""
+        offer = msgspec.structs.replace(
+            self.offer, problems=(), instructions=connection.instructions
+        )
+        for subject in Subject:
+            if subject not in subjects:
+                continue
+            if subject not in connection.subjects:
+                offer = _with_list(offer, subject, (), self.config)
+                continue
+            pages = await connection.pages(subject)
+            offer = _with_list(offer, subject, pages.entries, self.config)
+            offer = msgspec.structs.replace(offer, problems=(*offer.problems, *pages.problems))
+        return offer
+
+    def _events(self) -> ServerEvents:
+        return ServerEvents(changed=self._list_changed, note=self.note, lost=self._was_lost)
+
+    def _list_changed(self, subject: Subject) -> None:
+        self._dirty.add(subject)
+        self._news.set()
+
+    def _was_lost(self, why: str) -> None:
+        if not self._lost:
+            self._lost = why
+            self._connection = None
+            self._news.set()
+
+    def note(self, text: str) -> None:
+        """Keeps what may help to find out what is wrong."""
+        self.notes.append(shown_line(text, MAX_NOTE))
+        del self.notes[:-MAX_NOTES]
+
+    def _enter(self, state: ServerState, why: str) -> None:
+        self.state = state
+        self.why = why
+        if state is not ServerState.CONNECTING:
+            self.settled.set()
+        self._state_news.set()
+        self._changed(self)
+
+
+def _with_list(
+    offer: Offer, subject: Subject, entries: tuple[object, ...], config: McpServer
+) -> Offer:
+    replace = msgspec.structs.replace
+    match subject:
+        case Subject.TOOLS:
+            taken = taken_tools(entries, config.takes)
+            return replace(offer, tools=taken.tools, left_out=taken.left_out)
+        case Subject.PROMPTS:
+            return replace(offer, prompts=taken_prompts(entries))
+        case Subject.RESOURCES:
+            return replace(offer, resources=taken_resources(entries))

@@ -1,0 +1,268 @@
+"""The servers of a session, and their tools in its registry."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from alhena.config.mcp_servers import ConfiguredServers, McpServer
+from alhena.mcp.connection import ListedPrompt, ListedResource, ListedTool
+from alhena.mcp.names import Key, Names, accepted_names, hashed_name, valid_name
+from alhena.mcp.opening import Open
+from alhena.mcp.pins import Pins
+from alhena.mcp.resource_listing import ListMcpResources
+from alhena.mcp.resource_reading import ReadMcpResource
+from alhena.mcp.server import Pace, Server, ServerState
+from alhena.mcp.tool import McpTool
+from alhena.tools.names import ALIASES, BUILT_IN
+from alhena.tools.registry import Origin, ToolRegistry
+
+FIRST_PROMPT_S = 10.0
+"""Seconds that the first prompt waits for servers whose settings give no timeout."""
+
+LONGEST_WAIT_S = 30.0
+"""Seconds that it waits for any, whatever timeout that has."""
+
+
+class ServerReport(msgspec.Struct, frozen=True, kw_only=True):
+    """A server as people are told of it. `why` says why it is not connected; `tools` are the names
+    that its tools are declared under, beside its own names for them. `left_out` are tools that
+    cannot be used, with the reasons; `notes` may help to find out what is wrong."""
+
+    name: str
+    state: ServerState
+    why: str = ""
+    description: str = ""
+    transport: str = ""
+    tools: dict[str, str] = {}
+    prompts: tuple[ListedPrompt, ...] = ()
+    resources: tuple[ListedResource, ...] = ()
+    left_out: dict[str, str] = {}
+    notes: tuple[str, ...] = ()
+    instructions: str = ""
+
+
+class Outlets(msgspec.Struct, frozen=True, kw_only=True):
+    """`warn` takes what a person should know; `changed` is called when tools have come or gone, or
+    what servers want models to know is another."""
+
+    warn: Callable[[str], None]
+    changed: Callable[[], None]
+
+
+class Servers:
+    """Connects in the background, all at the same time; one that fails is told of and takes nothing
+    from the others. To be used in one event loop."""
+
+    def __init__(
+        self,
+        configured: ConfiguredServers,
+        open_: Open,
+        registry: ToolRegistry,
+        pins: Pins,
+        outlets: Outlets,
+        pace: Pace | None = None,
+    ) -> None:
+        self.pins = pins
+        self.disabled: Mapping[str, str] = configured.disabled
+        self.problems: Mapping[str, str] = configured.problems
+        self._registry = registry
+        self._outlets = outlets
+        self._registered: dict[Key, McpTool] = {}
+        self._names = Names((*configured.servers, *configured.disabled), self._is_taken)
+        self._warned: set[str] = set()
+        self._closed = False
+        self._started = False
+        self._begun = False
+        self.servers = {
+            name: Server(name, config, open_, self._server_changed, _pace(config, pace))
+            for name, config in configured.servers.items()
+        }
+
+    def start(self) -> None:
+        """Begins to connect to all of them; once, whoever calls it."""
+        if self._started:
+            return
+        self._started = True
+        for problem in self.problems.values():
+            self._warn(problem)
+        for server in self.servers.values():
+            server.start()
+
+    async def settled(self) -> None:
+        """Waits until each has connected or failed, so long as that takes no longer than its
+        `timeout`, or ten seconds, and never longer than thirty."""
+        waiting = [self._settled(server) for server in self.servers.values()]
+        await asyncio.gather(*waiting)
+
+    def begin(self) -> None:
+        """A model is about to be told of the tools: from now on no name goes to another tool."""
+        self._begun = True
+        self._names.tell({key: tool.name for key, tool in self._registered.items()})
+
+    async def close(self) -> None:
+        """Ends all connections, and the children with all that came from them."""
+        self._closed = True
+        await asyncio.gather(*(server.close() for server in self.servers.values()))
+
+    def tool(self, name: str) -> McpTool | None:
+        """The tool of a server that a name means."""
+        entry = self._registry.find(name, excluded=True)
+        return entry.tool if entry is not None and isinstance(entry.tool, McpTool) else None
+
+    def approved(self, server: str, tool: str | None) -> None:
+        """A person has approved a tool for more than one call, or all of a server (None)."""
+        known = self.servers.get(server)
+        if known is None:
+            return
+        if tool is None:
+            self.pins.approve(server, known.offer.tools, every=True)
+        elif (meant := self.tool(tool)) is not None:
+            self.pins.approve(server, (meant.listed,), every=False)
+
+    def objection(self, name: str) -> str:
+        """Why approvals do not hold for the tool that a name means; "" for no reason."""
+        tool = self.tool(name)
+        if tool is None or tool.server.config.trust:
+            return ""
+        return self.pins.objection(tool.server.name, tool.listed)
+
+    def reports(self) -> tuple[ServerReport, ...]:
+        """All servers of the settings, those that cannot be used or are not wanted at the end."""
+        state = ServerState.DISABLED
+        return (
+            *map(self._report, self.servers.values()),
+            *(
+                ServerReport(name=name, state=ServerState.DISCONNECTED, why=why)
+                for name, why in self.problems.items()
+            ),
+            *(ServerReport(name=name, state=state, why=why) for name, why in self.disabled.items()),
+        )
+
+    def _report(self, server: Server) -> ServerReport:
+        offer = server.offer
+        return ServerReport(
+            name=server.name,
+            state=server.state,
+            why=server.why,
+            description=server.config.description,
+            transport=server.config.transport,
+            tools={
+                tool.listed.name: tool.name
+                for (owner, _), tool in self._registered.items()
+                if owner == server.name
+            },
+            prompts=offer.prompts,
+            resources=offer.resources,
+            left_out=offer.left_out,
+            notes=(*offer.problems, *server.notes),
+            instructions=offer.instructions,
+        )
+
+    async def _settled(self, server: Server) -> None:
+        timeout = server.config.timeout
+        seconds = FIRST_PROMPT_S if timeout is None else min(timeout / 1000, LONGEST_WAIT_S)
+        try:
+            async with asyncio.timeout(seconds):
+                await server.settled.wait()
+        except TimeoutError:
+            self._warn(
+                f"MCP server '{server.name}' is not connected after {seconds:g} s; the prompt goes "
+                "without its tools."
+            )
+
+    def _server_changed(self, server: Server) -> None:
+        if self._closed:
+            return
+        name = server.name
+        match server.state:
+            case ServerState.NEEDS_AUTH:
+                self._warn(
+                    f"MCP server '{name}' needs you to sign in: alhena mcp auth {name} (or /mcp "
+                    f"auth {name})"
+                )
+            case ServerState.DISCONNECTED:
+                if server.why:
+                    self._warn(f"MCP server '{name}': {server.why.rstrip('.')}.")
+            case ServerState.CONNECTED:
+                self._tell_offer(server)
+                self._sync()
+            case ServerState.CONNECTING | ServerState.DISABLED:
+                return
+
+    def _tell_offer(self, server: Server) -> None:
+        offer = server.offer
+        prefix = f"MCP server '{server.name}'"
+        if offer.is_empty and not offer.left_out:
+            self._warn(f"{prefix}: No prompts, tools, or resources found on the server.")
+        for tool, reason in offer.left_out.items():
+            self._warn(f"{prefix}: the tool '{tool}' is left out: {reason}.")
+        for problem in offer.problems:
+            self._warn(f"{prefix}: {problem}.")
+
+    def _sync(self) -> None:
+        """Makes the registry hold what the servers have now."""
+        listed: dict[Key, tuple[Server, ListedTool]] = {
+            (server.name, tool.name): (server, tool)
+            for server in self.servers.values()
+            for tool in server.offer.tools
+        }
+        given = self._names.assign(tuple(listed))
+        for key, tool in tuple(self._registered.items()):
+            if given.get(key) != tool.name or listed[key][1] != tool.listed:
+                self._registry.unregister(tool.name)
+                del self._registered[key]
+        for key, name in given.items():
+            if key not in self._registered:
+                self._register(key, name, *listed[key])
+        self._offer_resources()
+        if self._begun:
+            self.begin()
+        self._outlets.changed()
+
+    def _offer_resources(self) -> None:
+        """The tools that read resources are there while there are any."""
+        tools = (ListMcpResources(self.servers), ReadMcpResource(self.servers))
+        wanted = any(server.offer.resources for server in self.servers.values())
+        for tool in tools:
+            there = self._registry.find(tool.name, excluded=True) is not None
+            if wanted and not there:
+                self._registry.register(tool)
+            elif there and not wanted:
+                self._registry.unregister(tool.name)
+
+    def _register(self, key: Key, name: str, server: Server, listed: ListedTool) -> None:
+        tool = McpTool(name, server, listed, self.pins.changes)
+        hashed = name == hashed_name(valid_name(f"{key[0]}__{key[1]}"), key)
+        accepted = accepted_names(server.name, listed.name, alone=not hashed)
+        warning = self._registry.register(
+            tool, origin=Origin.MCP, server=server.name, accepted=accepted
+        )
+        if warning is not None:
+            self._warn(f"MCP server '{server.name}': {warning}")
+        if name in self._registry.left_out:
+            return
+        self._registered[key] = tool
+        if hashed:
+            self._warn(
+                f"MCP server '{server.name}': the tool '{listed.name}' is called {name}, for its "
+                "other names belong to other tools."
+            )
+
+    def _is_taken(self, name: str) -> bool:
+        if name in BUILT_IN or name in ALIASES:
+            return True
+        entry = self._registry.find(name, excluded=True)
+        return entry is not None and not isinstance(entry.tool, McpTool)
+
+    def _warn(self, text: str) -> None:
+        if text not in self._warned:
+            self._warned.add(text)
+            self._outlets.warn(text)
+
+
+def _pace(config: McpServer, pace: Pace | None) -> Pace:
+    pace = pace or Pace()
+    if config.timeout is None:
+        return pace
+    return msgspec.structs.replace(pace, connect=config.timeout / 1000)

@@ -1,0 +1,217 @@
+"""Messages over the standard input and output of a child: one JSON value a line, of bounded length.
+
+A child that writes faster than it is read has to wait; one that writes a line without an end is
+given up. Of its stderr the last words are kept.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from alhena.mcp.errors import McpConnectError
+from alhena.system.errors import ProcessStartError
+from alhena.system.processes import Command, ProcessGroups
+from alhena.system.served import end_served, start_served
+
+if TYPE_CHECKING:
+    from mcp.client._transport import TransportStreams
+    from mcp.shared.message import SessionMessage
+
+MAX_LINE = 16 * 1024 * 1024
+"""Bytes of one message. Media within may take that much, and nothing else does."""
+
+HELD = 1024 * 1024
+"""Bytes of whole messages that may wait to be read before the child has to."""
+
+TAIL = 4096
+"""Bytes of stderr that are kept."""
+
+LAST_WORDS_S = 0.3
+"""Seconds that a child whose output has ended has to end itself, so that it can be said how."""
+
+PATIENCE_S = 0.5
+"""Seconds that a child has to end by itself when its input has ended."""
+
+
+class Lines:
+    """Bytes as they come -> whole lines. `problem` is set when there can be no further one."""
+
+    def __init__(self, limit: int = MAX_LINE) -> None:
+        self._limit = limit
+        self._begun: list[bytes] = []
+        self._length = 0
+        self._whole: deque[bytes] = deque()
+        self.held = 0
+        self.problem = ""
+
+    def feed(self, data: bytes) -> None:
+        """Takes bytes; what comes behind a line that is too long is dropped."""
+        if self.problem:
+            return
+        first, *rest = data.split(b"\n")
+        self._begun.append(first)
+        self._length += len(first)
+        for piece in rest:
+            self._end_line()
+            self._begun.append(piece)
+            self._length = len(piece)
+            if self.problem:
+                return
+        if self._length > self._limit:
+            self._give_up()
+
+    def take(self) -> bytes | None:
+        """The next whole line; None when there is none yet."""
+        if not self._whole:
+            return None
+        line = self._whole.popleft()
+        self.held -= len(line)
+        return line
+
+    def _end_line(self) -> None:
+        if self._length > self._limit:
+            self._give_up()
+            return
+        line = b"".join(self._begun).strip()
+        self._begun.clear()
+        self._length = 0
+        if line:
+            self._whole.append(line)
+            self.held += len(line)
+
+    def _give_up(self) -> None:
+        self._begun.clear()
+        self.problem = f"it sent a message of more than {self._limit:,} bytes"
+
+
+class Tail:
+    """The last bytes of what was written."""
+
+    def __init__(self, size: int = TAIL) -> None:
+        self._size = size
+        self._bytes = b""
+
+    def feed(self, data: bytes) -> None:
+        """Takes bytes."""
+        self._bytes = (self._bytes + data)[-self._size :]
+
+    @property
+    def text(self) -> str:
+        """What is kept, as text without blanks around it."""
+        return self._bytes.decode("utf-8", "replace").strip()
+
+
+@asynccontextmanager
+async def stdio_transport(
+    command: Command, groups: ProcessGroups, ended: Callable[[str], None]
+) -> AsyncGenerator["TransportStreams"]:
+    """Starts a child and gives the SDK's pair of streams. `ended` hears why there will be no more
+    messages, with what stderr said last. Raises McpConnectError."""
+    import anyio
+
+    talk = _Talk(command, groups)
+    to_session, from_child = anyio.create_memory_object_stream["SessionMessage | Exception"](0)
+    to_child, from_session = anyio.create_memory_object_stream["SessionMessage"](0)
+
+    async def read() -> None:
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+            async with to_session:
+                async for line in talk.lines():
+                    await to_session.send(_message(line))
+                ended(talk.why)
+
+    async def write() -> None:
+        with suppress(OSError):  # it reads no more: `read` will tell why
+            async with from_session:
+                async for item in from_session:
+                    await talk.child.write(_encoded(item))
+
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(read)
+            tasks.start_soon(write)
+            try:
+                yield from_child, to_child
+            finally:
+                tasks.cancel_scope.cancel()
+    finally:
+        with anyio.CancelScope(shield=True):
+            for stream in (from_child, to_child, to_session, from_session):
+                stream.close()
+            await end_served(talk.child, groups, PATIENCE_S)
+
+
+class _Talk:
+    """A child, what it has written, and news of either."""
+
+    def __init__(self, command: Command, groups: ProcessGroups) -> None:
+        self._lines = Lines()
+        self._errors = Tail()
+        self._news = asyncio.Event()
+        try:
+            self.child = start_served(command, groups, self._arrived, self._errors.feed)
+        except ProcessStartError as error:
+            raise McpConnectError(error.message.rstrip(".")) from error
+        self.child.exited.add_done_callback(lambda _done: self._news.set())
+        self.child.on_output_end = self._news.set
+
+    async def lines(self) -> AsyncIterator[bytes]:
+        """Whole lines until there are no more."""
+        over = False
+        while not over and not self._lines.problem:
+            self._news.clear()
+            if self.child.exited.done():
+                self.child.read_available()  # what it wrote last
+            over = self.child.exited.done() or self.child.output_ended
+            while (line := self._lines.take()) is not None:
+                if self._lines.held <= HELD:
+                    self.child.resume()
+                yield line
+            if not over:
+                await self._news.wait()
+        if not self._lines.problem:
+            await asyncio.wait({self.child.exited}, timeout=LAST_WORDS_S)
+
+    @property
+    def why(self) -> str:
+        """Why there are no more lines."""
+        if self._lines.problem:
+            return self._lines.problem
+        said = f"; it said: {self._errors.text[-500:]}" if self._errors.text else ""
+        code = self.child.reap()
+        if code is None:
+            return f"it closed its output{said}"
+        how = f"signal {-code} ended it" if code < 0 else f"it ended with exit code {code}"
+        return f"{how}{said}"
+
+    def _arrived(self, data: bytes) -> None:
+        self._lines.feed(data)
+        if self._lines.held > HELD or self._lines.problem:
+            self.child.pause()
+        self._news.set()
+
+
+def _message(line: bytes) -> "SessionMessage | Exception":
+    """A line as a message, or as what is wrong with it."""
+    from mcp.shared.message import SessionMessage
+    from mcp_types import jsonrpc_message_adapter
+
+    try:
+        value = msgspec.json.decode(line)
+        message = jsonrpc_message_adapter.validate_python(value, by_name=False)
+    except (ValueError, RecursionError) as error:
+        return ValueError(f"a line that is no message: {_excerpt(line)} ({type(error).__name__})")
+    return SessionMessage(message)
+
+
+def _excerpt(line: bytes) -> str:
+    return repr(line[:80].decode("utf-8", "replace"))
+
+
+def _encoded(item: "SessionMessage") -> bytes:
+    plain = item.message.model_dump(by_alias=True, mode="json", exclude_unset=True)
+    return msgspec.json.encode(plain) + b"\n"

@@ -1,0 +1,79 @@
+"""Identity tokens of a service account that another identity may act as: who asks, for services
+that stand behind Identity-Aware Proxy or Cloud Run."""
+
+import time
+from collections.abc import Callable, Mapping
+from urllib.parse import quote
+
+import msgspec
+
+from alhena.models.auth.grant import TIMEOUTS, fetch, token_endpoint
+from alhena.models.auth.tokens import AccessToken, RenewedTokens, TokenSource, checked_token
+from alhena.models.errors import CredentialsError, ModelError, ServerFaultError
+from alhena.models.http import open_transport
+from alhena.models.status import Asked
+from alhena.version import __version__
+from alhena.wire.decode import decode_error
+
+SERVICE = "https://iamcredentials.googleapis.com"
+LIFETIME_S = 3600.0
+_REMEDY = "Check that your credentials may create identity tokens for the service account."
+
+
+class _Granted(msgspec.Struct, frozen=True):
+    token: str
+
+
+def identity_tokens(
+    actor: TokenSource,
+    account: str,
+    audience: str,
+    environ: Mapping[str, str],
+    *,
+    service: str = SERVICE,
+    now: Callable[[], float] = time.time,
+) -> RenewedTokens:
+    """Tokens that say to `audience` that `account` asks, as `actor` may have them. Raises
+    ConfigError for an address of the service that is none."""
+    endpoint = token_endpoint(service, "address of the IAM service")
+    path = f"{endpoint.prefix}/v1/projects/-/serviceAccounts/{quote(account, safe='@')}"
+    body = msgspec.json.encode({"audience": audience, "includeEmail": True})
+
+    async def renew() -> AccessToken:
+        token = await actor.token()
+        headers = [
+            ("host", endpoint.authority),
+            ("user-agent", f"alhena/{__version__}"),
+            ("authorization", f"Bearer {token}"),
+            ("content-type", "application/json"),
+            ("accept", "application/json"),
+        ]
+        asked_at = now()
+        transport = open_transport(endpoint, environ, TIMEOUTS)
+        response, answer = await fetch(transport, "POST", f"{path}:generateIdToken", headers, body)
+        if response.status != 200:
+            asked = Asked("", endpoint.place, [token], source=endpoint.source, remedy=_REMEDY)
+            raise _refusal(response.status, answer, asked)
+        return AccessToken(_token(answer, endpoint.place), asked_at + LIFETIME_S)
+
+    return RenewedTokens(renew, now=now)
+
+
+def _refusal(status: int, answer: bytes, asked: Asked) -> ModelError:
+    api = decode_error(answer)
+    said = f"HTTP {status}" + (f": {asked.clean(api.message)}" if api is not None else "")
+    message = f"{asked.place} gives no identity token ({said})"
+    if status == 429 or status >= 500:
+        return ServerFaultError(message, remedy="Run again.", status=status)
+    return CredentialsError(message, remedy=asked.remedy, status=status)
+
+
+def _token(answer: bytes, place: str) -> str:
+    try:
+        granted = msgspec.json.decode(answer, type=_Granted)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        # Not chained: the cause may quote a token.
+        raise ServerFaultError(
+            f"{place} answered a request for an identity token with something else."
+        ) from None
+    return checked_token(granted.token, place)

@@ -1,0 +1,88 @@
+"""What requests cost, by a table of prices and what the user's settings say otherwise."""
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+import msgspec
+
+from alhena.config.errors import ConfigError
+from alhena.config.settings import LONG_PROMPT, PriceSettings
+from alhena.models.catalogue import resolved_name
+
+_TABLE = Path(__file__).parent / "prices.toml"
+_MILLION = 1_000_000
+
+
+class PriceTable(msgspec.Struct, frozen=True):
+    """`prices.toml`: where the prices are from, of which day, and those of models by name."""
+
+    source: str
+    date: str
+    models: dict[str, PriceSettings]
+
+
+class Tokens(msgspec.Struct, frozen=True, kw_only=True):
+    """What was used. `cached` are some of the `prompt`; thinking is part of the `output`."""
+
+    prompt: int = 0
+    cached: int = 0
+    output: int = 0
+
+
+class Prices:
+    """`own` are the user's prices, which come before those of the table. Raises ConfigError for one
+    that is none."""
+
+    def __init__(self, own: Mapping[str, PriceSettings]) -> None:
+        for name, price in own.items():
+            given = (getattr(price, field) for field in price.__struct_fields__)
+            if any(number is not None and not 0 <= number < float("inf") for number in given):
+                raise ConfigError(
+                    f"the price of {name} in model.prices is no amount of money.",
+                    remedy="Give US dollars for a million tokens, 0 or more.",
+                )
+        self._own = own
+
+    def of(self, model: str) -> PriceSettings | None:
+        """The price of a model; None where it is not known."""
+        names = (model, resolved_name(model).rpartition("/")[2])
+        for table in (self._own, price_table().models):
+            for name in names:
+                fits = [pattern for pattern in table if _fits(pattern, name)]
+                if fits:
+                    return table[max(fits, key=len)]
+        return None
+
+    def cost(self, model: str, tokens: Tokens, *, long: bool | None = None) -> float | None:
+        """US dollars; None where the price is not known. `long`: the prompt had more than
+        LONG_PROMPT tokens, where `tokens` are those of several requests."""
+        price = self.of(model)
+        if price is None:
+            return None
+        fresh, cached, output = rates(price, tokens.prompt > LONG_PROMPT if long is None else long)
+        amount = (tokens.prompt - tokens.cached) * fresh + tokens.cached * cached
+        return (amount + tokens.output * output) / _MILLION
+
+
+def rates(price: PriceSettings, long: bool) -> tuple[float, float, float]:
+    """The prices of input, of input that was cached, and of output; of `long` requests, what they
+    cost more."""
+    fresh, cached, output = price.input, price.cached, price.output
+    if long:
+        fresh = fresh if price.long_input is None else price.long_input
+        cached = cached if price.long_cached is None else price.long_cached
+        output = output if price.long_output is None else price.long_output
+    return fresh, fresh if cached is None else cached, output
+
+
+@cache
+def price_table() -> PriceTable:
+    """The table that comes with this version."""
+    return msgspec.toml.decode(_TABLE.read_bytes(), type=PriceTable)
+
+
+def _fits(pattern: str, name: str) -> bool:
+    if pattern.endswith("*"):
+        return name.startswith(pattern[:-1])
+    return pattern == name

@@ -1,0 +1,241 @@
+"""The checkpoints of a project: each ties a moment of its files to a call that was about to run,
+and to the place in a conversation where it was made.
+
+A checkpoint is a file `TIME-FILE-TOOL.json`, as the reference has them, and is read with or without
+what this program adds: `sessionId`, `callId`, `promptId`, `paths`, `kind`. Where a session is
+recorded, its journal has the conversation and the file needs none.
+"""
+
+import os
+import re
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from alhena.session.errors import CheckpointError, NoCheckpointError
+from alhena.session.reading import read_session
+from alhena.session.records import Happened, record_of
+from alhena.session.replay import Replay
+from alhena.system.durable import CREATE, synchronise
+from alhena.system.errors import from_os_error, printable
+from alhena.wire.encoded import encode_value, mend
+from alhena.wire.errors import EncodeError
+
+SUFFIX = ".json"
+KEEP = 200
+"""So many checkpoints of a project are kept, the newest."""
+
+MAX_AGE_S = 30 * 86_400.0
+_NAME = 60
+_UNWELCOME = re.compile(r"[^\w.+@-]+", re.ASCII)
+_EVENT = b'{"type":"event",'
+_MARK = b'"type":"checkpoint"'
+
+
+class ToolCall(msgspec.Struct, frozen=True):
+    """A call that was about to run."""
+
+    name: str
+    args: dict[str, Any] = {}
+
+
+class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """A checkpoint as its file has it. `client_history` is the conversation, where the journal of
+    `session_id` does not have it. `paths`, relative to the project, are those of the call; the
+    files lack `left_out`, and of them only their owner may read `private`. One of the kind
+    `restore` was made before files were put back: by that the edits of the prompt `undoes` were
+    taken back, those of `redoes` came back."""
+
+    commit_hash: str = ""
+    tool_call: ToolCall | None = None
+    history: tuple[msgspec.Raw, ...] = ()
+    client_history: tuple[msgspec.Raw, ...] | None = None
+    message_id: str = ""
+    session_id: str = ""
+    call_id: str = ""
+    prompt_id: str = ""
+    paths: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    private: tuple[str, ...] = ()
+    kind: Literal["call", "restore"] = "call"
+    undoes: str = ""
+    redoes: str = ""
+
+
+class CheckpointFiles:
+    """The checkpoints in `directory`, which need not exist, by their names."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def names(self) -> tuple[str, ...]:
+        """The names, the oldest first. Raises CheckpointError."""
+        found: list[tuple[int, str]] = []
+        try:
+            with os.scandir(self.directory) as entries:
+                for entry in entries:
+                    if entry.name.endswith(SUFFIX) and entry.is_file(follow_symlinks=False):
+                        with suppress(FileNotFoundError):
+                            when = entry.stat(follow_symlinks=False).st_mtime_ns
+                            found.append((when, entry.name.removesuffix(SUFFIX)))
+        except FileNotFoundError:
+            return ()
+        except OSError as error:
+            raise CheckpointError(str(from_os_error(error, self.directory))) from error
+        return tuple(name for _, name in sorted(found))
+
+    def find(self, name: str) -> str:
+        """The checkpoint that is meant: by its name, with or without `.json`, by its number in
+        `names` from 1, or `latest`. Raises NoCheckpointError."""
+        names = self.names()
+        wanted = name.removesuffix(SUFFIX)
+        if wanted in names:
+            return wanted
+        if names and wanted == "latest":
+            return names[-1]
+        if wanted.isdecimal() and 1 <= int(wanted) <= len(names):
+            return names[int(wanted) - 1]
+        raise NoCheckpointError(
+            f"there is no checkpoint {printable(name)!r} in {printable(self.directory)}.",
+            remedy="Name one of the list, by its name or its number, or say `latest`.",
+        )
+
+    def read(self, name: str) -> Checkpoint:
+        """A checkpoint by its whole name. Raises CheckpointError, NoCheckpointError."""
+        path = self._path(name)
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=Checkpoint)
+        except FileNotFoundError as error:
+            raise NoCheckpointError(f"there is no checkpoint {printable(name)!r}.") from error
+        except OSError as error:
+            raise CheckpointError(str(from_os_error(error, path))) from error
+        except msgspec.DecodeError as error:
+            raise CheckpointError(f"{printable(path)} is no checkpoint: {error}.") from error
+
+    def all(self) -> tuple[tuple[str, Checkpoint], ...]:
+        """The checkpoints that can be read, with their names, the oldest first. Raises
+        CheckpointError."""
+        found: list[tuple[str, Checkpoint]] = []
+        for name in self.names():
+            with suppress(CheckpointError, NoCheckpointError):
+                found.append((name, self.read(name)))
+        return tuple(found)
+
+    def write(self, name: str, checkpoint: Checkpoint) -> str:
+        """Keeps a checkpoint; returns its name, which is `name` with a number behind it when there
+        is one of that name. Raises CheckpointError."""
+        data = _json(checkpoint)
+        try:
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return self._write(name, data)
+        except OSError as error:
+            raise CheckpointError(
+                str(from_os_error(error, self.directory, writing=True))
+            ) from error
+
+    def remove(self, name: str) -> None:
+        """Takes a checkpoint away, if it is there. Raises CheckpointError."""
+        try:
+            self._path(name).unlink(missing_ok=True)
+        except OSError as error:
+            raise CheckpointError(
+                str(from_os_error(error, self.directory, writing=True))
+            ) from error
+
+    def prune(self, now: float, *, keep: int = KEEP, max_age_s: float = MAX_AGE_S) -> int:
+        """Removes checkpoints that are too old, and the oldest of too many; of how many. Raises
+        CheckpointError."""
+        names = self.names()
+        gone = set(names[: max(0, len(names) - keep)])
+        for name in names:
+            with suppress(FileNotFoundError):
+                if now - self._path(name).stat().st_mtime > max_age_s:
+                    gone.add(name)
+        for name in gone:
+            self.remove(name)
+        return len(gone)
+
+    def remove_session(self, session_id: str) -> None:
+        """Removes the checkpoints of a session. Raises CheckpointError."""
+        for name, checkpoint in self.all():
+            if checkpoint.session_id == session_id:
+                self.remove(name)
+
+    def _path(self, name: str) -> Path:
+        return self.directory / f"{name}{SUFFIX}"
+
+    def _write(self, name: str, data: bytes) -> str:
+        fresh = self.directory / f".{os.urandom(8).hex()}.new"
+        descriptor = os.open(fresh, CREATE, 0o600)
+        try:
+            with open(descriptor, "wb") as file:
+                file.write(data)
+                file.flush()
+                synchronise(file.fileno())
+            number = 1
+            while True:
+                chosen = name if number == 1 else f"{name}-{number}"
+                try:
+                    os.link(fresh, self._path(chosen))
+                except FileExistsError:
+                    number += 1
+                else:
+                    return chosen
+        finally:
+            fresh.unlink()
+
+
+def checkpoint_name(tool: str, paths: Sequence[str], at_ns: int | None = None) -> str:
+    """The name of a checkpoint that is made now, before a call of `tool` on these paths."""
+    seconds, nanoseconds = divmod(time.time_ns() if at_ns is None else at_ns, 1_000_000_000)
+    stamp = time.strftime("%Y-%m-%dT%H-%M-%S", time.gmtime(seconds))
+    words = [os.path.basename(path) for path in paths[:1]] + [tool]
+    said = "-".join(_UNWELCOME.sub("_", word)[:_NAME] for word in words if word)
+    return f"{stamp}_{nanoseconds // 1_000_000:03d}Z-{said}"
+
+
+def conversation_at(journal: Path, name: str) -> Replay | None:
+    """The conversation of a recorded session as it was when the checkpoint `name` was made; None
+    when the journal does not know of it. Raises SessionError."""
+    replay = Replay()
+    found = False
+
+    def take(line: bytes) -> bool:
+        nonlocal found
+        if line.startswith(_EVENT) and _MARK in line and _names(line, name):
+            found = True
+            return True
+        replay.feed(line)
+        return False
+
+    read_session(journal, take)
+    return replay if found else None
+
+
+def _json(checkpoint: Checkpoint) -> bytes:
+    """A checkpoint as JSON, whatever a call of the program's own holds. Raises CheckpointError."""
+    try:
+        try:
+            return encode_value(checkpoint)
+        except UnicodeEncodeError:
+            call = None if checkpoint.tool_call is None else mend(checkpoint.tool_call)
+            return encode_value(msgspec.structs.replace(checkpoint, tool_call=call))
+    except EncodeError as error:
+        raise CheckpointError(f"the call has no form as JSON: {error.message}") from error
+
+
+def _names(line: bytes, name: str) -> bool:
+    record = record_of(line)
+    if not isinstance(record, Happened):
+        return False
+    said = msgspec.json.decode(record.event)
+    return said.get("type") == "checkpoint" and said.get("name") == name
+
+
+def moments(checkpoints: Iterable[tuple[str, Checkpoint]]) -> frozenset[str]:
+    """The moments that checkpoints need."""
+    return frozenset(checkpoint.commit_hash for _, checkpoint in checkpoints)

@@ -1,0 +1,84 @@
+"""A project's files as the shadow repository sees them: where they begin, what can be kept."""
+
+import os
+import stat
+from pathlib import Path
+
+import msgspec
+
+from alhena.system.gitconfig import git_directory
+
+_SPECIAL = str.maketrans({char: f"\\{char}" for char in "\\*?[]"})
+
+
+def shown(path: str) -> str:
+    """A path as text that can be written down: bytes that are no UTF-8 are told by escapes."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def work_tree(project: Path, warnings: list[str]) -> tuple[Path, Path | None]:
+    """The top of the repository that the project is in, with that one's own directory; the project
+    itself when it is in none."""
+    for top in (project, *project.parents):
+        found = git_directory(top, warnings)
+        if found is not None:
+            if top != project and _leaves_out(top, project):
+                break
+            return top, found
+    return project, None
+
+
+def _leaves_out(top: Path, project: Path) -> bool:
+    """Whether the repository around a project has nothing to do with it."""
+    from alhena.system.ignore import IgnoreRules
+
+    return IgnoreRules(top).ignored(project, True)
+
+
+class Found(msgspec.Struct, frozen=True):
+    """A file or symlink of so many bytes; a negative number when it cannot be kept. `private`: only
+    its owner may read it."""
+
+    size: int
+    private: bool = False
+
+
+UNREADABLE = Found(-1)
+
+
+def found(top: Path, name: bytes) -> Found | None:
+    """What there is of a name below `top`; None when there is nothing, or a directory."""
+    path = os.path.join(os.fsencode(top), name)
+    try:
+        status = os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError:
+        return UNREADABLE
+    if stat.S_ISLNK(status.st_mode):
+        return Found(status.st_size)
+    if stat.S_ISDIR(status.st_mode):
+        return None
+    if not stat.S_ISREG(status.st_mode) or not os.access(path, os.R_OK):
+        return UNREADABLE
+    return Found(status.st_size, private=not status.st_mode & (stat.S_IRWXG | stat.S_IRWXO))
+
+
+def ordinary(project: Path, path: str) -> bool:
+    """Whether git can keep a path at all: it is not behind a symlink, and not in a `.git`."""
+    if ".git" in path.lower().split("/"):
+        return False
+    parent = os.path.dirname(os.path.join(project, path))
+    return os.path.realpath(parent) == parent
+
+
+def below(prefix: str, line: str) -> str:
+    """A rule of an ignore file in the directory `prefix`, as one of a file at the top says it."""
+    rule = line.rstrip("\r")
+    if not prefix or not rule.strip() or rule.startswith("#"):
+        return rule
+    sign = "!" if rule.startswith("!") else ""
+    pattern = rule.removeprefix("!")
+    anchored = "/" in pattern.rstrip().rstrip("/")
+    middle = "" if anchored else "**/"
+    return f"{sign}/{prefix.translate(_SPECIAL)}{middle}{pattern.removeprefix('/')}"

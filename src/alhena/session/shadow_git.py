@@ -1,0 +1,253 @@
+"""Runs git on a shadow repository: on it alone, with nothing of anybody's configuration.
+
+The repository's own directory is `git_dir`, the files are those of `work_tree`. Of the environment
+git gets the search path and nothing else; what a project's attributes or hooks would have it run,
+or change in a file, it does not.
+"""
+
+import os
+import selectors
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+import msgspec
+
+from alhena.session.errors import CheckpointError, GitFailedError, NoGitError, TooMuchError
+from alhena.system.errors import from_os_error, printable
+
+PATIENCE_S = 60.0
+"""So long one git command may take."""
+
+MAX_OUTPUT = 256 << 20
+_STEP_S = 0.1
+_PIECE = 1 << 20
+_WORDS = 500
+
+IDENTITY = {"NAME": "alhena", "EMAIL": "alhena@localhost"}
+
+CONFIGURATION = (
+    "core.bare=false",
+    "core.autocrlf=false",
+    "core.safecrlf=false",
+    "core.fileMode=true",
+    "core.symlinks=true",
+    "core.ignoreCase=false",
+    "core.precomposeUnicode=false",
+    "core.protectNTFS=false",
+    "core.protectHFS=false",
+    "core.fsmonitor=false",
+    "core.hooksPath=/dev/null",
+    "core.attributesFile=/dev/null",
+    "core.looseCompression=1",
+    "core.fsync=loose-object,pack,pack-metadata,reference",
+    "core.fsyncMethod=batch",
+    "commit.gpgSign=false",
+    "gc.auto=0",
+    "gc.packRefs=false",
+    "maintenance.auto=false",
+    "advice.addEmbeddedRepo=false",
+    "index.version=2",
+)
+"""What holds for every command, whatever a configuration file says."""
+
+IN_ONE_PACK = ("-c", "core.bigFileThreshold=1", "-c", "core.compression=1")
+"""Before a command that brings in many files: they become one, which is on the disk at once."""
+
+LITERAL = "--literal-pathspecs"
+"""Before a command whose paths are names, not patterns."""
+
+BRANCH = ("-c", "init.defaultBranch=main")
+
+BEFORE_A_NAME = frozenset({*IN_ONE_PACK, *BRANCH, LITERAL})
+
+
+class GitPlace(msgspec.Struct, frozen=True):
+    """Where git works: its repository, its list of what is known (`index`), and the files."""
+
+    git_dir: Path
+    index: Path
+    work_tree: Path
+
+
+class ShadowGit:
+    """Git commands on one shadow repository, from one thread. `held` is a descriptor that lives as
+    long as the last of them: a lock on it outlives this process, if need be."""
+
+    def __init__(
+        self,
+        place: GitPlace,
+        environ: Mapping[str, str],
+        *,
+        excludes: Path | None = None,
+        cancellation: threading.Event | None = None,
+        patience_s: float = PATIENCE_S,
+    ) -> None:
+        self.place = place
+        self.held: int | None = None
+        # Of the search path what no directory of the project can stand for.
+        places = environ.get("PATH", os.defpath).split(os.pathsep)
+        self._path = os.pathsep.join(filter(os.path.isabs, places))
+        self._excludes = "/dev/null" if excludes is None else str(excludes)
+        self._cancellation = cancellation or threading.Event()
+        self._patience_s = patience_s
+
+    def text(self, *arguments: str) -> str:
+        """One line that a command says. Raises CheckpointError."""
+        return self.run(arguments).decode("ascii", "replace").strip()
+
+    def run(
+        self,
+        arguments: Sequence[str],
+        lines: Iterable[bytes] = (),
+        *,
+        place: GitPlace | None = None,
+        accepted: tuple[int, ...] = (0,),
+    ) -> bytes:
+        """What a command writes. `lines` are given to it, each ended by a NUL. `accepted` are exit
+        codes. Raises CheckpointError; NoGitError when there is no git."""
+        with self._running(arguments, lines, place or self.place) as (process, said):
+            output = self._read(process, arguments)
+            self._require(process, arguments, said, accepted)
+        return output
+
+    def blobs(self, names: Sequence[str]) -> Iterator[bytes]:
+        """The contents of files, by the names of their objects, in order. Raises CheckpointError
+        for one that is not there."""
+        if not names:
+            return
+        given = (f"{name}\n".encode() for name in names)
+        arguments = ("cat-file", "--batch")
+        with self._running(arguments, given, self.place, end=b"") as (process, _said):
+            stream = process.stdout
+            for name in names:
+                head = b"" if stream is None else stream.readline()
+                fields = head.split()
+                if stream is None or len(fields) != 3 or fields[1] != b"blob":
+                    raise CheckpointError(f"the checkpoint lacks the content {name}.")
+                data = stream.read(int(fields[2]))
+                if len(data) != int(fields[2]) or stream.read(1) != b"\n":
+                    raise CheckpointError(f"the content {name} of the checkpoint breaks off.")
+                yield data
+
+    @contextmanager
+    def _running(
+        self,
+        arguments: Sequence[str],
+        lines: Iterable[bytes],
+        place: GitPlace,
+        end: bytes = b"\0",
+    ) -> Generator[tuple["subprocess.Popen[bytes]", IO[bytes]]]:
+        with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as said:
+            given.writelines(line + end for line in lines)
+            given.seek(0)
+            process = self._started(arguments, given, said, place)
+            try:
+                yield process, said
+            finally:
+                if process.stdout is not None:
+                    process.stdout.close()
+                if process.poll() is None:
+                    with suppress(ProcessLookupError):
+                        os.killpg(process.pid, signal.SIGKILL)
+                    process.wait()
+
+    def _started(
+        self, arguments: Sequence[str], given: IO[bytes], said: IO[bytes], place: GitPlace
+    ) -> "subprocess.Popen[bytes]":
+        configuration = (word for item in CONFIGURATION for word in ("-c", item))
+        command = ["git", *configuration, "-c", f"core.excludesFile={self._excludes}"]
+        try:
+            return subprocess.Popen(
+                [*command, *arguments],
+                cwd=place.work_tree,
+                env=self._environment(place),
+                stdin=given,
+                stdout=subprocess.PIPE,
+                stderr=said,
+                pass_fds=() if self.held is None else (self.held,),
+                start_new_session=True,
+            )
+        except FileNotFoundError as error:
+            if error.filename != "git":
+                raise CheckpointError(str(from_os_error(error, place.work_tree))) from error
+            raise NoGitError(
+                "there is no git to keep checkpoints with.",
+                remedy="Install git, or turn general.checkpointing.enabled off.",
+            ) from error
+        except OSError as error:
+            raise CheckpointError(f"git cannot be started: {error.strerror or error}.") from error
+
+    def _environment(self, place: GitPlace) -> dict[str, str]:
+        who = {
+            f"GIT_{role}_{what}": value
+            for role in ("AUTHOR", "COMMITTER")
+            for what, value in IDENTITY.items()
+        }
+        return {
+            "PATH": self._path,
+            "HOME": str(place.git_dir),
+            "XDG_CONFIG_HOME": str(place.git_dir),
+            "LC_ALL": "C",
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_CONFIG_SYSTEM": "/dev/null",
+            "GIT_CONFIG_GLOBAL": "/dev/null",
+            "GIT_ATTR_NOSYSTEM": "1",
+            "GIT_NO_LAZY_FETCH": "1",
+            "GIT_NO_REPLACE_OBJECTS": "1",
+            "GIT_TERMINAL_PROMPT": "0",
+            "GIT_OPTIONAL_LOCKS": "0",
+            "GIT_DIR": str(place.git_dir),
+            "GIT_INDEX_FILE": str(place.index),
+            "GIT_WORK_TREE": str(place.work_tree),
+            **who,
+        }
+
+    def _read(self, process: "subprocess.Popen[bytes]", arguments: Sequence[str]) -> bytes:
+        """All that it writes, unless it takes too long, is too much, or is not wanted any more."""
+        deadline = time.monotonic() + self._patience_s
+        pieces: list[bytes] = []
+        size = 0
+        if process.stdout is None:
+            return b""
+        with selectors.DefaultSelector() as selector:
+            selector.register(process.stdout, selectors.EVENT_READ)
+            while True:
+                if self._cancellation.is_set():
+                    raise CheckpointError("it was interrupted.")
+                if time.monotonic() > deadline:
+                    raise TooMuchError(f"{_name(arguments)} takes longer than {PATIENCE_S:.0f} s.")
+                if not selector.select(_STEP_S):
+                    continue
+                piece = os.read(process.stdout.fileno(), _PIECE)
+                if not piece:
+                    return b"".join(pieces)
+                pieces.append(piece)
+                size += len(piece)
+                if size > MAX_OUTPUT:
+                    raise TooMuchError("there are too many files.")
+
+    def _require(
+        self,
+        process: "subprocess.Popen[bytes]",
+        arguments: Sequence[str],
+        said: IO[bytes],
+        accepted: tuple[int, ...],
+    ) -> None:
+        code = process.wait()
+        if code in accepted:
+            return
+        said.seek(0)
+        words = " ".join(said.read(_PIECE).decode("utf-8", "replace").split())[:_WORDS]
+        raise GitFailedError(f"{_name(arguments)} failed ({code}): {printable(words)}")
+
+
+def _name(arguments: Sequence[str]) -> str:
+    """A command for people: without what stands before its name."""
+    return f"git {next(word for word in arguments if word not in BEFORE_A_NAME)}"

@@ -1,0 +1,259 @@
+"""Checkpoints when things go wrong: interruptions, kills, full disks, other hands."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from alhena import tool
+from alhena.agent.restoring import UNDONE
+from alhena.config.home import project_history, project_temp
+from alhena.errors import InterruptedRunError
+from alhena.events import ToolCallResponseEvent, ToolCallUpdateEvent, WarningEvent
+from alhena.session.checkpoints import Checkpoint, CheckpointFiles, ToolCall, checkpoint_name
+from alhena.session.errors import CheckpointError
+from alhena.session.shadow import ShadowRepository
+from alhena.session.store import open_store
+from alhena.tools.contract import Kind
+from tests.agent.kit import conforming, events_of
+from tests.agent.test_checkpoints import checkpointed, shell, turn, write
+from tests.session.kit import replayed
+from tests.support.scripted import ScriptedGenerator
+from tests.support.server import call, text
+
+
+def with_git(tmp_path: Path, script: str) -> dict[str, str]:
+    """An environment in which git is this script."""
+    path = tmp_path / "bin" / "git"
+    path.parent.mkdir()
+    path.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+    path.chmod(0o755)
+    return {**os.environ, "PATH": f"{path.parent}:{os.environ['PATH']}"}
+
+
+async def test_an_interruption_while_files_are_kept_ends_the_call_before_it_began(
+    project: Path, tmp_path: Path
+):
+    started = tmp_path / "started"
+    environ = with_git(tmp_path, f"touch {started}; exec sleep 100")
+    generator = ScriptedGenerator(turn(write("a.txt", "new", "c1")), [text("Ok.")])
+    async with checkpointed(generator, environ=environ) as running:
+        task = asyncio.create_task(events_of(running, "go"))
+        while not started.exists():
+            await asyncio.sleep(0.01)
+        assert running.interrupt()
+        events, error = await task
+        assert isinstance(error, InterruptedRunError)
+        (answer,) = [event for event in events if isinstance(event, ToolCallResponseEvent)]
+        assert answer.status == "cancelled"
+        states = [event.status for event in events if isinstance(event, ToolCallUpdateEvent)]
+        assert "executing" not in states
+        assert not (project / "a.txt").exists()
+        assert await running.ask("and now?") == "Ok."
+    assert conforming(generator)
+
+
+async def test_a_full_disk_is_said_once_and_the_edits_go_on(project: Path, tmp_path: Path):
+    environ = with_git(tmp_path, "echo 'fatal: write error: No space left on device' >&2; exit 128")
+    generator = ScriptedGenerator(
+        turn(write("a.txt", "new", "c1"), write("b.txt", "new", "c2")), [text("Done.")]
+    )
+    async with checkpointed(generator, environ=environ) as running:
+        events, error = await events_of(running, "go")
+    assert error is None
+    (warning,) = [event.message for event in events if isinstance(event, WarningEvent)]
+    assert "No space left on device" in warning
+    assert (project / "b.txt").read_text() == "new"
+
+
+async def test_a_home_directory_is_too_much_and_that_is_said_once(home: Path, monkeypatch: Any):
+    monkeypatch.chdir(home)
+    generator = ScriptedGenerator(
+        turn(write("a.txt", "new", "c1"), write("b.txt", "new", "c2")), [text("Done.")]
+    )
+    async with checkpointed(generator, cwd=home) as running:
+        events, error = await events_of(running, "go")
+    assert error is None
+    (warning,) = [event.message for event in events if isinstance(event, WarningEvent)]
+    assert "no checkpoints are made in this session" in warning
+    assert (home / "b.txt").exists()
+
+
+@pytest.mark.requirement("SCHED-08")
+async def test_the_request_of_a_call_names_its_checkpoint(project: Path):
+    async with checkpointed(ScriptedGenerator()) as running:
+        calling = running.call("write_file", {"file_path": "a.txt", "content": "x"})
+        async for _ in calling:
+            pass
+        ((name, checkpoint),) = running.checkpoints.list()
+        reading = running.call("read_file", {"absolute_path": "a.txt"})
+        async for _ in reading:
+            pass
+    assert calling.completed is not None
+    assert calling.completed.request.checkpoint == name
+    assert checkpoint.call_id == calling.call_id
+    assert reading.completed is not None
+    assert reading.completed.request.checkpoint is None
+
+
+async def test_results_that_stand_are_kept_and_what_is_killed_midway_is_of_unknown_outcome(
+    project: Path,
+):
+    seen: list[tuple[tuple[str, ...], str]] = []
+
+    @tool(kind=Kind.EXECUTE)
+    def effect(name: str) -> str:
+        """Does something.
+
+        Args:
+            name: what.
+        """
+        path = open_store(project_temp(os.environ, project)).find("latest").path
+        replay, _ = replayed(Path(path))  # as another process would find it now
+        ends = replay.unanswered()
+        seen.append((replay.unknown_calls(), str(ends)))
+        return f"did {name}"
+
+    generator = ScriptedGenerator(
+        turn(shell("echo stands > s.txt", "c0"), call("effect", {"name": "x"}, id="c1")),
+        [text("Done.")],
+        [text("Again.")],
+    )
+    approve = {"approve": lambda _request: True}
+    async with checkpointed(generator, tools=[effect], **approve) as running:
+        await running.ask("go")
+        restored = await running.checkpoints.restore("2")
+        assert restored.proposed == ("effect",)
+        first, second = (part.function_response for part in running.history[-1].parts)
+        assert first is not None
+        assert "Exit Code: 0" in str(first.response)
+        assert second is not None
+        assert second.response == {"error": UNDONE}
+        async for _ in running.checkpoints.propose():
+            pass
+    assert [unknown for unknown, _ in seen] == [("effect",), ("effect",)]
+    assert all("Exit Code: 0" in ends for _, ends in seen)
+    assert conforming(generator)
+
+
+async def test_what_a_command_has_done_can_be_undone(project: Path):
+    generator = ScriptedGenerator(
+        turn(shell("echo new > a.txt; mkdir -p d; echo b > d/b.txt", "c1")), [text("Done.")]
+    )
+    (project / "a.txt").write_text("old\n", encoding="utf-8")
+    async with checkpointed(generator) as running:
+        await running.ask("go")
+        ((name, _),) = running.checkpoints.list()
+        assert name.endswith("Z-run_shell_command")
+        undone = await running.checkpoints.undo()
+        assert undone is not None
+        assert undone.files is not None
+        assert undone.files.written == ("a.txt",)
+        assert undone.files.removed == ("d/b.txt",)
+    assert not (project / "d").exists()
+
+
+async def test_an_interruption_does_not_leave_files_half_put_back(project: Path):
+    for number in range(40):
+        (project / f"{number}.txt").write_text("old", encoding="utf-8")
+    command = "for f in *.txt; do echo new > $f; done"
+    generator = ScriptedGenerator(turn(shell(command, "c1")), [text("Done.")])
+    async with checkpointed(generator) as running:
+        await running.ask("go")
+        restoring = asyncio.create_task(running.checkpoints.restore("1"))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        restoring.cancel()
+        outcome = (await asyncio.gather(restoring, return_exceptions=True))[0]
+        found = {path.read_text() for path in project.glob("*.txt")}
+        assert isinstance(outcome, asyncio.CancelledError)
+        assert len(found) == 1
+        await running.checkpoints.restore("1")
+    assert {path.read_text() for path in project.glob("*.txt")} == {"old"}
+
+
+def test_old_checkpoints_go_the_oldest_first(tmp_path: Path):
+    files = CheckpointFiles(tmp_path / "checkpoints")
+    for number in range(6):
+        name = files.write(checkpoint_name("write_file", ("a.txt",), number), Checkpoint())
+        when = 1_000 * (number + 1)
+        os.utime(files.directory / f"{name}.json", (when, when))
+    names = files.names()
+    assert files.prune(6_000, keep=4, max_age_s=3_500) == 2
+    assert files.names() == names[-4:]
+    assert files.prune(6_000, keep=4, max_age_s=2_500) == 1
+    assert files.names() == names[-3:]
+    assert len(set(names)) == 6
+
+
+def test_two_checkpoints_of_one_moment_have_two_names(tmp_path: Path):
+    files = CheckpointFiles(tmp_path)
+    name = checkpoint_name("write_file", ("some/odd name\n?.txt",), 0)
+    assert name == "1970-01-01T00-00-00_000Z-odd_name_.txt-write_file"
+    assert files.write(name, Checkpoint()) == name
+    assert files.write(name, Checkpoint()) == f"{name}-2"
+    long = checkpoint_name("write_file", ("長" * 80,))
+    assert files.write(long, Checkpoint()) == long
+    assert files.write(checkpoint_name("t" * 300, ("x" * 250,)), Checkpoint())
+
+
+def test_what_is_no_checkpoint_is_passed_over(tmp_path: Path):
+    files = CheckpointFiles(tmp_path)
+    name = files.write("good", Checkpoint(commit_hash="c"))
+    (tmp_path / "bad.json").write_text("{", encoding="utf-8")
+    (tmp_path / "other.json").write_text("[1]", encoding="utf-8")
+    (tmp_path / "dir.json").mkdir()
+    (tmp_path / "link.json").symlink_to("good.json")
+    assert [each for each, _ in files.all()] == [name]
+
+
+def test_a_call_that_has_no_form_as_json_is_said_and_a_stray_surrogate_is_none(tmp_path: Path):
+    files = CheckpointFiles(tmp_path)
+    name = files.write("odd", Checkpoint(tool_call=ToolCall("t", {"a": "x\ud800"})))
+    call = files.read(name).tool_call
+    assert call is not None
+    assert call.args["a"].startswith("x")
+    with pytest.raises(CheckpointError, match="no form as JSON"):
+        files.write("worse", Checkpoint(tool_call=ToolCall("t", {"a": object()})))
+    assert files.names() == (name,)
+
+
+QUIET = """
+import asyncio, sys
+from alhena import Agent
+from alhena.agent.options import AgentSettings
+from alhena.policy.model import ApprovalMode
+
+async def main():
+    settings = AgentSettings(approval_mode=ApprovalMode.YOLO)
+    async with Agent(model="rehearsal", settings=settings) as agent:
+        async for _ in agent.call("write_file", {"file_path": "a.txt", "content": "x"}):
+            pass
+
+asyncio.run(main())
+print(*(name for name in sys.modules if "checkpoint" in name or "shadow" in name))
+"""
+
+
+def test_where_they_are_off_nothing_of_them_is_loaded(project: Path):
+    ran = subprocess.run([sys.executable, "-c", QUIET], capture_output=True, text=True, check=True)
+    assert (project / "a.txt").read_text() == "x"
+    assert ran.stdout == "\n"
+
+
+async def test_what_the_checkpoints_of_a_deleted_session_held_is_let_go(project: Path):
+    for number in range(3):
+        generator = ScriptedGenerator(turn(write("a.txt", f"{number}", "c1")), [text("Done.")])
+        async with checkpointed(generator) as running:
+            await running.ask("go")
+            directory = project_history(os.environ, project_temp(os.environ, project))
+            repository = ShadowRepository(directory, project, os.environ)
+            kept = {checkpoint.commit_hash for _, checkpoint in running.checkpoints.list()}
+            while repository.held != kept:
+                await asyncio.sleep(0.01)
+            session_id = running.session_id
+        open_store(project_temp(os.environ, project)).delete(session_id)

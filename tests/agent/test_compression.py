@@ -1,0 +1,293 @@
+"""Conversations that outgrow their window, as the model, the disk and the journal see them."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from alhena.agent.errors import BusyError
+from alhena.chat.compression_split import SUMMARY_LEAD, TAKEN_NOTE
+from alhena.chat.prompt import ACKNOWLEDGEMENT
+from alhena.config.settings import Settings, settings_of
+from alhena.errors import AlhenaError
+from alhena.events import (
+    ApiRequestEvent,
+    CompressedEvent,
+    ContextWindowWillOverflowEvent,
+    OutputsMaskedEvent,
+)
+from alhena.models.errors import ServerFaultError
+from tests.agent.kit import agent, conforming, events_of
+from tests.support.scripted import ScriptedGenerator
+from tests.support.server import call, chunk, text
+
+LONG = "The quick brown fox jumps over the lazy dog. " * 1_000
+SNAPSHOT = "<state_snapshot>\n<overall_goal>foxes</overall_goal>\n</state_snapshot>"
+WINDOW = 1_048_576
+
+
+def set_to(threshold: float = 0.5, **masking: int) -> Settings:
+    return settings_of(
+        {
+            "model": {"compressionThreshold": threshold},
+            "contextManagement": {"tools": {"outputMasking": masking}},
+        },
+        "test",
+    )
+
+
+def used(tokens: int, said: str = "fine") -> list[Any]:
+    """An answer to a request of so many tokens."""
+    return [chunk({"text": said}, finish="STOP", usage={"promptTokenCount": tokens})]
+
+
+def compressed(events: list[Any]) -> list[CompressedEvent]:
+    return [event for event in events if isinstance(event, CompressedEvent)]
+
+
+@pytest.mark.requirement("CHAT-06")
+async def test_past_the_threshold_a_summary_and_the_tail_go_on_behind_the_environment_context():
+    generator = ScriptedGenerator(
+        used(1_000, "one"),
+        used(600_000, "two"),
+        [text(f"<scratchpad>hm</scratchpad>{SNAPSHOT}")],
+        [text(SNAPSHOT.replace("foxes", "foxes and dogs"))],
+        used(2_000, "three"),
+    )
+    async with agent(generator) as running:
+        await running.ask("first " + LONG)
+        await running.ask("second")
+        events, error = await events_of(running, "third")
+    assert error is None
+    opening = generator.seen(0)[:2]
+    asked, checked, sent = (generator.seen(index) for index in (2, 3, 4))
+    assert asked[:-1] == generator.seen(1)[:4]
+    assert asked[-1]["role"] == "user"
+    assert generator.requests[2].config.tools is None
+    instruction = generator.requests[2].config.system_instruction
+    assert instruction is not None
+    assert "<task_state>" in (instruction.parts[0].text or "")
+    assert checked[: len(asked)] == asked
+    assert [item["role"] for item in sent] == ["user", "model"] * 3 + ["user"]
+    assert sent[:2] == opening
+    assert sent[1]["parts"] == [{"text": ACKNOWLEDGEMENT}]
+    summary = sent[2]["parts"][0]["text"]
+    assert summary.startswith(SUMMARY_LEAD)
+    assert "foxes and dogs" in summary
+    assert "scratchpad" not in summary
+    assert sent[3]["parts"] == [{"text": TAKEN_NOTE}]
+    assert [item["parts"][0]["text"] for item in sent[4:]] == ["second", "two", "third"]
+    assert conforming(generator)
+    (event,) = compressed(events)
+    assert event.status == "compressed"
+    assert event.trigger == "auto"
+    assert event.original_tokens > 600_000 > event.new_tokens > 0
+    roles = [event.role for event in events if isinstance(event, ApiRequestEvent)]
+    assert roles == ["utility_compressor", "utility_compressor", "main"]
+
+
+async def test_the_work_on_one_long_prompt_is_compressed_and_the_prompt_stays(project: Path):
+    (project / "a.txt").write_text("alpha\n" * 1_900, encoding="utf-8")
+    reads = [
+        [
+            chunk(
+                {"text": f"step {number}"},
+                call("read_file", {"absolute_path": "a.txt", "offset": number}, id=f"c{number}"),
+                finish="STOP",
+                usage={"promptTokenCount": 600_000 if number == 7 else 1_000},
+            )
+        ]
+        for number in range(8)
+    ]
+    generator = ScriptedGenerator(*reads, [text(SNAPSHOT)], [text(SNAPSHOT)], used(2_000, "done"))
+    async with agent(generator) as running:
+        events, error = await events_of(running, "Read it eight times.")
+    assert error is None
+    assert [event.status for event in compressed(events)] == ["compressed"]
+    sent = generator.seen(-1)
+    assert SNAPSHOT in sent[2]["parts"][0]["text"]
+    assert sent[4]["parts"] == [{"text": "Read it eight times."}]
+    steps = [item["parts"][0]["text"] for item in sent[5::2]]
+    assert steps == [f"step {number}" for number in (5, 6, 7)]
+    assert "functionResponse" in sent[-1]["parts"][0]
+    assert conforming(generator)
+
+
+@pytest.mark.parametrize(
+    ("answers", "status"),
+    [
+        ([[text("a word " + LONG * 3)]] * 2, "failed_inflated"),
+        ([[text(" ")]], "failed_empty_summary"),
+        ([[ServerFaultError("down", status=503)]], "failed_request"),
+    ],
+)
+async def test_an_attempt_that_fails_leaves_the_conversation_and_is_not_made_again_at_once(
+    answers: list[Any], status: str
+):
+    generator = ScriptedGenerator(
+        used(1_000, "one"), used(4_000, "two"), *answers, used(4_100, "three"), used(4_200, "four")
+    )
+    small = settings_of({"model": {"compressionThreshold": 0.002}}, "test")
+    async with agent(generator, settings=small) as running:
+        await running.ask("first " + LONG[:9_000])
+        await running.ask("second")
+        before = running.history
+        events, error = await events_of(running, "third")
+        assert error is None
+        assert running.history[: len(before)] == before
+        assert [event.status for event in compressed(events)] == [status]
+        (event,) = compressed(events)
+        assert event.new_tokens == event.original_tokens
+        later, error = await events_of(running, "fourth")
+    assert error is None
+    assert compressed(later) == []
+    assert generator.turns == []
+    assert conforming(generator)
+
+
+async def test_a_check_that_fails_leaves_the_first_summary():
+    generator = ScriptedGenerator(
+        used(1, "one"),
+        used(1, "two"),
+        [text(SNAPSHOT)],
+        [ServerFaultError("down", status=503)],
+        used(1, "three"),
+    )
+    async with agent(generator) as running:
+        await running.ask("first " + LONG)
+        await running.ask("second")
+        event = await running.compress()
+        assert event.status == "compressed"
+        assert event.trigger == "manual"
+        await running.ask("third")
+    assert "foxes" in generator.seen(-1)[2]["parts"][0]["text"]
+
+
+async def test_there_is_nothing_to_compress_before_something_was_said():
+    generator = ScriptedGenerator([text("hello")])
+    async with agent(generator) as running:
+        assert (await running.compress()).status == "noop"
+        await running.ask("hi")
+        before = running.history
+        assert (await running.compress()).status == "noop"
+        assert running.history == before
+    assert len(generator.requests) == 1
+
+
+async def test_nothing_is_compressed_while_a_run_is_at_work():
+    generator = ScriptedGenerator([chunk({"text": "a"}), text("b")])
+    async with agent(generator) as running:
+        run = running.run("hi")
+        await anext(run)
+        with pytest.raises(BusyError):
+            await running.compress()
+        await run.aclose()
+
+
+async def test_a_prompt_larger_than_the_window_is_an_error_and_leaves_nothing_behind():
+    generator = ScriptedGenerator(used(1_000, "one"), used(1_000, "two"))
+    async with agent(generator) as running:
+        await running.ask("first")
+        before = running.history
+        events, error = await events_of(running, "\u4e2d" * 800_000)
+        assert isinstance(error, AlhenaError)
+        assert error.kind == "context_window_will_overflow"
+        assert "1,048,576" in str(error)
+        assert any(isinstance(event, ContextWindowWillOverflowEvent) for event in events)
+        assert running.history == before
+        assert await running.ask("again") == "two"
+
+
+async def test_what_does_not_fit_and_cannot_be_summarised_is_left_out_behind_a_note():
+    generator = ScriptedGenerator(
+        used(1_000, "one"),
+        used(1_000, "two"),
+        used(1_046_000, "three"),
+        used(9_000, "four"),
+    )
+    async with agent(generator, settings=set_to(0)) as running:
+        await running.ask("first " + LONG)
+        await running.ask("second " + LONG)
+        await running.ask("third")
+        events, error = await events_of(running, "fourth")
+    assert error is None
+    assert [event.status for event in compressed(events)] == ["content_truncated"]
+    sent = generator.seen(-1)
+    assert sent[:2] == generator.seen(0)[:2]
+    assert "was left out" in sent[2]["parts"][0]["text"]
+    assert [item["parts"][0]["text"][:6] for item in sent[4:]] == [
+        "second",
+        "two",
+        "third",
+        "three",
+        "fourth",
+    ]
+    assert conforming(generator)
+
+
+async def test_old_results_are_masked_and_the_whole_can_be_read_on(project: Path):
+    words = [f"{name} {name}\n" * 1_500 for name in ("alpha", "beta", "gamma", "delta")]
+    for number, word in enumerate(words):
+        (project / f"{number}.txt").write_text(word + "end", encoding="utf-8")
+    reads = [
+        [
+            chunk(
+                call("read_file", {"absolute_path": f"{number}.txt"}, id=f"c{number}"),
+                finish="STOP",
+            )
+        ]
+        for number in range(4)
+    ]
+    generator = ScriptedGenerator(*reads, [text("done")], [text("again")])
+    limits = set_to(protectionThresholdTokens=5_000, minPrunableThresholdTokens=6_000)
+    async with agent(generator, settings=limits) as running:
+        events, error = await events_of(running, "read all")
+        assert error is None
+        (event,) = [event for event in events if isinstance(event, OutputsMaskedEvent)]
+        session_id = running.session_id
+        history = running.history
+    assert event.results == 2
+    assert event.new_tokens < event.original_tokens
+    outputs = [
+        item["parts"][0]["functionResponse"]["response"]["output"]
+        for item in generator.seen(4)
+        if "functionResponse" in item["parts"][0]
+    ]
+    assert [output.startswith("<tool_output_masked>\n") for output in outputs] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert outputs[2] == words[2] + "end"
+    found = re.search(r"Full output available at: (.+)\n</tool_output_masked>$", outputs[0])
+    assert found is not None
+    assert Path(found[1]).read_text(encoding="utf-8") == words[0] + "end"
+    assert len(outputs[0]) < 1_000
+    assert conforming(generator)
+    args = {"path": found[1]}
+    later = ScriptedGenerator(
+        [chunk(call("read_tool_output", args, id="r"), finish="STOP")], [text("seen")]
+    )
+    async with agent(later, resume=session_id) as running:
+        assert running.history == history
+        await running.ask("look again")
+    assert "alpha alpha" in str(later.seen(-1)[-1])
+
+
+async def test_a_compressed_session_goes_on_where_it_was(project: Path):
+    generator = ScriptedGenerator(
+        used(1, "one"), used(1, "two"), [text(SNAPSHOT)], [text(SNAPSHOT)]
+    )
+    async with agent(generator) as running:
+        await running.ask("first " + LONG)
+        await running.ask("second")
+        assert (await running.compress()).status == "compressed"
+        history = running.history
+    later = ScriptedGenerator([text("three")])
+    async with agent(later, resume="latest") as running:
+        assert running.history == history
+        await running.ask("third")
+    assert SNAPSHOT in later.seen(0)[2]["parts"][0]["text"]
+    assert conforming(later)

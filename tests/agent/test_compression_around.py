@@ -1,0 +1,268 @@
+"""What stands around a compression: hooks, memory, subagents, interruptions, the record on disk."""
+
+import asyncio
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from alhena.agent.session_compression import compression_model, in_words
+from alhena.config.home import project_temp
+from alhena.config.settings import ModelConfigSettings
+from alhena.errors import AlhenaError, InterruptedRunError
+from alhena.events import CompressedEvent, HookCallEvent, OutputsMaskedEvent
+from alhena.models.errors import ServerFaultError
+from alhena.wire.content import Blob, Content, FunctionCall, FunctionResponse, Part, text_content
+from alhena.wire.encoded import EncodedContent
+from alhena.wire.request import GenerateContentRequest
+from alhena.wire.response import GenerateContentResponse
+from tests.agent.delegating import Office, done, turn, worker
+from tests.agent.kit import agent, conforming, events_of
+from tests.agent.test_compression import LONG, SNAPSHOT, compressed, set_to, used
+from tests.memory.kit import put
+from tests.support.scripted import ScriptedGenerator
+from tests.support.server import call, chunk, text
+
+
+def long_ago() -> list[Any]:
+    """Answers to two prompts, the first of them long ago, and a summary of that."""
+    return [used(1, "one"), used(1, "two"), [text(SNAPSHOT)], [text(SNAPSHOT)]]
+
+
+@pytest.mark.requirement("HOOK-04")
+@pytest.mark.parametrize("matcher", ["manual", "auto", "*"])
+async def test_hooks_hear_of_a_compression_before_it_and_cannot_keep_it_from_happening(
+    project: Path, matcher: str
+):
+    command = 'cat > heard.json; echo \'{"decision": "block", "reason": "no"}\''
+    hooks = {"hooks": {"PreCompress": [{"matcher": matcher, "hooks": [{"command": command}]}]}}
+    generator = ScriptedGenerator(
+        used(1, "one"), used(600_000, "two"), [text(SNAPSHOT)], [text(SNAPSHOT)], used(1, "three")
+    )
+    async with agent(generator, hooks=hooks) as running:
+        await running.ask("first " + LONG)
+        await running.ask("second")
+        events, error = await events_of(running, "third")
+    assert error is None
+    assert [event.status for event in compressed(events)] == ["compressed"]
+    heard = [event for event in events if isinstance(event, HookCallEvent)]
+    assert len(heard) == (matcher != "manual")
+    if heard:
+        told = json.loads((project / "heard.json").read_text(encoding="utf-8"))
+        assert told["trigger"] == "auto"
+        assert told["hook_event_name"] == "PreCompress"
+        kinds = [type(event).__name__ for event in events]
+        assert kinds.index("HookCallEvent") < kinds.index("ApiRequestEvent")
+
+
+async def test_what_memory_files_say_is_told_again_when_it_was_in_what_is_gone(project: Path):
+    put(project, "a/GEMINI.md", "Only snake_case here.")
+    put(project, "a/x.txt", "content of x")
+    put(project, "GEMINI.md", "first rule")
+    read = [chunk(call("read_file", {"absolute_path": "a/x.txt"}, id="1"), finish="STOP")]
+    generator = ScriptedGenerator(
+        read, used(1, "one"), *long_ago()[1:], read, used(1, "three"), used(1, "four")
+    )
+    async with agent(generator, skip_trust=True) as running:
+        await running.ask("read a/x.txt " + LONG)
+        await running.ask("second")
+        assert (await running.compress()).status == "compressed"
+        assert "snake_case" not in str(running.history)
+        await running.ask("read it again")
+        assert "Only snake_case here." in str(generator.seen(-1)[-1])
+        put(project, "GEMINI.md", "second rule")
+        memory = running.workbench.memory
+        assert memory is not None
+        memory.refresh()
+        await running.ask("go on")
+    assert "first rule" in str(generator.seen(-1)[0])
+    assert "second rule" in str(generator.seen(-1)[-1])
+    assert conforming(generator)
+
+
+async def test_a_subagents_conversation_is_compressed_too(project: Path):
+    (project / "a.txt").write_text("alpha\n" * 1_900, encoding="utf-8")
+    reads = [
+        turn(call("read_file", {"absolute_path": "a.txt", "offset": number}, id=f"c{number}"))
+        for number in range(4)
+    ]
+    reads[-1][-1]["usageMetadata"] = {"promptTokenCount": 900_000}
+    generator = ScriptedGenerator(*reads, [text(SNAPSHOT)], [text(SNAPSHOT)], done())
+    office = Office(generator, agents=[worker()])
+    answer = await office.delegate("Find alpha.")
+    assert answer.response.error is None
+    (event,) = [event for event in office.events if isinstance(event, CompressedEvent)]
+    assert event.status == "compressed"
+    assert event.role == "subagent"
+    sent = generator.seen(-1)
+    assert SNAPSHOT in sent[0]["parts"][0]["text"]
+    assert sent[2]["parts"] == [{"text": "Find alpha."}]
+    assert office.conforming()
+
+
+class Waiting(ScriptedGenerator):
+    """Never gives a summary."""
+
+    def __init__(self, *turns: Any) -> None:
+        super().__init__(*turns)
+        self.asked = asyncio.Event()
+
+    async def generate(self, request: GenerateContentRequest) -> GenerateContentResponse:
+        self.asked.set()
+        await asyncio.Event().wait()
+        raise AssertionError("it was cancelled")
+
+
+async def test_an_interrupted_compression_leaves_the_conversation_as_it_was():
+    generator = Waiting(used(1, "one"), used(1, "two"), used(1, "three"))
+    async with agent(generator) as running:
+        await running.ask("first " + LONG)
+        await running.ask("second")
+        before = running.history
+        compressing = asyncio.ensure_future(running.compress())
+        await generator.asked.wait()
+        assert running.interrupt()
+        with pytest.raises(InterruptedRunError):
+            await compressing
+        assert running.history == before
+        assert await running.ask("third") == "three"
+    assert conforming(generator)
+
+
+async def test_results_are_answered_when_the_run_is_interrupted_while_room_is_made(project: Path):
+    (project / "a.txt").write_text("alpha\n" * 1_900, encoding="utf-8")
+    read = call("read_file", {"absolute_path": "a.txt"}, id="c")
+    usage = {"promptTokenCount": 600_000}
+    generator = Waiting(used(1, "one"), [chunk(read, finish="STOP", usage=usage)], used(1, "three"))
+    async with agent(generator) as running:
+        await running.ask("first " + LONG)
+        run = asyncio.ensure_future(events_of(running, "second"))
+        await generator.asked.wait()
+        running.interrupt()
+        _, error = await run
+        assert isinstance(error, InterruptedRunError)
+        last = running.history[-1].parts[0].function_response
+        assert last is not None
+        assert last.id == "c"
+
+
+class Counting(ScriptedGenerator):
+    """Counts tokens as it likes."""
+
+    def __init__(self, *turns: Any, count: int | Exception = 5) -> None:
+        super().__init__(*turns)
+        self.count = count
+        self.counted: list[int] = []
+
+    async def count_tokens(self, contents: Sequence[EncodedContent], *, model: str) -> int:
+        self.counted.append(len(contents))
+        if isinstance(self.count, Exception):
+            raise self.count
+        return self.count
+
+
+@pytest.mark.parametrize(
+    ("count", "error"),
+    [(5, None), (2_000_000, "context_window_will_overflow"), (ServerFaultError("no"), None)],
+)
+async def test_the_service_counts_what_can_only_be_guessed(count: Any, error: str | None):
+    generator = Counting(used(1, "seen"), count=count)
+    film = Part(inline_data=Blob(mime_type="video/webm", data="AAAA" * 5_000_000))
+    found: list[str] = []
+    async with agent(generator) as running:
+        try:
+            async for _ in running.run("what is that?", attached=[film]):
+                pass
+        except AlhenaError as problem:
+            found.append(problem.kind)
+    assert found == ([] if error is None else [error])
+    assert generator.counted == [3]
+
+
+async def test_nothing_is_counted_where_an_estimate_will_do():
+    generator = Counting(used(1, "one"), used(1, "two"))
+    async with agent(generator) as running:
+        await running.ask("first")
+        await running.ask("second")
+    assert generator.counted == []
+
+
+async def test_a_crash_while_a_compression_is_recorded_leaves_the_old_or_the_new_conversation(
+    project: Path,
+):
+    generator = ScriptedGenerator(*long_ago())
+    async with agent(generator) as running:
+        await running.ask("first " + LONG)
+        await running.ask("second")
+        before = running.history
+        assert (await running.compress()).status == "compressed"
+        after = running.history
+        session_id = running.session_id
+    path = project_temp(os.environ, project) / "sessions" / f"{session_id}.jsonl"
+    whole = path.read_bytes()
+    lines = whole.splitlines(keepends=True)
+    last = max(index for index, line in enumerate(lines) if b'"contents"' in line[:20])
+    begin = sum(map(len, lines[:last]))
+    size = len(lines[last])
+    for cut in (begin, begin + 1, begin + size // 2, begin + size - 2, begin + size):
+        path.write_bytes(whole[:cut])
+        for left in path.parent.glob("*.damaged*"):
+            left.unlink()
+        async with agent(ScriptedGenerator(), resume=session_id) as running:
+            expected = after if cut == begin + size else before
+            assert running.history == expected
+
+
+async def test_what_cannot_be_kept_on_the_disk_stays_whole(project: Path):
+    for number in range(4):
+        (project / f"{number}.txt").write_text(f"{number} words\n" * 1_800, encoding="utf-8")
+    reads = [
+        [chunk(call("read_file", {"absolute_path": f"{n}.txt"}, id=f"c{n}"), finish="STOP")]
+        for n in range(4)
+    ]
+    (project_temp(os.environ, project)).mkdir(parents=True)
+    (project_temp(os.environ, project) / "tool-outputs").write_text("in the way", encoding="utf-8")
+    generator = ScriptedGenerator(*reads, [text("done")])
+    limits = set_to(protectionThresholdTokens=5_000, minPrunableThresholdTokens=5_000)
+    async with agent(generator, settings=limits) as running:
+        events, error = await events_of(running, "read all")
+    assert error is None
+    assert not [event for event in events if isinstance(event, OutputsMaskedEvent)]
+    assert "masked" not in str(generator.seen(-1))
+
+
+def test_an_alias_says_which_model_summarises():
+    plain = ModelConfigSettings()
+    assert compression_model("gemini-2.5-pro", plain)[0] == "gemini-2.5-pro"
+    assert msgspec.json.encode(compression_model("gemini-2.5-pro", plain)[1]) == b"{}"
+    aliases = {
+        "chat-compression-2.5-pro": {"modelConfig": {"model": "gemini-2.5-flash"}},
+        "chat-compression-default": {
+            "modelConfig": {"generateContentConfig": {"maxOutputTokens": 9}}
+        },
+    }
+    configs = ModelConfigSettings(custom_aliases=aliases)
+    assert compression_model("gemini-2.5-pro", configs)[0] == "gemini-2.5-flash"
+    name, generation = compression_model("gemini-3-flash-preview", configs)
+    assert name == "gemini-3-flash-preview"
+    assert generation.max_output_tokens == 9
+
+
+def test_calls_can_be_told_in_words():
+    call_part = Part(function_call=FunctionCall(id="1", name="read", args={"a": 1}))
+    response = FunctionResponse(id="1", name="read", response={"error": "gone"})
+    contents = [
+        Content(role="model", parts=(call_part,)),
+        Content(role="user", parts=(Part(function_response=response),)),
+        text_content("model", "hm"),
+    ]
+    told = in_words([EncodedContent(content) for content in contents])
+    assert [entry.content.parts[0].text for entry in told] == [
+        '[Calls read with {"a":1}]',
+        "[Result of read]\ngone",
+        "hm",
+    ]

@@ -1,0 +1,205 @@
+"""`modelConfigs` at work: what the model is sent, and what a person is told of it."""
+
+import json
+from typing import Any
+
+import pytest
+
+from alhena import Agent
+from alhena.agent.options import AgentSettings
+from alhena.config.settings import settings_of
+from alhena.events import Event, RunStartedEvent
+from alhena.models.config_oddities import MAX_TOLD, oddities
+from alhena.models.errors import DailyQuotaError, ServerFaultError
+from alhena.models.retry.generator import RetryingGenerator
+from alhena.models.retry.policy import RetryPolicy
+from alhena.policy.model import ApprovalMode
+from alhena.wire.encode import encode_request
+from alhena.wire.envelope import enveloped_request
+from tests.agent.kit import events_of
+from tests.support.scripted import ScriptedGenerator
+from tests.support.server import call, chunk, text
+
+DOWN = [ServerFaultError("down", status=503)]
+DAILY = [DailyQuotaError("used up.", status=429)]
+DONE = [text("done", finish="STOP")]
+REPORT = {"summary_of_findings": "s", "exploration_trace": [], "relevant_locations": []}
+SAFETY = [{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "BLOCK_NONE"}]
+
+
+def running(script: ScriptedGenerator, configs: dict[str, Any], model: str = "flash") -> Agent:
+    async def pause(_seconds: float) -> None:
+        return
+
+    settings = {"modelConfigs": configs, "model": {"fallback": "always"}}
+    generator = RetryingGenerator(script, RetryPolicy(), sleep=pause, chance=lambda: 0)
+    given = AgentSettings(
+        generator=generator,
+        approval_mode=ApprovalMode.YOLO,
+        settings=settings_of(settings, "settings.json"),
+    )
+    return Agent(model=model, settings=given)
+
+
+def override(match: dict[str, Any], **settings: Any) -> dict[str, Any]:
+    return {"match": match, "modelConfig": {"generateContentConfig": settings}}
+
+
+async def bodies(
+    script: ScriptedGenerator, configs: dict[str, Any], model: str = "flash"
+) -> list[dict[str, Any]]:
+    """What a prompt has sent, request by request."""
+    async with running(script, configs, model) as agent:
+        found, error = await events_of(agent, "hi")
+    assert error is None, found
+    return [json.loads(encode_request(request)) for request in script.requests]
+
+
+def temperatures(sent: list[dict[str, Any]]) -> list[Any]:
+    return [body["generationConfig"].get("temperature") for body in sent]
+
+
+async def test_only_attempts_after_one_that_failed_have_the_settings_of_retries() -> None:
+    script = ScriptedGenerator(
+        DOWN,
+        [chunk(finish="STOP")],
+        [chunk(call("list_directory", {"path": "."}, id="c"), finish="STOP")],
+        DONE,
+    )
+    configs = {
+        "customOverrides": [override({"model": "chat-base", "isRetry": True}, temperature=2)]
+    }
+    sent = await bodies(script, configs)
+    assert temperatures(sent) == [1, 2, 2, 1]
+    assert all(body["tools"] == sent[0]["tools"] for body in sent)
+    assert all(body["systemInstruction"] == sent[0]["systemInstruction"] for body in sent)
+
+
+async def test_what_is_for_first_attempts_alone_is_gone_from_the_next() -> None:
+    script = ScriptedGenerator(DOWN, DONE)
+    configs = {"overrides": [override({"isRetry": False}, temperature=0.5)]}
+    assert temperatures(await bodies(script, configs)) == [0.5, 1]
+
+
+async def test_the_first_attempt_of_another_model_is_no_retry() -> None:
+    script = ScriptedGenerator(DOWN, DAILY, DOWN, DONE)
+    configs = {
+        "overrides": [
+            override({"isRetry": True}, temperature=2),
+            override({"model": "gemini-2.5-flash"}, safetySettings=SAFETY, temperature=0.5),
+        ]
+    }
+    sent = await bodies(script, configs, "pro")
+    assert [request.model for request in script.requests] == [
+        *["gemini-2.5-pro"] * 2,
+        *["gemini-2.5-flash"] * 2,
+    ]
+    assert temperatures(sent) == [1, 2, 0.5, 0.5]
+    assert [body.get("safetySettings") for body in sent] == [None, None, SAFETY, SAFETY]
+
+
+async def test_a_subagents_retries_have_the_settings_for_its_retries() -> None:
+    asked = {"agent_name": "codebase_investigator", "objective": "Find it."}
+    done = {"result": REPORT}
+    script = ScriptedGenerator(
+        [chunk(call("delegate_to_agent", asked, id="d"), finish="STOP")],
+        DOWN,
+        [chunk(call("complete_task", done, id="c"), finish="STOP")],
+        DONE,
+    )
+    scope = {"overrideScope": "codebase_investigator", "isRetry": True}
+    sent = await bodies(script, {"overrides": [override(scope, temperature=2)]})
+    first, second = (body["generationConfig"]["temperature"] for body in sent[1:3])
+    assert (first != 2, second) == (True, 2)
+    assert sent[1]["tools"] == sent[2]["tools"]
+
+
+async def test_settings_of_requests_beside_the_generation_go_out_on_every_transport() -> None:
+    script = ScriptedGenerator(DONE)
+    own = {
+        "safetySettings": SAFETY,
+        "labels": {"team": "a"},
+        "serviceTier": "flex",
+        "modelArmorConfig": {"promptTemplateName": "p"},
+        "topP": 0.5,
+        "speechConfig": {"languageCode": "de-DE"},
+    }
+    (body,) = await bodies(script, {"overrides": [override({"model": "base"}, **own)]})
+    wrapped = json.loads(enveloped_request(script.requests[0], "p"))["request"]
+    for sent in (body, wrapped):
+        assert {key: sent[key] for key in own if key in sent} == {
+            key: own[key] for key in own if key not in ("topP", "speechConfig")
+        }
+        assert sent["generationConfig"]["topP"] == 0.5
+        assert sent["generationConfig"]["speechConfig"] == {"languageCode": "de-DE"}
+
+
+async def test_a_person_is_told_which_keys_have_no_effect_and_the_prompt_is_answered() -> None:
+    configs = {
+        "customAliases": {
+            "mine": {
+                "extend": "base",
+                "modelConfig": {
+                    "model": "flash",
+                    "generateContentConfig": {
+                        "top_k": 3,
+                        "tools": [{"googleSearch": {}}],
+                        "thinkingConfig": {"thinkingBudgets": 1},
+                    },
+                },
+            }
+        },
+        "overrides": [
+            {"match": {"isRetry": True}, "modelConfig": {"model": "pro"}},
+            override({"modell": "flash"}, seed=1),
+        ],
+    }
+    script = ScriptedGenerator(DONE)
+    async with running(script, configs, "mine") as agent:
+        found, error = await events_of(agent, "hi")
+    assert error is None
+    place = "modelConfigs.customAliases.mine.modelConfig.generateContentConfig"
+    end = "correct or remove it in settings.json."
+    assert _told(found) == [
+        "modelConfigs.customAliases.mine.extend: not known (did you mean extends?), and of no effect; "
+        + end,
+        f"{place}.top_k: not known (did you mean topK?), and of no effect; {end}",
+        (
+            f"{place}.tools: not sent: a conversation declares its own tools; "
+            "remove it from settings.json."
+        ),
+        (
+            f"{place}.thinkingConfig.thinkingBudgets: not known (did you mean thinkingBudget?), "
+            f"and of no effect; {end}"
+        ),
+        (
+            "modelConfigs.overrides[0].modelConfig.model: not used: a further attempt asks the same "
+            "model; model.fallback is about others."
+        ),
+        (
+            "modelConfigs.overrides[1].match.modell: not known (did you mean model?), so that the "
+            f"override never applies; {end}"
+        ),
+    ]
+
+
+def _told(events: list[Event]) -> list[str]:
+    """What a person is told before anything is sent."""
+    (started,) = (event for event in events if isinstance(event, RunStartedEvent))
+    return list(started.notices)
+
+
+def test_of_many_odd_keys_some_are_named_and_the_rest_counted() -> None:
+    own = {f"k{number}": 1 for number in range(MAX_TOLD + 3)}
+    configs = settings_of(
+        {"modelConfigs": {"overrides": [override({"model": "a"}, **own)]}}, "s"
+    ).model_configs
+    told = oddities(configs)
+    assert len(told) == MAX_TOLD + 1
+    assert told[-1] == "modelConfigs: 3 more keys are of no effect."
+
+
+@pytest.mark.parametrize("entry", [7, None, [], {"modelConfig": 7}, {"modelConfig": {}}])
+def test_what_has_the_wrong_shape_is_left_to_whoever_uses_it(entry: Any) -> None:
+    configs = {"aliases": {"a": entry}, "overrides": [entry]}
+    assert oddities(settings_of({"modelConfigs": configs}, "s").model_configs) == ()

@@ -1,0 +1,103 @@
+"""What an embedding program's agent takes from the place it works in."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from alhena.agent.agent import Agent
+from alhena.agent.modes import SessionMode
+from alhena.agent.options import AgentSettings
+from alhena.config.errors import ConfigError
+from alhena.config.settings import Settings, settings_of
+from alhena.events import RunStartedEvent
+from alhena.policy.model import ApprovalMode
+from tests.agent.kit import events_of
+from tests.config.places import user, workspace, write
+from tests.support.scripted import ScriptedGenerator
+from tests.support.server import call, chunk, text
+
+
+def calling(command: str) -> ScriptedGenerator:
+    args = {"command": command}
+    return ScriptedGenerator(
+        [chunk(call("run_shell_command", args, id="1"), finish="STOP")], [text("ok")]
+    )
+
+
+async def told(settings: AgentSettings) -> tuple[str, ...]:
+    async with Agent(settings=settings) as agent:
+        events, _ = await events_of(agent, "hi")
+        (started,) = [event for event in events if isinstance(event, RunStartedEvent)]
+    return started.notices
+
+
+async def test_without_settings_of_the_program_those_of_the_place_hold(
+    home: Path, project: Path
+) -> None:
+    user(home, {"tools": {"exclude": ["glob"]}})
+    workspace(project, {"tools": {"exclude": ["write_file"], "allowed": ["run_shell_command"]}})
+    for trusted in (True, False):
+        generator = ScriptedGenerator([text("hi")])
+        notices = await told(AgentSettings(generator=generator, skip_trust=trusted))
+        declared = set(generator.requests[0].config.function_names())
+        assert not declared & ({"glob", "write_file"} if trusted else {"glob"})
+        assert any("tools.allowed" in line for line in notices) is trusted
+        assert any("is not trusted" in line for line in notices) is not trusted
+
+
+async def test_settings_of_the_program_are_all_there_are(home: Path, project: Path) -> None:
+    user(home, "{ no JSON")
+    workspace(project, {"tools": {"exclude": ["read_file"]}})
+    generator = ScriptedGenerator([text("hi")])
+    given = AgentSettings(
+        generator=generator, settings=Settings(), notices=("mine",), skip_trust=True
+    )
+    assert await told(given) == ("mine",)
+    assert "read_file" in generator.requests[0].config.function_names()
+
+
+@pytest.mark.parametrize(("environ", "seen"), [(None, "<1>"), ({**os.environ}, "<>")])
+async def test_a_projects_variables_are_for_who_gave_no_environment(
+    home: Path, project: Path, environ: dict[str, str] | None, seen: str
+) -> None:
+    write(project / ".env", "A_NUMBER=1\n")
+    generator = calling('echo "<$A_NUMBER>"')
+    if environ is not None:
+        environ = environ | {"HOME": str(home)}
+    given = AgentSettings(
+        generator=generator, environ=environ, skip_trust=True, approval_mode=ApprovalMode.YOLO
+    )
+    async with Agent(settings=given) as agent:
+        await agent.ask("go")
+    (part,) = generator.seen(1)[-1]["parts"]
+    assert seen in part["functionResponse"]["response"]["output"]
+
+
+async def test_yolo_mode_is_off_where_the_settings_say_so() -> None:
+    settings = settings_of({"security": {"disableYoloMode": True}}, "test")
+    given = AgentSettings(
+        generator=ScriptedGenerator(), settings=settings, approval_mode=ApprovalMode.YOLO
+    )
+    with pytest.raises(ConfigError, match="disableYoloMode"):
+        async with Agent(settings=given):
+            pass
+    generator = ScriptedGenerator([text("hi")])
+    async with Agent(settings=AgentSettings(generator=generator, settings=settings)) as agent:
+        modes = agent.workbench.modes
+        for mode in (ApprovalMode.YOLO, ApprovalMode.AUTO_EDIT, ApprovalMode.YOLO):
+            modes.switch(mode)
+            assert modes.mode is not ApprovalMode.YOLO
+        modes.enter_plan_mode()
+        modes.leave_plan_mode("yolo")
+        assert modes.mode is ApprovalMode.DEFAULT
+
+
+def test_a_mode_that_is_not_allowed_becomes_the_default_and_listeners_hear_of_it() -> None:
+    modes, heard = SessionMode(ApprovalMode.AUTO_EDIT), list[ApprovalMode]()
+    modes.subscribe(lambda: heard.append(modes.mode))
+    modes.switch(ApprovalMode.YOLO)
+    modes.allows_yolo = False
+    modes.switch(ApprovalMode.AUTO_EDIT)
+    modes.switch(ApprovalMode.YOLO)
+    assert heard == [ApprovalMode.YOLO, ApprovalMode.AUTO_EDIT, ApprovalMode.DEFAULT]

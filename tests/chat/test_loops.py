@@ -1,0 +1,254 @@
+"""What counts as going in circles, and what does not."""
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from alhena.chat.loops import (
+    ALIKE_REPEATS,
+    MAX_PERIOD,
+    READ_FOR_LIKENESS,
+    REPEATS,
+    CalledTool,
+    CallLoops,
+    Loop,
+    LoopKind,
+    cycle,
+)
+from alhena.wire.content import Blob, FunctionResponse, FunctionResponsePart, Part
+
+
+def called(
+    name: str = "read_file",
+    result: str = "text",
+    *,
+    failed: bool = False,
+    call_id: str = "1",
+    **args: Any,
+) -> CalledTool:
+    response = {"error" if failed else "output": result}
+    part = Part(function_response=FunctionResponse(id=call_id, name=name, response=response))
+    return CalledTool(name, args, (part,), failed)
+
+
+def fed(*turns: Sequence[CalledTool]) -> list[Loop | None]:
+    loops = CallLoops()
+    return [loops.feed(turn) for turn in turns]
+
+
+def first(found: Sequence[Loop | None]) -> int | None:
+    """The turn that completes the first loop, from 1; None for none."""
+    return next((index for index, loop in enumerate(found, 1) if loop is not None), None)
+
+
+def test_the_same_call_with_the_same_result_is_a_loop_the_fifth_time():
+    found = fed(*([called(path="a", call_id=str(n))] for n in range(7)))
+    assert first(found) == REPEATS == 5
+    loop = found[4]
+    assert loop is not None
+    assert loop.kind is LoopKind.CALLS
+    assert "`read_file`" in loop.detail
+
+
+def test_the_same_call_with_another_result_is_progress():
+    assert first(fed(*([called(result=f"line {n}", path="a")] for n in range(200)))) is None
+
+
+def test_paging_through_a_long_file_is_progress_even_where_all_pages_are_alike():
+    assert first(fed(*([called(result="x\n" * 50, offset=n * 50)] for n in range(200)))) is None
+
+
+def test_reading_again_after_an_edit_is_progress():
+    turns: list[list[CalledTool]] = []
+    for n in range(50):
+        turns += [
+            [called(result=f"version {n}", path="a")],
+            [called("replace", "done", path="a", old=f"version {n}", new=f"version {n + 1}")],
+            [called("run_shell_command", "1 test failed", command="make test")],
+        ]
+    assert first(fed(*turns)) is None
+
+
+def test_edits_that_undo_each_other_are_a_cycle():
+    turns: list[list[CalledTool]] = []
+    for n in range(10):
+        old, new = ("a", "b") if n % 2 == 0 else ("b", "a")
+        turns += [
+            [called(result=old, path="f")],
+            [called("replace", "done", path="f", old=old, new=new)],
+        ]
+    found = fed(*turns)
+    assert first(found) == 4 * REPEATS
+    loop = found[-1]
+    assert loop is not None
+    assert loop.kind is LoopKind.CYCLE
+    assert "4 steps (`read_file`, `replace`)" in loop.detail
+
+
+def test_a_poll_whose_output_grows_is_progress_although_it_is_only_times_that_come():
+    turns = [
+        [called("read_background_output", "\n".join(f"12:00:{n:02} tick" for n in range(count)))]
+        for count in range(1, 60)
+    ]
+    assert first(fed(*turns)) is None
+
+
+def test_a_counter_that_moves_is_progress():
+    assert first(fed(*([called("poll", f"[{n}/300] building")] for n in range(300)))) is None
+
+
+@pytest.mark.parametrize(
+    "say",
+    [
+        lambda n: f"2026-03-04T10:{n % 60:02}:00Z up",
+        lambda n: f"took {n / 7:.3f}s",
+        lambda n: f"finished in {n} ms (pid {1000 + n})",
+        lambda n: f"Background PIDs: {n}\nProcess Group PGID: {n + 1}",
+        lambda n: f"<object at 0x7f00{n:08x}>",
+    ],
+)
+def test_what_changes_by_itself_hides_a_loop_only_for_a_while(say: Any):
+    found = fed(*([called("probe", say(n))] for n in range(1, ALIKE_REPEATS + 5)))
+    at = first(found)
+    assert at is not None
+    assert REPEATS < ALIKE_REPEATS <= at <= ALIKE_REPEATS + 1
+
+
+def test_what_changes_by_itself_is_looked_for_at_both_ends_of_a_long_result():
+    middle = "x" * 3 * READ_FOR_LIKENESS
+    ends = (f"at 10:00:{n:02}\n{middle}\n{n} ms" for n in range(30))
+    assert first(fed(*([called("probe", text)] for text in ends))) is not None
+    inside = (f"{middle}10:00:{n:02}{middle}" for n in range(30))
+    assert first(fed(*([called("probe", text)] for text in inside))) is None
+
+
+def test_guesses_that_fail_alike_are_a_loop_whatever_they_were():
+    found = fed(
+        *([called("replace", "0 occurrences found", failed=True, old=f"{n}")] for n in range(6))
+    )
+    assert first(found) == REPEATS
+    loop = found[4]
+    assert loop is not None
+    assert loop.kind is LoopKind.ERRORS
+
+
+def test_guesses_that_fail_differently_are_none():
+    found = fed(
+        *([called("read_file", f"no file {n}", failed=True, path=f"{n}")] for n in range(30))
+    )
+    assert first(found) is None
+
+
+def test_a_failing_edit_between_reads_of_the_same_text_is_a_cycle():
+    turns: list[list[CalledTool]] = []
+    for n in range(REPEATS):
+        turns += [
+            [called(path="f")],
+            [called("replace", "0 occurrences found", failed=True, old=f"guess {n}")],
+        ]
+    assert first(fed(*turns)) == 2 * REPEATS
+
+
+def test_the_order_of_keys_and_of_calls_in_a_turn_says_nothing():
+    turns = [
+        [called(a=1, b={"c": 2, "d": 3}), called("glob", "x")]
+        if n % 2
+        else [called("glob", "x"), called(b={"d": 3, "c": 2}, a=1)]
+        for n in range(REPEATS)
+    ]
+    assert first(fed(*turns)) == REPEATS
+
+
+def test_many_equal_calls_in_one_turn_are_one_step():
+    turns = [[called(path="a")] * 40 for _ in range(REPEATS - 1)]
+    assert first(fed(*turns)) is None
+
+
+def test_another_call_beside_it_makes_a_turn_another():
+    turns = [[called(path="same"), called(path=f"{n}", result=f"{n}")] for n in range(50)]
+    assert first(fed(*turns)) is None
+
+
+def test_media_and_structure_of_results_count():
+    def picture(data: str) -> CalledTool:
+        blob = Part(inline_data=Blob(mime_type="image/png", data=data))
+        return CalledTool("read_file", {"path": "p.png"}, (blob,))
+
+    assert first(fed(*([picture(f"{n:04}")] for n in range(20)))) is None
+    assert first(fed(*([picture("AAAA")] for _ in range(20)))) == REPEATS
+
+
+def test_media_within_a_response_count():
+    def picture(data: str) -> CalledTool:
+        blob = FunctionResponsePart(inline_data=Blob(mime_type="image/png", data=data))
+        response = FunctionResponse(name="f", response={"output": "a picture"}, parts=(blob,))
+        return CalledTool("f", {}, (Part(function_response=response),))
+
+    assert first(fed(*([picture(f"{n:04}")] for n in range(20)))) is None
+    assert first(fed(*([picture("AAAA")] for _ in range(20)))) == REPEATS
+
+
+def test_arguments_that_have_no_json_form_are_told_apart():
+    lone = "\ud800"
+    assert first(fed(*([called(path=lone)] for _ in range(9)))) == REPEATS
+    assert first(fed(*([called(path=lone * n)] for n in range(1, 30)))) is None
+
+
+def test_after_a_reset_nothing_counts_that_came_before():
+    loops = CallLoops()
+    for _ in range(REPEATS - 1):
+        assert loops.feed([called(path="a")]) is None
+    loops.reset()
+    for _ in range(REPEATS - 1):
+        assert loops.feed([called(path="a")]) is None
+    assert loops.feed([called(path="a")]) is not None
+
+
+def test_a_turn_without_calls_is_no_step():
+    assert CallLoops().feed([]) is None
+
+
+def naive(steps: Sequence[int], repeats: int, longest: int) -> int:
+    """The oracle: cut the end into blocks and compare them."""
+    for period in range(1, longest + 1):
+        tail = list(steps)[-period * repeats :]
+        if len(tail) == period * repeats:
+            blocks = [tail[at : at + period] for at in range(0, len(tail), period)]
+            if all(block == blocks[0] for block in blocks):
+                return period
+    return 0
+
+
+@given(
+    st.lists(st.integers(0, 2), max_size=30),
+    st.lists(st.integers(0, 3), min_size=1, max_size=5),
+    st.integers(0, 7),
+    st.integers(2, 6),
+)
+def test_a_cycle_is_what_blocks_that_are_alike_are(
+    before: list[int], block: list[int], times: int, repeats: int
+):
+    steps = before + block * times
+    assert cycle(steps, repeats) == naive(steps, repeats, MAX_PERIOD)
+
+
+@given(st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=3), max_size=120))
+def test_any_script_of_calls_is_found_to_loop_exactly_where_its_steps_repeat(
+    script: list[list[int]],
+):
+    turns = [[called(result=f"r{n % 2}", path=f"{n // 2}") for n in turn] for turn in script]
+    steps = [hash(frozenset(turn)) for turn in script]
+    expected = [naive(steps[: at + 1], REPEATS, MAX_PERIOD) > 0 for at in range(len(steps))]
+    assert [loop is not None for loop in fed(*turns)] == expected
+
+
+def test_a_long_session_of_progress_is_never_taken_for_a_loop():
+    chance = random.Random(7)
+    turns = [
+        [called(result=str(chance.random()), path=f"{chance.randrange(5)}")] for _ in range(5_000)
+    ]
+    assert first(fed(*turns)) is None

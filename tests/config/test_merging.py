@@ -1,0 +1,177 @@
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from alhena.config.expansion import expanded
+from alhena.config.merging import UNION, merged
+from alhena.config.old_keys import MOVED, renewed, value_at
+
+NAMES = st.sampled_from(
+    [
+        "tools",
+        "exclude",
+        "hooks",
+        "context",
+        "includeDirectories",
+        "mcpServers",
+        "x",
+        "disabled",
+        "$V",
+    ]
+)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-2, 2) | st.sampled_from(["a", "b", "$V", "${W:-d}"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=4),
+    max_leaves=12,
+)  # fmt: skip
+DOCUMENTS = st.dictionaries(NAMES, VALUES, max_size=5)
+
+
+@given(DOCUMENTS, DOCUMENTS)
+def test_nothing_of_a_higher_layer_gets_lost(lower: dict[str, Any], higher: dict[str, Any]) -> None:
+    def holds(value: Any, given: Any, key: str) -> bool:
+        if isinstance(given, dict) and isinstance(value, dict) and key != "mcpServers":
+            return all(
+                name in value and holds(value[name], each, f"{key}.{name}".strip("."))
+                for name, each in given.items()
+            )
+        if isinstance(given, list) and isinstance(value, list):
+            return all(entry in value for entry in given)
+        return value == given or (
+            isinstance(value, dict) and all(value[name] == given[name] for name in given)
+        )
+
+    found = merged(lower, higher)
+    assert holds(found, higher, "")
+    assert set(found) == set(lower) | set(higher)
+
+
+@given(DOCUMENTS)
+def test_an_empty_layer_changes_nothing(document: dict[str, Any]) -> None:
+    assert merged(document, {}) == document
+    assert merged({}, document) == document
+
+
+@given(DOCUMENTS, DOCUMENTS, DOCUMENTS)
+def test_layers_that_are_objects_and_plain_values_go_together_in_any_grouping(
+    one: dict[str, Any], two: dict[str, Any], three: dict[str, Any]
+) -> None:
+    def plain(value: Any) -> Any:
+        return (
+            {name: plain(each) for name, each in value.items()}
+            if isinstance(value, dict)
+            else str(value)
+        )
+
+    def same_shape(value: Any) -> dict[str, Any]:
+        return {
+            f"{'o' if isinstance(each, dict) else 'v'}{name}": plain(each)
+            for name, each in value.items()
+            if not isinstance(each, dict)
+        }
+
+    a, b, c = map(same_shape, (one, two, three))
+    assert merged(merged(a, b), c) == merged(a, merged(b, c))
+
+
+@given(st.lists(st.text(max_size=3)), st.lists(st.text(max_size=3)))
+def test_a_list_of_what_is_denied_has_the_entries_of_all_layers_once(
+    lower: list[str], higher: list[str]
+) -> None:
+    found = merged({"tools": {"exclude": lower}}, {"tools": {"exclude": higher}})["tools"][
+        "exclude"
+    ]
+    assert set(found) == {*lower, *higher}
+    assert len(found) == len(set(found))
+    assert (
+        merged({"tools": {"core": lower}}, {"tools": {"core": higher}})["tools"]["core"] == higher
+    )
+    chained = merged({"hooks": {"E": lower}}, {"hooks": {"E": higher}})["hooks"]["E"]
+    assert chained == lower + higher
+    assert "tools.exclude" in UNION
+
+
+@given(DOCUMENTS)
+def test_without_variables_in_it_a_document_stays_as_it_is(document: dict[str, Any]) -> None:
+    assert expanded(document, {}) == {**expanded(document, {})}
+    found = expanded(document, {"V": "$V", "W": "${W:-d}"})
+    assert found == document
+
+
+def test_the_three_forms_of_a_variable() -> None:
+    environ = {"A": "1", "EMPTY": "", "LONG_NAME2": "two"}
+    for text, result in [
+        ("$A", "1"),
+        ("x${A}y", "x1y"),
+        ("$A-$LONG_NAME2", "1-two"),
+        ("${NONE:-d e}", "d e"),
+        ("${A:-d}", "1"),
+        ("${EMPTY:-d}", ""),
+        ("${NONE:-}", ""),
+        ("$NONE ${NONE}", "$NONE ${NONE}"),
+        ("$5 100$ $", "$5 100$ $"),
+        ("${A", "${A"),
+        ("$$A", "$1"),
+    ]:
+        assert expanded(text, environ) == result, text
+    assert expanded("$A $LONG_NAME2", environ, withheld={"A"}) == "$A two"
+
+
+def test_keys_are_not_expanded_and_commands_of_hooks_are_left_to_their_shell() -> None:
+    hook = {"command": "echo '$A'", "env": {"B": "$A"}, "name": "$A"}
+    document = {"$A": "$A", "hooks": {"BeforeTool": [{"matcher": "$A", "hooks": [hook]}]},
+                "mcpServers": {"s": {"command": "$A", "args": ["$A"]}}}  # fmt: skip
+    found = expanded(document, {"A": "1"})
+    assert found == {
+        "$A": "1",
+        "hooks": {
+            "BeforeTool": [
+                {
+                    "matcher": "1",
+                    "hooks": [{"command": "echo '$A'", "env": {"B": "1"}, "name": "1"}],
+                }
+            ]
+        },
+        "mcpServers": {"s": {"command": "1", "args": ["1"]}},
+    }
+
+
+def test_old_keys_are_read_as_the_new_ones() -> None:
+    document = {"model": "m", "theme": "t", "coreTools": ["a"], "sandbox": True, "mine": 1}
+    found, moved = renewed(document)
+    assert found == {
+        "mine": 1,
+        "model": {"name": "m"},
+        "ui": {"theme": "t"},
+        "tools": {"core": ["a"], "sandbox": True},
+    }
+    assert moved == {
+        "model.name": "model",
+        "ui.theme": "theme",
+        "tools.core": "coreTools",
+        "tools.sandbox": "sandbox",
+    }
+    assert document["theme"] == "t"
+
+
+def test_where_both_stand_the_new_key_counts_and_no_restriction_is_lost() -> None:
+    found, _ = renewed(
+        {"coreTools": ["a"], "excludeTools": ["x"], "tools": {"core": ["b"], "exclude": ["y"]}}
+    )
+    assert found == {"tools": {"core": ["b"], "exclude": ["y", "x"]}}
+
+
+@given(st.sampled_from(sorted(MOVED)), VALUES)
+def test_whatever_an_old_key_holds_stands_under_the_new_one(old: str, value: Any) -> None:
+    document: Any = value
+    for name in reversed(old.split(".")):
+        document = {name: document}
+    found, moved = renewed(document)
+    if value is None:
+        assert moved == {}
+    else:
+        assert moved == {MOVED[old]: old}
+        assert value_at(found, MOVED[old]) == value
+        assert value_at(found, old) is None
+    assert renewed(found)[1] == {}

@@ -1,0 +1,61 @@
+"""Compression at the terminal: what a person asks for, and what is said of what happened."""
+
+import pytest
+
+from alhena.events import CompressedEvent, OutputsMaskedEvent
+from tests.agent.test_compression import LONG, SNAPSHOT, used
+from tests.frontends.terminal.kit import ListScreen, played
+from tests.frontends.terminal.test_conversation import finished, sitting
+from tests.support.scripted import ScriptedGenerator
+from tests.support.server import text
+
+
+@pytest.mark.requirement("CLI-02")
+@pytest.mark.parametrize("name", ["compress", "summarize", "compact"])
+async def test_a_person_compresses_the_conversation_and_is_told_what_became_of_it(name: str):
+    generator = ScriptedGenerator(
+        used(1, "one"), used(1, "two"), [text(SNAPSHOT)], [text(SNAPSHOT)], [text("three")]
+    )
+    screen = ListScreen()
+    async with sitting(generator, screen) as conversation:
+        shown = await finished(
+            conversation, screen, "/compress", f"first {LONG}", "second", f"/{name}", "third"
+        )
+    assert "There is nothing to compress yet." in shown
+    assert "The conversation was compressed, from about" in shown
+    assert SNAPSHOT in str(generator.seen(-1)[2]["parts"][0]["text"])
+
+
+async def test_a_compression_that_fails_says_why():
+    screen = ListScreen()
+    generator = ScriptedGenerator(
+        used(1, "one"), used(1, "two"), [text(LONG * 2)], [text(LONG * 2)]
+    )
+    async with sitting(generator, screen) as conversation:
+        shown = await finished(conversation, screen, f"first {LONG}", "second", "/compress")
+    assert "was not compressed: a summary would not be shorter." in shown
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        ("compressed", "The conversation was compressed, from about 9,000 to 1,000 tokens."),
+        ("content_truncated", "! The conversation did not fit any more; old parts of it were left"),
+        (
+            "failed_empty_summary",
+            "! The conversation was not compressed: the model gave no summary.",
+        ),
+        ("failed_request", "! The conversation was not compressed: no summary could be had: down."),
+    ],
+)
+def test_what_happens_by_itself_is_said_between_the_blocks(status: str, words: str):
+    reason = "down." if status == "failed_request" else ""
+    event = CompressedEvent(original_tokens=9_000, new_tokens=1_000, status=status, reason=reason)
+    assert words in played(event)[1]
+
+
+def test_masked_results_are_counted_and_a_subagents_conversation_is_named():
+    masked = OutputsMaskedEvent(results=1, original_tokens=9, new_tokens=1)
+    assert "Of 1 old tool result the model has a preview" in played(masked)[1]
+    event = CompressedEvent(original_tokens=9, new_tokens=1, status="compressed", role="subagent")
+    assert "A subagent's conversation was compressed" in played(event)[1]

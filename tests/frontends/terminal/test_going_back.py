@@ -1,0 +1,88 @@
+"""`/restore` and `/undo`: what a person sees, and what the model hears of it."""
+
+from pathlib import Path
+
+import pytest
+
+from alhena.config.settings import CheckpointingSettings, GeneralSettings, Settings
+from alhena.policy.model import ApprovalMode
+from tests.agent.kit import conforming
+from tests.frontends.terminal.kit import ListScreen
+from tests.frontends.terminal.test_conversation import calling, finished, sitting
+from tests.support.scripted import Script, ScriptedGenerator
+from tests.support.server import text
+
+ON = {
+    "settings": Settings(
+        general=GeneralSettings(checkpointing=CheckpointingSettings(enabled=True))
+    ),
+    "approval_mode": ApprovalMode.YOLO,
+}
+
+
+def writing(content: str) -> Script:
+    args = {"file_path": "a.txt", "content": content}
+    return calling("write_file", args, id=f"c-{content}")
+
+
+@pytest.mark.requirement("CHAT-07")
+async def test_restore_lists_goes_back_and_proposes_the_call_again(project: Path):
+    (project / "a.txt").write_text("old", encoding="utf-8")
+    screen = ListScreen("Yes, this once")
+    generator = ScriptedGenerator(writing("new"), [text("Done.")], [text("Done again.")])
+    async with sitting(generator, screen, **ON) as conversation:
+        shown = await finished(conversation, screen, "go", "/restore", "/restore 1")
+    assert "1 checkpoint, the oldest first" in shown
+    assert "Z-a.txt-write_file  before write_file a.txt" in shown
+    assert "Put back: a.txt" in shown
+    assert "What the files were before that is kept: " in shown
+    assert shown.index("Put back: a.txt") < shown.index("|Done again.|")
+    assert len(screen.menus) == 1
+    assert (project / "a.txt").read_text() == "new"
+    assert generator.seen(2) == generator.seen(1)
+    assert conforming(generator)
+
+
+async def test_a_proposal_may_be_refused(project: Path):
+    screen = ListScreen(None)
+    generator = ScriptedGenerator(writing("new"), [text("Done.")], [text("All right.")])
+    async with sitting(generator, screen, **ON) as conversation:
+        shown = await finished(conversation, screen, "go", "/restore latest", "another way")
+    assert "|All right.|" in shown
+    assert not (project / "a.txt").exists()
+    assert conforming(generator)
+
+
+async def test_undo_says_what_it_did_and_the_model_is_told_with_the_next_prompt(project: Path):
+    screen = ListScreen()
+    generator = ScriptedGenerator(writing("new"), [text("Done.")], [text("I see.")])
+    async with sitting(generator, screen, **ON) as conversation:
+        shown = await finished(conversation, screen, "go", "/undo", "/undo", "well?")
+    assert "Removed: a.txt" in shown
+    assert "There are no edits of this session to undo." in shown
+    assert not (project / "a.txt").exists()
+    note, prompt = (part["text"] for part in generator.seen(2)[-1]["parts"])
+    assert note.startswith("[The user has undone the changes of an earlier turn.")
+    assert "a.txt" in note
+    assert prompt == "well?"
+
+
+async def test_without_checkpoints_both_say_so(project: Path):
+    screen = ListScreen()
+    async with sitting(ScriptedGenerator(), screen) as conversation:
+        shown = await finished(conversation, screen, "/restore", "/restore x", "/undo")
+    assert "There are no checkpoints" in shown
+    assert "there is no checkpoint 'x'" in shown
+    assert "There are no edits of this session to undo." in shown
+
+
+async def test_what_a_name_hides_is_shown(project: Path):
+    screen = ListScreen()
+    odd = "a\x1b[31m\u202e.txt"
+    args = {"file_path": odd, "content": "x"}
+    generator = ScriptedGenerator(calling("write_file", args, id="c"), [text("Done.")])
+    async with sitting(generator, screen, **ON) as conversation:
+        shown = await finished(conversation, screen, "go", "/restore", "/undo")
+    assert "Removed: " in shown
+    assert "\x1b" not in shown
+    assert "\u202e" not in shown

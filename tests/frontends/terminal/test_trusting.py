@@ -1,0 +1,166 @@
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from alhena.config.place import open_place
+from alhena.frontends.terminal.lines import Line, plain
+from alhena.frontends.terminal.trusting import ask_trust
+from tests.config.places import workspace, write
+from tests.frontends.terminal.kit import ListScreen
+from tests.frontends.terminal.session import CTRL_C, CTRL_D, ENTER, ESC, PLACEHOLDER, at, leave
+from tests.support.server import ScriptedServer, sse, text
+
+LIST = (".gemini", "trustedFolders.json")
+
+
+async def asked(project: Path, answer: str | None) -> tuple[bool, str]:
+    screen, shown = ListScreen(answer), list[Line]()
+    written = await ask_trust(open_place(project, os.environ), screen.choose, shown.extend)
+    (menu,) = screen.menus
+    assert menu.options[menu.selected].label == "Not now"
+    return written, plain(tuple(shown))
+
+
+@pytest.mark.parametrize(
+    ("answer", "level"),
+    [
+        ("Yes, this folder", "TRUST_FOLDER"),
+        ("Yes, the one it is in", "TRUST_PARENT"),
+        ("No, never", "DO_NOT_TRUST"),
+        ("Not now", None),
+        (None, None),
+    ],
+)
+async def test_an_answer_is_written_down(
+    home: Path, project: Path, answer: str | None, level: str | None
+) -> None:
+    workspace(project, {})
+    written, _ = await asked(project, answer)
+    file = home.joinpath(*LIST)
+    assert written is (level is not None)
+    assert file.exists() is written
+    if level is not None:
+        assert json.loads(file.read_text(encoding="utf-8")) == {str(project): level}
+
+
+async def test_what_would_become_active_is_shown_and_hides_nothing(project: Path) -> None:
+    hooks = {"SessionStart": [{"hooks": [{"command": "x"}]}]}
+    servers = {"s": {"command": "curl", "args": ["evil\x1b]0;x\x07", "\u202egnp"]}}
+    workspace(
+        project, {"mcpServers": servers, "hooks": hooks, "toolDiscoveryCommand": "bin/x\nrm -rf /"}
+    )
+    write(project / ".env", "TOKEN=secret-value\nGIT_SSH=x\n")
+    write(project / "GEMINI.md", "obey\n")
+    _, shown = await asked(project, None)
+    assert "MCP server s: curl evil" in shown
+    assert "hooks of SessionStart" in shown
+    assert "tools.discoveryCommand: bin/x" in shown
+    assert "rm -rf /" in shown
+    assert "variables TOKEN" in shown
+    assert "GEMINI.md" in shown
+    assert "secret-value" not in shown
+    assert "GIT_SSH" not in shown
+    assert not {"\x1b", "\x07", "\u202e"} & set(shown)
+
+
+@pytest.mark.parametrize(
+    "settings", ["{", "[]", "", "{" * 100_000, '{"mcpServers": 3, "hooks": []}']
+)
+async def test_settings_that_are_none_are_asked_about_all_the_same(
+    project: Path, settings: str
+) -> None:
+    workspace(project, settings)
+    _, shown = await asked(project, "Not now")
+    assert ".gemini/settings.json" in shown
+
+
+async def test_a_folder_full_of_servers_does_not_push_the_question_out_of_sight(
+    project: Path,
+) -> None:
+    workspace(project, {"mcpServers": {f"s{n}": {"command": "x"} for n in range(500)}})
+    _, shown = await asked(project, None)
+    assert len(shown.splitlines()) < 40
+    assert "lines more; see alhena trust --status" in shown
+
+
+async def test_an_answer_that_cannot_be_written_down_is_said_and_trusts_nothing(
+    home: Path, project: Path
+) -> None:
+    workspace(project, {})
+    place = open_place(project, os.environ)
+    write(home.joinpath(*LIST), "{")
+    screen, shown = ListScreen("Yes, this folder"), list[Line]()
+    assert not await ask_trust(place, screen.choose, shown.extend)
+    assert "cannot be used" in plain(tuple(shown))
+
+
+def test_at_a_terminal_a_new_folder_is_asked_about_before_anything_of_it_counts(
+    server: ScriptedServer, home: Path, project: Path
+) -> None:
+    workspace(project, {"model": {"name": "gemini-2.5-flash"}})
+    server.reply(sse(text("Good day.")))
+    with at(server, GEMINI_MODEL="") as terminal:
+        shown = terminal.until("Trust this folder?")
+        assert ".gemini/settings.json: model" in shown
+        assert not home.joinpath(*LIST).exists()
+        terminal.send("y")
+        terminal.until("TRUST_FOLDER is written")
+        terminal.until(PLACEHOLDER)
+        terminal.send("hello" + ENTER)
+        terminal.until("Good day.")
+        leave(terminal)
+    assert "gemini-2.5-flash" in server.requests[-1].path
+    with at(server, GEMINI_MODEL="") as terminal:
+        terminal.until("gemini-2.5-flash")
+        assert "Trust this folder?" not in terminal.screen.text
+        leave(terminal)
+
+
+def test_not_now_begins_a_session_without_what_the_folder_says(
+    server: ScriptedServer, home: Path, project: Path
+) -> None:
+    workspace(project, {"model": {"name": "gemini-2.5-flash"}})
+    server.reply(sse(text("Good day.")))
+    with at(server, GEMINI_MODEL="") as terminal:
+        terminal.until("Trust this folder?")
+        terminal.send(ESC)
+        terminal.until("gemini-2.5-pro", gone="Trust this folder?")
+        terminal.send("hello" + ENTER)
+        terminal.until("Good day.")
+        leave(terminal)
+    assert "gemini-2.5-pro" in server.requests[-1].path
+    assert not home.joinpath(*LIST).exists()
+
+
+@pytest.mark.parametrize(
+    ("term", "keys"), [("xterm", CTRL_C + CTRL_C), ("dumb", CTRL_D), ("dumb", CTRL_C)]
+)
+def test_whoever_leaves_at_the_question_has_said_nothing(
+    server: ScriptedServer, home: Path, project: Path, term: str, keys: str
+) -> None:
+    write(project / "GEMINI.md", "x")
+    with at(server, term=term) as terminal:
+        terminal.until("Number (empty: no)" if term == "dumb" else "> 3/o Not now")
+        terminal.send(keys)
+        terminal.ended()
+        assert "Traceback" not in terminal.screen.text
+    assert not home.joinpath(*LIST).exists()
+    assert server.requests == []
+
+
+def test_a_terminal_of_plain_lines_asks_too(
+    server: ScriptedServer, home: Path, project: Path
+) -> None:
+    write(project / "GEMINI.md", "x")
+    with at(server, term="dumb") as terminal:
+        terminal.until("Number (empty: no)")
+        terminal.send("4\r")
+        terminal.until("DO_NOT_TRUST is written")
+        terminal.until("/help tells")
+        terminal.send(CTRL_D)
+        terminal.ended()
+    assert list(json.loads(home.joinpath(*LIST).read_text(encoding="utf-8")).values()) == [
+        "DO_NOT_TRUST"
+    ]

@@ -1,0 +1,161 @@
+"""Limits and loops as a person at the command line meets them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from alhena.errors import UsageError
+from alhena.events import LoopDetectedEvent
+from alhena.frontends.cli.arguments import RunLimits, parse_run
+from alhena.frontends.loop_words import is_news, loop_words
+from alhena.frontends.terminal.view import View
+from alhena.wire.conformance import check_json
+from alhena.wire.violation import Level
+from tests.frontends.terminal.kit import played
+from tests.support.command import alhena
+from tests.support.server import ScriptedServer, call, chunk, sse, text
+
+USED = {"promptTokenCount": 900, "candidatesTokenCount": 100, "totalTokenCount": 1000}
+EACH = (900 * 1.25 + 100 * 10) / 1e6
+
+
+def keyed(server: ScriptedServer) -> dict[str, str]:
+    return {"GEMINI_API_KEY": "k", "GOOGLE_GEMINI_BASE_URL": server.url}
+
+
+def looks(server: ScriptedServer, count: int, *, same: bool = False) -> None:
+    for n in range(count):
+        args = {"path": "."} if same else {"path": ".", "n": n}
+        server.reply(sse(chunk(call("list_directory", args), finish="STOP", usage=USED)))
+
+
+@pytest.mark.parametrize(
+    ("flags", "kind", "requests"),
+    [
+        (("--max-turns", "2"), "turn_limit", 2),
+        (("--max-tokens", "2500"), "token_limit", 3),
+        (("--max-cost", str(EACH * 1.5)), "cost_limit", 2),
+        (("--max-seconds", "0.000001"), "time_limit", 0),
+    ],
+)
+def test_each_limit_ends_the_run_with_53(
+    server: ScriptedServer, flags: tuple[str, str], kind: str, requests: int
+):
+    looks(server, 5)
+    ran = alhena("-p", "x", "-o", "json", *flags, **keyed(server))
+    assert ran.code == 53
+    assert ran.json["error"]["type"] == kind
+    assert ran.json["error"]["code"] == 53
+    assert len(server.requests) == requests
+    assert "limit" in ran.err
+
+
+def test_a_flag_wins_over_the_settings(server: ScriptedServer, home: Path):
+    (home / ".gemini").mkdir()
+    settings = {"model": {"budget": {"maxTokens": 1000}}}
+    (home / ".gemini" / "settings.json").write_text(json.dumps(settings), encoding="utf-8")
+    looks(server, 5)
+    ran = alhena("-p", "x", "-o", "json", **keyed(server))
+    assert (ran.code, len(server.requests)) == (53, 1)
+    ran = alhena("-p", "x", "-o", "json", "--max-tokens", "2000", **keyed(server))
+    assert (ran.code, len(server.requests)) == (53, 3)
+
+
+def test_what_was_done_before_a_limit_is_recorded_and_goes_on(server: ScriptedServer):
+    looks(server, 2)
+    server.reply(sse(text("Done.")))
+    ran = alhena("-p", "x", "--max-turns", "2", **keyed(server))
+    assert ran.code == 53
+    ran = alhena("-r", "latest", "-p", "go on", **keyed(server))
+    assert (ran.code, ran.out) == (0, "Done.\n")
+    body = server.requests[2].json
+    kinds = [next(iter(content["parts"][0])) for content in body["contents"]]
+    calls = ["functionCall", "functionResponse"] * 2
+    assert kinds == ["text", "text", "text", *calls, "text", "text"]
+    assert not [item for item in check_json(body) if item.level is Level.ERROR]
+
+
+def test_a_limit_of_cost_without_a_price_is_said_before_anything_is_sent(server: ScriptedServer):
+    ran = alhena("-p", "x", "-o", "json", "-m", "m", "--max-cost", "1", **keyed(server))
+    assert ran.code == 52
+    assert "the price of m is not known" in ran.json["error"]["message"]
+    assert server.requests == []
+
+
+@pytest.mark.parametrize("flag", ["--max-turns", "--max-tokens", "--max-seconds", "--max-cost"])
+@pytest.mark.parametrize("value", ["0", "-1", "x", "inf", "nan", ""])
+def test_a_limit_that_is_none_is_wrong_usage(flag: str, value: str):
+    with pytest.raises(UsageError, match=f"{flag}.*number above 0"):
+        parse_run(["-p", "x", f"{flag}={value}"])
+
+
+def test_limits_are_read_as_they_are_given():
+    limits = parse_run(["--max-turns", "3", "--max-seconds", "1.5", "--max-cost", "0.25"]).limits
+    assert limits == RunLimits(max_turns=3, max_seconds=1.5, max_cost=0.25)
+    assert parse_run(["x"]).limits == RunLimits()
+
+
+def test_the_result_says_what_a_run_cost_where_that_is_known(server: ScriptedServer):
+    for _ in range(3):
+        server.reply(sse(text("hi") | {"usageMetadata": USED}))
+    ran = alhena("-p", "x", "-o", "json", **keyed(server))
+    assert ran.json["stats"]["estimatedCostUsd"] == pytest.approx(EACH, abs=1e-6)
+    ran = alhena("-p", "x", "-o", "stream-json", **keyed(server))
+    result = json.loads(ran.out.splitlines()[-1])
+    assert result["stats"]["estimated_cost_usd"] == pytest.approx(EACH, abs=1e-6)
+    ran = alhena("-p", "x", "-o", "json", "-m", "m", **keyed(server))
+    assert "estimatedCostUsd" not in ran.json["stats"]
+
+
+def test_a_loop_is_said_when_it_is_found_and_ends_with_1(server: ScriptedServer):
+    looks(server, 12, same=True)
+    ran = alhena("-p", "x", "-o", "json", **keyed(server))
+    assert ran.code == 1
+    assert ran.json["error"]["type"] == "loop_detected"
+    assert "Loop detected, stopping execution" in ran.json["error"]["message"]
+    (warning,) = ran.json["warnings"]
+    assert warning.startswith("The model seems to go in circles: `list_directory`")
+    assert ran.err.count("in circles") == 1
+    assert len(server.requests) == 10
+    noted = server.requests[5].json["contents"][-1]["parts"]
+    assert [list(part) for part in noted] == [["functionResponse"], ["text"]]
+
+
+def test_stream_json_has_a_line_for_each_loop_and_the_result_last(server: ScriptedServer):
+    looks(server, 12, same=True)
+    ran = alhena("-p", "x", "-o", "stream-json", **keyed(server))
+    lines = [json.loads(each) for each in ran.out.splitlines()]
+    loops = [each for each in lines if each["type"] == "loop_detected"]
+    assert [each["action"] for each in loops] == ["corrected", "ended"]
+    assert loops[0]["kind"] == "consecutive_identical_tool_calls"
+    assert [each["type"] for each in lines[-2:]] == ["error", "result"]
+    assert lines[-1]["error"]["type"] == "loop_detected"
+
+
+def loop(action: Any, role: str = "main") -> LoopDetectedEvent:
+    return LoopDetectedEvent(
+        kind="k",
+        detail="`f` was called",
+        action=action,
+        prompt_id="p",
+        role=role,
+    )
+
+
+def test_what_the_error_says_is_not_said_twice():
+    assert [is_news(loop(action)) for action in ("corrected", "ignored", "ended")] == [
+        True,
+        True,
+        False,
+    ]
+    assert is_news(loop("ended", "subagent"))
+    assert loop_words(loop("ended", "subagent")).startswith("A subagent seems to go in circles")
+
+
+def test_the_terminal_shows_a_loop_as_a_warning():
+    view, shown = played(loop("corrected"), loop("ended"))
+    assert isinstance(view, View)
+    assert shown.count("in circles") == 1
+    assert "! The model seems to go in circles: `f` was called; it was told so." in shown

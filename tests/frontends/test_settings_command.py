@@ -1,0 +1,227 @@
+"""`alhena settings`, and what settings and .env files do to real runs."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.config.places import system, user, workspace, write
+from tests.support.command import Ran, alhena
+from tests.support.server import ScriptedServer, sse, text
+
+
+def run(server: ScriptedServer, *arguments: str, **environ: str) -> Ran:
+    server.reply(sse(text("hello")))
+    given = {"GEMINI_API_KEY": "x", "GOOGLE_GEMINI_BASE_URL": server.url} | environ
+    return alhena("-p", "hi", *arguments, **given)
+
+
+def model(server: ScriptedServer) -> str:
+    return server.requests[-1].path.rpartition("/")[2].partition(":")[0]
+
+
+def test_each_value_is_shown_with_the_file_and_the_line_that_said_it(
+    home: Path, project: Path, tmp_path: Path
+) -> None:
+    mine = user(
+        home,
+        '{\n  // mine\n  "model": {"name": "m",\n    "maxSessionTurns": 5},\n"excludeTools": ["a"]}',
+    )
+    theirs = workspace(project, '{"tools":\n{"exclude": ["b"]}, "model": {"maxSessionTurns": 3}}')
+    above = system(tmp_path, {"output": {"format": "json"}})
+    shown = alhena("settings", "show", "--origin", "--skip-trust", **above)
+    assert shown.code == 0
+    assert shown.out.splitlines() == [
+        f"model.maxSessionTurns = 3  # workspace ({theirs}:2), user ({mine}:4)",
+        f'model.name = "m"  # user ({mine}:3)',
+        f'output.format = "json"  # system ({next(iter(above.values()))}:1)',
+        f'tools.exclude = ["a","b"]  # workspace ({theirs}:2), user ({mine}:5)',
+    ]
+    (one,) = alhena("settings", "show", "model.name", "--origin", "--json", **above).json
+    assert one == {
+        "key": "model.name",
+        "value": "m",
+        "origin": [{"layer": "user", "file": str(mine), "line": 3}],
+    }
+    section = alhena("settings", "show", "output", "--json", **above).json
+    assert section == {"output.format": "json"}
+    everything = alhena("settings", "show", "--all", "--json").json
+    assert everything["tools.truncateToolOutputThreshold"] == 40_000
+    missing = alhena("settings", "show", "modle")
+    assert missing.code == 42
+    assert "modle" in missing.err
+
+
+def test_no_secret_is_shown(home: Path) -> None:
+    secret = "AIzaSyA-1234567890123456789012345678901"
+    user(
+        home,
+        {
+            "security": {"auth": {"oauth": {"clientSecret": "hush-hush", "clientId": "id"}}},
+            "mcpServers": {
+                "a": {
+                    "url": f"https://me:hush-hush@example.com/{secret}",
+                    "headers": {"X-Any": "hush-hush"},
+                    "env": {"ANY": "$MINE"},
+                    "oauth": {"clientSecret": "hush-hush"},
+                    "args": [f"--key={secret}"],
+                }
+            },
+            "hooks": {"BeforeTool": [{"hooks": [{"command": "x", "env": {"A": "hush-hush"}}]}]},
+        },
+    )
+    for arguments in (["--all", "--origin"], ["--json"], ["mcpServers"]):
+        shown = alhena("settings", "show", *arguments, MINE="hush-hush")
+        assert shown.code == 0
+        for word in ("hush-hush", secret):
+            assert word not in shown.out + shown.err
+        assert "[redacted]" in shown.out
+
+
+def test_where_settings_are_looked_for_is_told(home: Path, project: Path) -> None:
+    mine, theirs = user(home, {}), workspace(project, {})
+    env = write(home / ".gemini" / ".env", "A=1")
+    rows = {
+        row["layer"]: (row["file"], row["state"])
+        for row in alhena("settings", "path", "--json").json
+    }
+    assert rows["user"] == (str(mine), "read")
+    assert rows["workspace"] == (str(theirs), "not trusted")
+    assert rows["system"][1] == "not there"
+    assert rows[".env"] == (str(env), "read")
+    assert str(mine) in alhena("settings", "path").out
+
+
+def test_checking_says_all_there_is_to_say(home: Path, project: Path) -> None:
+    fine = alhena("settings", "check")
+    assert (fine.code, fine.out) == (0, "The settings can be used as they are.\n")
+    user(home, {"tools": {"exlude": ["a"]}, "theme": "t"})
+    odd = alhena("settings", "check", "--json")
+    assert odd.code == 1
+    assert "did you mean tools.exclude?" in odd.json["warnings"][0]
+    assert "theme for ui.theme" in odd.json["notes"][0]
+    user(home, '{"tools":\n{"exclude": "a"}}')
+    wrong = alhena("settings", "check")
+    assert wrong.code == 52
+    assert ":2: tools.exclude: it has to be a list, not a text" in wrong.err
+
+
+@pytest.mark.parametrize("words", [["settings"], ["settings", "show", "a", "b"], ["trust", "--x"]])
+def test_arguments_that_mean_nothing_are_usage_errors(words: list[str]) -> None:
+    assert alhena(*words).code == 2
+
+
+def test_a_run_takes_what_a_trusted_workspace_may_say_and_is_told_of_the_rest(
+    server: ScriptedServer, home: Path, project: Path
+) -> None:
+    workspace(
+        project, {"model": {"name": "gemini-2.5-flash"}, "tools": {"allowed": ["write_file"]}}
+    )
+    before = run(server, "-o", "json")
+    assert model(server) == "gemini-2.5-pro"
+    assert before.json["response"] == "hello"
+    assert "is not trusted" in before.err
+    assert ".gemini/settings.json" in before.err
+    assert "alhena trust" in before.err
+    after = run(server, "--skip-trust")
+    assert model(server) == "gemini-2.5-flash"
+    assert "tools.allowed" in after.err
+    assert after.out == "hello\n"
+    declared = json.loads(server.requests[-1].body)["tools"][0]["functionDeclarations"]
+    assert "write_file" not in {each["name"] for each in declared}
+
+
+def test_a_run_takes_its_key_from_the_users_env_file_and_no_address_from_a_projects(
+    server: ScriptedServer, home: Path, project: Path
+) -> None:
+    server.reply(sse(text("hello")))
+    write(
+        home / ".gemini" / ".env",
+        f"GEMINI_API_KEY=from-file\nGOOGLE_GEMINI_BASE_URL={server.url}\n",
+    )
+    done = alhena("-p", "hi")
+    assert (done.code, done.out) == (0, "hello\n")
+    assert server.requests[-1].headers["x-goog-api-key"] == "from-file"
+    write(project / ".env", "GEMINI_API_KEY=theirs\nGOOGLE_GEMINI_BASE_URL=http://127.0.0.1:9\n")
+    done = run(server, "--skip-trust", GEMINI_API_KEY="mine")
+    assert done.code == 0
+    assert server.requests[-1].headers["x-goog-api-key"] == "mine"
+    assert "GOOGLE_GEMINI_BASE_URL" in done.err
+
+
+def test_commands_see_the_variables_of_a_trusted_project(project: Path) -> None:
+    write(project / ".env", "GREETING=good day\n")
+    args = json.dumps({"command": 'echo "<$GREETING>"'})
+    call = [
+        "tools",
+        "call",
+        "run_shell_command",
+        args,
+        "-s",
+        "--approval-mode",
+        "yolo",
+        "--no-sandbox",
+    ]
+    assert "<good day>" in alhena(*call, "--skip-trust").out
+    assert "<>" in alhena(*call).out
+
+
+def test_an_administrator_can_keep_everything_from_running_unasked(
+    server: ScriptedServer, tmp_path: Path, home: Path
+) -> None:
+    user(home, {"security": {"disableYoloMode": False}})
+    above = system(tmp_path, {"security": {"disableYoloMode": True}})
+    refused = run(server, "-y", **above)
+    assert refused.code == 52
+    assert "security.disableYoloMode" in refused.err
+    assert server.requests == []
+    assert run(server, **above).code == 0
+
+
+def test_what_always_needs_confirmation_is_asked_about_in_every_mode(home: Path) -> None:
+    user(home, {"tools": {"confirmationRequired": ["read_file"], "allowed": ["read_file"]}})
+    for mode in ("default", "yolo"):
+        said = alhena(
+            "policy", "explain", "--tool", "read_file", "--args", "{}", "--mode", mode, "--json"
+        ).json
+        assert said["decision"] == "ask_user"
+        assert "tools.confirmationRequired" in json.dumps(said)
+
+
+def test_policies_of_an_administrators_settings_stand_above_the_users(
+    home: Path, tmp_path: Path
+) -> None:
+    deny = write(
+        tmp_path / "deny.toml", '[[rule]]\ntoolName = "glob"\ndecision = "deny"\npriority = 1\n'
+    )
+    write(
+        home / ".gemini" / "policies" / "a.toml",
+        '[[rule]]\ntoolName = "glob"\ndecision = "allow"\npriority = 999\n',
+    )
+    above = system(tmp_path, {"adminPolicyPaths": [str(deny)]})
+    explain = ["policy", "explain", "--tool", "glob", "--args", '{"pattern": "*"}', "--json"]
+    assert alhena(*explain).json["decision"] == "allow"
+    assert alhena(*explain, **above).json["decision"] == "deny"
+
+
+def test_hooks_of_an_administrators_settings_are_listed_as_such(home: Path, tmp_path: Path) -> None:
+    hooks = {"BeforeTool": [{"hooks": [{"type": "command", "command": "true", "name": "audit"}]}]}
+    above = system(tmp_path, {"hooks": hooks})
+    user(home, {"hooksConfig": {"disabled": ["audit"]}})
+    (entry,) = alhena("hooks", "list", "--json", **above).json
+    assert (entry["name"], entry["source"], entry["state"]) == ("audit", "system", "enabled")
+    switched_off = system(tmp_path, {"hooksConfig": {"enabled": False}})
+    user(home, {"hooks": hooks})
+    (entry,) = alhena("hooks", "list", "--json", **switched_off).json
+    assert (entry["source"], entry["state"]) == ("user", "disabled")
+
+
+def test_more_workspace_roots_come_from_the_users_settings(home: Path, project: Path) -> None:
+    beside = project.with_name("beside")
+    write(beside / "a.txt", "there\n")
+    user(home, {"context": {"includeDirectories": ["../beside", "~/none", "../beside"]}})
+    done = alhena(
+        "tools", "call", "read_file", json.dumps({"absolute_path": str(beside / "a.txt")})
+    )
+    assert "there" in done.out
+    assert "no directory ~/none" in done.err

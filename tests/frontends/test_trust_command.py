@@ -1,0 +1,131 @@
+import json
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from tests.config.places import user, workspace, write
+from tests.support.command import alhena
+
+
+def listed(home: Path) -> dict[str, str]:
+    return json.loads((home / ".gemini" / "trustedFolders.json").read_text(encoding="utf-8"))
+
+
+def test_a_folder_is_trusted_and_what_is_read_from_then_on_is_told(
+    home: Path, project: Path
+) -> None:
+    workspace(
+        project,
+        {"mcpServers": {"evil\x1b[2J": {"command": "sh", "args": ["-c", "id\u202e"]}}, "tools": {}},
+    )
+    write(project / "GEMINI.md", "x")
+    done = alhena("trust")
+    assert done.code == 0
+    assert listed(home) == {str(project): "TRUST_FOLDER"}
+    mode = stat.S_IMODE((home / ".gemini" / "trustedFolders.json").stat().st_mode)
+    assert mode == 0o600
+    assert "is trusted" in done.out
+    assert "sh -c id" in done.out
+    assert "GEMINI.md" in done.out
+    assert not {"\x1b", "\u202e"} & set(done.out)
+    assert alhena("trust", "--status", "--json").json["trusted"] is True
+
+
+def test_a_parent_is_trusted_a_folder_is_not_and_both_are_forgotten(
+    home: Path, project: Path
+) -> None:
+    sibling = project.with_name("sibling")
+    sibling.mkdir()
+    assert "So is what else is in" in alhena("trust", "--parent").out
+    assert alhena("trust", "--status", str(sibling), "--json").json["trusted"] is True
+    refused = alhena("trust", str(sibling), "--never")
+    assert "is not trusted" in refused.out
+    state = alhena("trust", "--status", str(sibling), "--json").json
+    assert (state["trusted"], state["known"]) == (False, True)
+    shown = alhena("trust", "--list")
+    lines = [f"DO_NOT_TRUST  {sibling}", f"TRUST_PARENT  {project}"]
+    assert sorted(shown.out.splitlines()) == lines
+    assert "forgotten" in alhena("trust", "--forget", str(sibling)).out
+    assert listed(home) == {str(project): "TRUST_PARENT"}
+    assert "nothing was said" in alhena("trust", "--forget", str(sibling)).out
+
+
+def test_what_others_wrote_into_the_list_stays_as_it_is(home: Path, project: Path) -> None:
+    text = '{\n  // work\n  "/srv/a": "TRUST_FOLDER", // mine\n  "/srv/b": "DO_NOT_TRUST",\n}\n'
+    file = write(home / ".gemini" / "trustedFolders.json", text)
+    alhena("trust")
+    now = file.read_text(encoding="utf-8")
+    assert "// work" in now
+    assert "// mine" in now
+    assert f'"{project}": "TRUST_FOLDER"' in now
+    failed = alhena("trust", "--forget")
+    assert failed.code == 52
+    assert "comments" in failed.err
+    assert file.read_text(encoding="utf-8") == now
+
+
+def test_a_folder_is_the_one_its_links_lead_to(home: Path, project: Path, tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(project)
+    alhena("trust", str(link))
+    assert listed(home) == {str(project): "TRUST_FOLDER"}
+    write(home / ".gemini" / "trustedFolders.json", {str(link): "DO_NOT_TRUST"})
+    alhena("trust")
+    assert listed(home) == {str(link): "TRUST_FOLDER"}
+
+
+def test_a_list_that_cannot_be_used_is_left_alone(home: Path) -> None:
+    file = write(home / ".gemini" / "trustedFolders.json", '{"/a": "MAYBE"}')
+    failed = alhena("trust")
+    assert failed.code == 52
+    assert str(file) in failed.err
+    assert file.read_text(encoding="utf-8") == '{"/a": "MAYBE"}'
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["trust", "--list", "."], 2),
+        (["trust", "--never", "--parent"], 2),
+        (["trust", "--json"], 2),
+        (["trust", "nowhere"], 42),
+    ],
+)
+def test_what_cannot_be_meant_changes_nothing(home: Path, words: list[str], code: int) -> None:
+    assert alhena(*words).code == code
+    assert not (home / ".gemini").exists()
+
+
+def test_a_folder_whose_settings_are_broken_can_be_left_again(home: Path, project: Path) -> None:
+    workspace(project, "{")
+    trusting = alhena("trust")
+    assert trusting.code == 52
+    assert "not valid JSON" in trusting.err
+    assert listed(home) == {str(project): "TRUST_FOLDER"}
+    assert alhena("trust", "--never").code == 0
+    assert listed(home) == {str(project): "DO_NOT_TRUST"}
+    assert alhena("trust", "--forget").code == 0
+    assert listed(home) == {}
+
+
+def test_where_something_else_decides_that_is_said(home: Path, project: Path) -> None:
+    done = alhena("trust", GEMINI_RESTRICTED_MODE="true")
+    assert "is not trusted: GEMINI_RESTRICTED_MODE is true" in done.out
+    assert "does not decide here" in done.out
+    user(home, {"security": {"folderTrust": {"enabled": False}}})
+    assert "does not decide here" in alhena("trust", "--never").out
+
+
+def test_the_words_may_begin_a_prompt(home: Path) -> None:
+    done = alhena("trust", "me", "and", "say", "hi", "-m", "rehearsal")
+    assert done.code == 0
+    assert not (home / ".gemini" / "trustedFolders.json").exists()
+
+
+def test_the_list_may_be_elsewhere(home: Path, project: Path, tmp_path: Path) -> None:
+    file = tmp_path / "elsewhere.json"
+    alhena("trust", GEMINI_CLI_TRUSTED_FOLDERS_PATH=str(file))
+    assert json.loads(file.read_text(encoding="utf-8")) == {str(project): "TRUST_FOLDER"}
+    assert not os.path.exists(home / ".gemini" / "trustedFolders.json")

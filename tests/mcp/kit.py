@@ -1,0 +1,133 @@
+"""Servers as real processes, and the client's side of them."""
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from alhena.config.mcp_servers import configured_servers
+from alhena.config.settings import EnvironmentRedaction, settings_of
+from alhena.mcp.opening import Auth, Surroundings, opener
+from alhena.mcp.pins import Pins
+from alhena.mcp.server import Pace, Server
+from alhena.mcp.servers import Outlets, Servers
+from alhena.system.private_files import PrivateFiles
+from alhena.system.processes import ProcessGroups
+from alhena.tools.contract import (
+    ExecutionContext,
+    Tool,
+    ToolFailure,
+    ToolInvocation,
+    ToolResult,
+)
+from alhena.tools.registry import ToolRegistry
+
+SERVED = Path(__file__).parent / "served"
+QUICK = Pace(connect=8.0, first_retry=0.02, longest_retry=0.1, relist=0.05)
+
+
+def tool(name: str, **properties: Any) -> dict[str, Any]:
+    """A tool as servers list it."""
+    schema = {"type": "object", "properties": properties}
+    return {"name": name, "description": f"Does {name}.", "inputSchema": schema}
+
+
+def odd(directory: Path, script: dict[str, Any], name: str = "odd") -> dict[str, Any]:
+    """The settings of a server that does what a script says."""
+    file = directory / f"{name}.script.json"
+    file.write_text(json.dumps(script), encoding="utf-8")
+    return {"command": sys.executable, "args": [str(SERVED / "odd.py"), str(file)]}
+
+
+def kitchen() -> dict[str, Any]:
+    """The settings of the server that is written with the official SDK."""
+    return {"command": sys.executable, "args": [str(SERVED / "kitchen.py"), "stdio"]}
+
+
+class Rig:
+    """Servers with a registry, and what was said of them."""
+
+    def __init__(
+        self, servers: Servers, registry: ToolRegistry, groups: ProcessGroups, said: list[str]
+    ) -> None:
+        self.servers = servers
+        self.registry = registry
+        self.groups = groups
+        self.warnings = said
+        self.changes: list[None] = []
+
+    def server(self, name: str = "odd") -> Server:
+        return self.servers.servers[name]
+
+    async def until(self, true: Callable[[], bool]) -> None:
+        """Returns when `true` says so; the test's own time limit is the end of patience."""
+        while not true():
+            await asyncio.sleep(0.01)
+
+
+def made(found: Tool, arguments: dict[str, Any]) -> ToolInvocation:
+    """A call that was built."""
+    invocation = found.build(arguments)
+    assert not isinstance(invocation, ToolFailure), invocation
+    return invocation
+
+
+async def called(rig: Rig, name: str, arguments: dict[str, Any] | None = None) -> ToolResult:
+    """What a tool of the registry comes to."""
+    found = rig.registry.get(name)
+    assert found is not None, rig.registry.names
+    return await made(found, arguments or {}).execute(ExecutionContext(Path("/")))
+
+
+def surroundings(directory: Path, groups: ProcessGroups) -> Surroundings:
+    return Surroundings(
+        environ=os.environ,
+        redaction=EnvironmentRedaction(),
+        cwd=str(directory),
+        roots=(str(directory),),
+        groups=groups,
+    )
+
+
+@asynccontextmanager
+async def rigged(
+    entries: dict[str, Any],
+    directory: Path,
+    *,
+    registry: ToolRegistry | None = None,
+    pace: Pace = QUICK,
+    auth: Auth | None = None,
+    environ: dict[str, str] | None = None,
+    **settings: Any,
+) -> AsyncIterator[Rig]:
+    """Servers of these settings, connected as far as that goes, and closed behind the block."""
+    around = dict(os.environ) if environ is None else environ
+    made = settings_of({"mcpServers": entries, **settings}, "test")
+    groups = ProcessGroups()
+    tools = ToolRegistry() if registry is None else registry
+    said: list[str] = []
+    changes: list[None] = []
+
+    servers = Servers(
+        configured_servers(made, around),
+        opener(msgspec.structs.replace(surroundings(directory, groups), environ=around, auth=auth)),
+        tools,
+        Pins(PrivateFiles(directory / "pins"), said.append),
+        Outlets(warn=said.append, changed=lambda: changes.append(None)),
+        pace,
+    )
+    rig = Rig(servers, tools, groups, said)
+    rig.changes = changes
+    servers.start()
+    try:
+        await servers.settled()
+        yield rig
+    finally:
+        await servers.close()
+        await groups.close()

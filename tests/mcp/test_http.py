@@ -1,0 +1,283 @@
+"""Servers behind URLs: the SDK's own over both transports, and bad ones on the loopback."""
+
+import asyncio
+import json
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from alhena.mcp import http
+from alhena.mcp.errors import McpError
+from alhena.mcp.flattening import MAX_DEPTH, flattened
+from alhena.mcp.server import ServerState
+from tests.mcp.kit import SERVED, Rig, called, rigged, tool
+
+Speak = Callable[[bytes, asyncio.StreamWriter], Awaitable[None]]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def served(how: str) -> Iterator[str]:
+    port = free_port()
+    process = subprocess.Popen(
+        [sys.executable, str(SERVED / "kitchen.py"), how, str(port)],
+        stderr=subprocess.PIPE,
+    )
+    assert process.stderr is not None
+    for line in process.stderr:
+        if b"Uvicorn running" in line:
+            break
+    yield f"http://127.0.0.1:{port}"
+    process.kill()
+    process.wait()
+    process.stderr.close()
+
+
+@pytest.fixture(scope="module")
+def streamable() -> Iterator[str]:
+    yield from served("streamable-http")
+
+
+@pytest.fixture(scope="module")
+def sse() -> Iterator[str]:
+    yield from served("sse")
+
+
+@asynccontextmanager
+async def speaking(speak: Speak) -> AsyncIterator[str]:
+    """A server that answers each request with what `speak` writes; its URL."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+            await speak(head, writer)
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    try:
+        yield f"http://127.0.0.1:{port}/mcp"
+    finally:
+        server.close()
+
+
+def head(status: str, *lines: str) -> bytes:
+    return "\r\n".join((f"HTTP/1.1 {status}", *lines, "Connection: close", "", "")).encode()
+
+
+@asynccontextmanager
+async def raw(directory: Path, script: dict[str, Any], how: str) -> AsyncIterator[Rig]:
+    """A server of a few lines, connected."""
+    file = directory / "script.json"
+    file.write_text(json.dumps(script), encoding="utf-8")
+    port = free_port()
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, str(SERVED / "raw_http.py"), str(file), str(port), how
+    )
+    try:
+        async with rigged({"k": {"httpUrl": f"http://127.0.0.1:{port}/mcp"}}, directory) as rig:
+            while rig.server("k").state is not ServerState.CONNECTED:
+                rig.server("k").start()  # it may not have listened yet
+                await asyncio.sleep(0.05)
+            yield rig
+    finally:
+        process.kill()
+        await process.wait()
+
+
+@pytest.mark.requirement("MCP-01")
+@pytest.mark.parametrize("key", ["httpUrl", "url"])
+async def test_streamable_http(streamable: str, project: Path, key: str) -> None:
+    async with rigged({"k": {key: f"{streamable}/mcp"}}, project) as rig:
+        assert (await called(rig, "echo", {"text": "x"})).display == "echo: x"
+        assert (await called(rig, "roots")).display == project.as_uri()
+        assert (await called(rig, "slow", {"steps": 2})).display == "done"
+
+
+@pytest.mark.requirement("MCP-01")
+@pytest.mark.parametrize("entry", [{"type": "sse"}, {}])
+async def test_sse_named_or_found_out(sse: str, project: Path, entry: dict[str, str]) -> None:
+    async with rigged({"k": {"url": f"{sse}/sse", **entry}}, project) as rig:
+        assert (await called(rig, "echo", {"text": "x"})).display == "echo: x"
+        assert (await called(rig, "norm", {"point": {"x": 1, "y": 2}})).display == "3"
+
+
+async def test_headers_are_sent_with_variables_in_them(project: Path) -> None:
+    heard: list[bytes] = []
+
+    async def speak(request: bytes, writer: asyncio.StreamWriter) -> None:
+        heard.append(request)
+        writer.write(head("404 Not Found", "Content-Length: 0"))
+        await writer.drain()
+
+    async with speaking(speak) as url:
+        entry = {"httpUrl": url, "headers": {"X-Key": "key-$WHO"}}
+        async with rigged({"k": entry}, project, environ={"WHO": "me", "PATH": ""}) as rig:
+            assert rig.warnings == ["MCP server 'k': it answered with HTTP 404."]
+    assert b"x-key: key-me" in heard[0].lower()
+
+
+async def test_one_that_wants_to_know_who_asks_is_told_apart(project: Path) -> None:
+    async def speak(_request: bytes, writer: asyncio.StreamWriter) -> None:
+        writer.write(
+            head("401 Unauthorized", 'WWW-Authenticate: Bearer realm="x"', "Content-Length: 0")
+        )
+        await writer.drain()
+
+    async with speaking(speak) as url:
+        for key in ("httpUrl", "url"):
+            async with rigged({"k": {key: url}}, project) as rig:
+                assert rig.server("k").state is ServerState.NEEDS_AUTH
+                assert rig.server("k").challenge == 'Bearer realm="x"'
+                assert rig.warnings == [
+                    "MCP server 'k' needs you to sign in: alhena mcp auth k (or /mcp auth k)"
+                ]
+
+
+async def test_an_auth_shows_who_asks(project: Path) -> None:
+    heard: list[bytes] = []
+
+    async def speak(request: bytes, writer: asyncio.StreamWriter) -> None:
+        heard.append(request)
+        writer.write(head("403 Forbidden", "Content-Length: 0"))
+        await writer.drain()
+
+    async with speaking(speak) as url:
+        entry = {"httpUrl": url}
+        auth = httpx2.BasicAuth("me", "pw")
+        async with rigged({"k": entry}, project, auth=lambda _name, _server: auth) as rig:
+            assert rig.server("k").state is ServerState.DISCONNECTED
+    assert b"authorization: basic" in heard[0].lower()
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("Content-Type: application/json",),
+        ("Content-Type: text/event-stream",),
+        ("Content-Type: application/json", "Content-Encoding: gzip"),
+    ],
+)
+async def test_an_answer_without_an_end_is_given_up(
+    project: Path, monkeypatch: pytest.MonkeyPatch, lines: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(http, "MAX_BODY", 200_000)
+    sent = 0
+
+    async def speak(_request: bytes, writer: asyncio.StreamWriter) -> None:
+        nonlocal sent
+        writer.write(head("200 OK", *lines))
+        while sent < 50_000_000:
+            writer.write(b"x" * 10_000)
+            await writer.drain()
+            sent += 10_000
+
+    async with speaking(speak) as url, rigged({"k": {"httpUrl": url}}, project) as rig:
+        assert rig.server("k").state is ServerState.DISCONNECTED
+        assert sent < 20_000_000
+
+
+async def test_one_that_drips_its_answer_does_not_hold_up_the_others(
+    project: Path, streamable: str
+) -> None:
+    async def speak(_request: bytes, writer: asyncio.StreamWriter) -> None:
+        writer.write(head("200 OK", "Content-Type: text/event-stream"))
+        while True:
+            writer.write(b":\n")
+            await writer.drain()
+            await asyncio.sleep(0.02)
+
+    async with speaking(speak) as url:
+        entries = {
+            "drips": {"httpUrl": url, "timeout": 400},
+            "k": {"httpUrl": f"{streamable}/mcp"},
+        }
+        async with rigged(entries, project) as rig:
+            assert (await called(rig, "echo", {"text": "x"})).display == "echo: x"
+            await rig.until(lambda: rig.server("drips").state is ServerState.DISCONNECTED)
+
+
+@pytest.mark.requirement("MCP-03")
+@pytest.mark.parametrize("how", ["json", "sse"])
+async def test_a_schema_200_levels_deep_costs_no_other_tool(project: Path, how: str) -> None:
+    deep: dict[str, Any] = {"type": "object", "properties": {}}
+    for _ in range(200):
+        deep = {"type": "object", "properties": {"d": deep}}
+    listed = [{"name": "deep", "inputSchema": deep}, tool("fine")]
+    async with raw(project, {"tools": listed}, how) as rig:
+        assert rig.registry.names == ("deep", "fine")
+        assert (await called(rig, "deep", {"d": {"d": {}}})).display == "ran"
+
+
+async def test_a_server_that_does_not_let_go_is_left(project: Path) -> None:
+    async with raw(project, {"tools": [tool("fine")], "holds on": True}, "json") as rig:
+        assert (await called(rig, "fine")).display == "ran"
+
+
+async def test_list_changed_is_heard_over_http(streamable: str, project: Path) -> None:
+    async with rigged({"k": {"httpUrl": f"{streamable}/mcp"}}, project) as rig:
+        await called(rig, "grow")
+        await rig.until(lambda: rig.registry.find("grown") is not None)
+        assert (await called(rig, "grown")).display == "grown"
+
+
+def test_only_what_is_nested_too_deeply_is_cut() -> None:
+    small = b'{"a": [1, {"b": []}]}'
+    assert flattened(small) is small
+    wide = json.dumps([[]] * 1000).encode()
+    assert flattened(wide) is wide
+    deep = b"[" * 300 + b"]" * 300
+    assert flattened(deep) == b"[" * (MAX_DEPTH + 1) + b"]" * (MAX_DEPTH + 1)
+    for broken in (b"[" * 100_000, b"{" * 300, b"\xff" + b"[" * 300):
+        assert flattened(broken) is broken
+
+
+async def test_a_server_that_was_restarted_is_connected_to_again(project: Path) -> None:
+    first = served("streamable-http")
+    url = next(first)
+    port = int(url.rpartition(":")[2])
+    async with rigged({"k": {"httpUrl": f"{url}/mcp"}}, project) as rig:
+        assert (await called(rig, "echo", {"text": "x"})).error is None
+        with pytest.raises(StopIteration):
+            next(first)
+        gone = await called(rig, "echo", {"text": "x"})
+        assert gone.error is not None
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            str(SERVED / "kitchen.py"),
+            "streamable-http",
+            str(port),
+            stderr=asyncio.subprocess.PIPE,
+        )
+        assert process.stderr is not None
+        try:
+            while b"Uvicorn running" not in await process.stderr.readline():
+                pass
+            answers = [(await called(rig, "echo", {"text": "y"})).display for _ in range(3)]
+            assert answers[-1] == "echo: y"
+        finally:
+            process.kill()
+            await process.communicate()
+
+
+async def test_nobody_listening_is_said_without_what_is_secret(project: Path) -> None:
+    url = f"http://user:s3cret@127.0.0.1:{free_port()}/mcp?token=abc"
+    async with rigged({"k": {"httpUrl": url}}, project) as rig:
+        (warning,) = rig.warnings
+        assert "s3cret" not in warning
+        with pytest.raises(McpError):
+            await rig.server("k").call_tool("echo", {})

@@ -1,0 +1,85 @@
+"""Tools as they were approved, in a file."""
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from alhena.mcp.connection import ListedTool
+from alhena.mcp.pins import CHANGED, FILE, NEW, Pins
+from alhena.system.private_files import PrivateFiles
+
+PAY = ListedTool(name="pay", description="Pays.", schema={"type": "object", "properties": {}})
+
+
+def pins(directory: Path, said: list[str] | None = None) -> Pins:
+    return Pins(PrivateFiles(directory), ([] if said is None else said).append)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"description": "Pays all."},
+        {"title": "Other"},
+        {"schema": {"type": "object", "properties": {"to": {"type": "string"}}}},
+    ],
+)
+def test_every_change_counts_and_is_shown_also_to_a_later_process(
+    project: Path, change: dict[str, object]
+) -> None:
+    first = pins(project)
+    assert first.objection("s", PAY) == ""
+    first.approve("s", [PAY], every=False)
+    assert first.objection("s", PAY) == first.changes("s", PAY) == ""
+    changed = msgspec.structs.replace(PAY, **change)
+    later = pins(project)
+    assert later.objection("s", PAY) == ""
+    assert later.objection("s", changed) == CHANGED
+    diff = later.changes("s", changed)
+    assert diff.startswith("--- approved\n+++ now\n@@")
+    later.approve("s", [changed], every=False)
+    assert later.objection("s", changed) == ""
+    assert later.objection("s", PAY) == CHANGED
+
+
+def test_the_order_of_keys_is_no_change(project: Path) -> None:
+    one = msgspec.structs.replace(PAY, schema={"type": "object", "title": "x"})
+    other = msgspec.structs.replace(PAY, schema={"title": "x", "type": "object"})
+    pins(project).approve("s", [one], every=False)
+    assert pins(project).objection("s", other) == ""
+
+
+def test_new_tools_count_where_the_whole_server_was_approved(project: Path) -> None:
+    late = msgspec.structs.replace(PAY, name="late")
+    some = pins(project)
+    some.approve("one", [PAY], every=False)
+    some.approve("all", [PAY], every=True)
+    assert some.objection("one", late) == ""
+    assert some.objection("all", late) == NEW
+    assert some.objection("other", late) == ""
+
+
+def test_the_file_is_the_owners_and_one_that_cannot_be_read_approves_nothing(
+    project: Path,
+) -> None:
+    pins(project).approve("s", [PAY], every=False)
+    file = project / FILE
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert json.loads(file.read_text(encoding="utf-8"))["servers"]["s"]["tools"]["pay"]
+    for broken in (b"{", b"[]", b"\xff\xfe", b'{"servers": 5}'):
+        file.write_bytes(broken)
+        said: list[str] = []
+        damaged = pins(project, said)
+        assert damaged.objection("s", PAY) == "cannot be compared with what was approved"
+        assert len(said) == 1
+        assert FILE in said[0]
+
+
+def test_a_file_that_cannot_be_written_is_told_and_holds_for_the_session(project: Path) -> None:
+    (project / FILE).mkdir()
+    said: list[str] = []
+    some = pins(project, said)
+    some.approve("s", [PAY], every=True)
+    assert some.objection("s", PAY) == ""
+    assert any("is not kept" in each for each in said)

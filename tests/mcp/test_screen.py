@@ -1,0 +1,68 @@
+"""Results are kept aside, and a server is not owed more answers than it reads."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from mcp.shared.message import SessionMessage
+from mcp_types import jsonrpc_message_adapter
+
+from alhena.mcp.screen import MAX_OWED, Screen
+
+
+def message(**fields: Any) -> SessionMessage:
+    return SessionMessage(
+        jsonrpc_message_adapter.validate_python({"jsonrpc": "2.0", **fields}, by_name=False)
+    )
+
+
+def screen() -> Screen:
+    return Screen(lambda _error: None, lambda: None)
+
+
+def result_of(item: SessionMessage | Exception) -> dict[str, Any]:
+    assert isinstance(item, SessionMessage)
+    result: dict[str, Any] = getattr(item.message, "result", {})
+    return result
+
+
+@pytest.mark.parametrize("number", [7, "7"])
+def test_a_result_is_found_again_by_the_mark_in_the_empty_one(number: int | str) -> None:
+    some = screen()
+    some.sent(message(id=7, method="tools/list").message)
+    real = {"tools": [{"name": 5}], "nextCursor": "x"}
+    empty = result_of(some.received(message(id=number, result=real)))
+    assert empty["tools"] == []
+    assert some.take(empty["_meta"]) == real
+    assert some.take(empty["_meta"]) == {}
+    assert some.take(None) == {}
+
+
+def test_what_nobody_asked_for_or_waits_for_is_not_kept() -> None:
+    some = screen()
+    odd = {"content": "odd"}
+    assert result_of(some.received(message(id=1, result=odd))) == odd
+    some.sent(message(id=2, method="tools/call", params={}).message)
+    cancelled = message(method="notifications/cancelled", params={"requestId": 2})
+    some.sent(cancelled.message)
+    assert result_of(some.received(message(id=2, result=odd))) == odd
+    some.sent(message(id=3, method="initialize").message)
+    assert result_of(some.received(message(id=3, result=odd))) == odd
+
+
+async def test_nothing_more_is_read_while_too_many_answers_are_owed() -> None:
+    some = screen()
+    for number in range(MAX_OWED):
+        await some.room()
+        some.received(message(id=f"s{number}", method="ping"))
+    waiting = asyncio.create_task(some.room())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    some.sent(message(id="s0", result={}).message)
+    await waiting
+    some.received(message(id="again", method="ping"))
+    waiting = asyncio.create_task(some.room())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    some.received(message(method="notifications/cancelled", params={"requestId": "again"}))
+    await waiting

@@ -1,0 +1,150 @@
+"""Bodies in chunks, against what h11 makes of the same bytes."""
+
+from asyncio import StreamReader, StreamWriter
+from itertools import pairwise
+
+import h11
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from alhena.models.chunked import ChunkedBody
+from tests.models.asking import api, chunks, event, listening, read_request, texts
+
+HEAD = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
+CUT = "cut"
+
+sizes = st.sampled_from(["%x", "%X", "00%x", "%x;name=value", '%x;a="b" ', "%x\t"])
+trailers = st.lists(st.sampled_from([b"x-sum: 1\r\n", b"a: \r\n"]), max_size=2)
+
+
+@st.composite
+def encoded(draw: st.DrawFn) -> tuple[bytes, bytes, bytes]:
+    """A body, and its bytes on the wire: its chunks, and the end."""
+    pieces = draw(st.lists(st.binary(min_size=1, max_size=40), max_size=4))
+    wire = b"".join(
+        (draw(sizes) % len(piece)).encode() + b"\r\n" + piece + b"\r\n" for piece in pieces
+    )
+    return b"".join(pieces), wire, b"0\r\n" + b"".join(draw(trailers)) + b"\r\n"
+
+
+def split(data: bytes, cuts: list[int]) -> list[bytes]:
+    ends = sorted({cut % (len(data) + 1) for cut in cuts} | {0, len(data)})
+    return [data[a:b] for a, b in pairwise(ends)]
+
+
+def ours(pieces: list[bytes]) -> tuple[bytes, bool | str, bytes]:
+    """The body, whether it is whole, and what stands behind it."""
+    body, taken = ChunkedBody(), b""
+    for piece in pieces:
+        body.feed(piece)
+        try:
+            taken += body.take()
+            if not body.done:
+                taken += body.take()
+        except h11.RemoteProtocolError:
+            return taken, CUT, b""
+    return taken, body.done, body.rest
+
+
+def theirs(data: bytes) -> tuple[bytes, bool | str, bytes]:
+    client = h11.Connection(h11.CLIENT)
+    client.send(h11.Request(method="GET", target="/", headers=[("host", "x")]))
+    client.send(h11.EndOfMessage())
+    client.receive_data(HEAD + data)
+    taken = b""
+    while True:
+        try:
+            found = client.next_event()
+        except h11.RemoteProtocolError:
+            return taken, CUT, b""
+        if isinstance(found, h11.Data):
+            taken += bytes(found.data)
+        elif isinstance(found, h11.EndOfMessage):
+            return taken, True, client.trailing_data[0]
+        elif found in (h11.NEED_DATA, h11.PAUSED):
+            return taken, False, b""
+
+
+@given(encoded(), st.binary(max_size=10), st.lists(st.integers(0, 1000), max_size=12))
+def test_a_body_is_the_same_however_its_bytes_arrive(
+    made: tuple[bytes, bytes, bytes], behind: bytes, cuts: list[int]
+):
+    body, wire = made[0], made[1] + made[2]
+    assert ours(split(wire + behind, cuts)) == (body, True, behind)
+
+
+@given(encoded(), st.integers(0, 200), st.binary(max_size=2), st.integers(0, 2))
+def test_damaged_bytes_are_never_read_otherwise_than_h11_reads_them(
+    made: tuple[bytes, bytes, bytes], at: int, put: bytes, drop: int
+):
+    _, wire, end = made
+    at %= len(wire) + 1
+    damaged = wire[:at] + put + wire[at + drop :] + end
+    body, state, rest = ours([damaged])
+    expected = theirs(damaged)
+    if state is True:
+        assert (body, state, rest) == expected
+    else:  # what is refused early, or not yet, gives no other bytes than h11 does
+        assert expected[0].startswith(body)
+        assert expected[1] is not True or state == CUT
+
+
+@given(encoded(), st.integers(0, 1000))
+def test_a_body_whose_connection_ends_early_is_cut(made: tuple[bytes, bytes, bytes], at: int):
+    body, wire = made[0], made[1] + made[2]
+    taken, state, _ = ours([*split(wire[: at % len(wire)], []), b""])
+    assert state == CUT
+    assert body.startswith(taken)
+
+
+@pytest.mark.parametrize(
+    "endless", [b"1" * 70_000, b"1;" + b"x" * 70_000, b"0\r\n" + b"a" * 70_000]
+)
+def test_a_line_without_an_end_is_refused(endless: bytes):
+    body = ChunkedBody()
+    for at in range(0, len(endless), 1000):
+        body.feed(endless[at : at + 1000])
+    with pytest.raises(h11.RemoteProtocolError):
+        body.take()
+    assert len(body.rest) <= len(endless)
+
+
+def test_trailers_without_an_end_are_refused():
+    body = ChunkedBody()
+    body.feed(b"0\r\n" + b"a: b\r\n" * 10_000)
+    with pytest.raises(h11.RemoteProtocolError, match="trailers"):
+        body.take()
+
+
+@pytest.mark.parametrize(
+    ("head", "behind", "connections"),
+    [
+        (b"", b"", 1),
+        (b"Connection: close\r\n", b"", 2),
+        (b"Connection: keep-alive, Close\r\n", b"", 2),
+        (b"", b"HTTP/1.1 200 OK\r\n", 2),
+    ],
+)
+async def test_a_connection_is_used_again_when_nothing_speaks_against_it(
+    head: bytes, behind: bytes, connections: int
+):
+    begun: list[int] = []
+
+    async def answer(reader: StreamReader, writer: StreamWriter) -> None:
+        begun.append(1)
+        while await read_request(reader):
+            made = event("hello")
+            writer.write(
+                b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
+                b"Transfer-Encoding: Chunked\r\n%b\r\n" % head
+            )
+            writer.write(b"%x\r\n%b\r\n0\r\n\r\n%b" % (len(made), made, behind))
+            await writer.drain()
+
+    async with listening(answer) as port:
+        generator = api(f"http://127.0.0.1:{port}")
+        for _ in range(2):
+            assert texts(await chunks(generator)) == ["hello"]
+        await generator.aclose()
+    assert len(begun) == connections

@@ -1,0 +1,85 @@
+"""`kill -9` while files are kept or put back: each is old or new, and the next one carries on."""
+
+import os
+import random
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from alhena.session.restoring import restore
+from alhena.session.shadow import ShadowRepository
+
+FILES = 40
+LINES = 300
+
+
+def shadow(project: Path) -> ShadowRepository:
+    return ShadowRepository(Path(os.environ["HOME"], "history"), project, os.environ)
+
+
+def fill(project: Path, word: str) -> None:
+    for number in range(FILES):
+        path = project / f"d{number % 7}" / f"{number}.txt"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"{word} {number}\n" * LINES, encoding="utf-8")
+
+
+def words(project: Path) -> list[str]:
+    """The word of each file, which has to be one of its versions and not a mix."""
+    found: list[str] = []
+    for number in range(FILES):
+        lines = (project / f"d{number % 7}" / f"{number}.txt").read_text().splitlines()
+        assert len(lines) == LINES
+        assert len(set(lines)) == 1
+        found.append(lines[0].split()[0])
+    return found
+
+
+def killed(work: Callable[[], object], after_s: float) -> None:
+    """Does something in a process of its own and kills that so much later."""
+    child = os.fork()
+    if child == 0:
+        try:
+            work()
+        finally:
+            os._exit(0)
+    time.sleep(after_s)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_files_are_old_or_new_when_putting_them_back_is_killed(project: Path, seed: int):
+    chance = random.Random(seed)
+    fill(project, "old")
+    moment = shadow(project).snapshot()
+    seen: set[str] = set()
+    for _ in range(4):
+        fill(project, "new")
+        killed(lambda: restore(shadow(project), moment), chance.uniform(0.02, 0.25))
+        found = words(project)
+        seen.update(found)
+        assert set(found) <= {"old", "new"}
+        restore(shadow(project), moment)
+        assert set(words(project)) == {"old"}
+        assert not list(project.rglob("*.old"))
+    assert "old" in seen
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_snapshot_that_is_killed_spoils_none_before_or_after_it(project: Path, seed: int):
+    chance = random.Random(100 + seed)
+    fill(project, "first")
+    moment = shadow(project).snapshot()
+    for count in range(4):
+        fill(project, f"{count}")
+        killed(lambda: shadow(project).snapshot(), chance.uniform(0, 0.12))
+        later = shadow(project).snapshot()
+        fill(project, "other")
+        restore(shadow(project), later)
+        assert set(words(project)) == {f"{count}"}
+    restore(shadow(project), moment)
+    assert set(words(project)) == {"first"}

@@ -1,0 +1,99 @@
+"""`alhena --checkpointing`, `alhena sessions checkpoints` and `restore`, as commands are used."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from alhena.config.home import project_temp
+from alhena.session.store import open_store
+from tests.support.command import Ran, alhena
+from tests.support.server import ScriptedServer, call, chunk, sse, text
+
+
+def keyed(server: ScriptedServer) -> dict[str, str]:
+    return {"GEMINI_API_KEY": "k", "GOOGLE_GEMINI_BASE_URL": server.url}
+
+
+def edited(server: ScriptedServer, *arguments: str, content: str = "new") -> Ran:
+    args = {"file_path": "a.txt", "content": content}
+    write = call("write_file", args, id=f"c-{content}")
+    server.reply(sse(chunk(write, finish="STOP")), sse(text("done")))
+    return alhena("-y", "-p", f"make it {content}", *arguments, **keyed(server))
+
+
+@pytest.mark.requirement("CHAT-07")
+def test_a_command_puts_files_and_conversation_back(server: ScriptedServer, project: Path):
+    (project / "a.txt").write_text("old", encoding="utf-8")
+    assert edited(server, "--checkpointing").code == 0
+    (listed,) = alhena("sessions", "checkpoints", "--json").json["checkpoints"]
+    assert listed["toolCall"] == {
+        "name": "write_file",
+        "args": {"file_path": "a.txt", "content": "new"},
+    }
+    assert listed["paths"] == ["a.txt"]
+    assert listed["name"] in alhena("sessions", "checkpoints").out
+    restored = alhena("sessions", "restore", listed["name"], "--json").json
+    assert restored["written"] == ["a.txt"]
+    assert restored["conversation"] is True
+    assert (project / "a.txt").read_text() == "old"
+    server.reply(sse(text("where were we")))
+    assert alhena("--resume", "-p", "and now?", **keyed(server)).out == "where were we\n"
+    sent = server.requests[-1].json["contents"]
+    assert "This call was undone" in str(sent[-3])
+    assert "done" not in [part.get("text") for content in sent for part in content["parts"]]
+    back = alhena("sessions", "restore", restored["kept"])
+    assert back.code == 0
+    assert "Put back: a.txt" in back.out
+    assert (project / "a.txt").read_text() == "new"
+
+
+def test_without_the_flag_or_the_setting_there_are_none(server: ScriptedServer, project: Path):
+    assert edited(server).code == 0
+    assert alhena("sessions", "checkpoints").out == "There are no checkpoints of this project.\n"
+    assert alhena("sessions", "checkpoints", "--json").json == {"checkpoints": []}
+    refused = alhena("sessions", "restore", "latest")
+    assert refused.code == 42
+    assert "there is no checkpoint 'latest'" in refused.err
+
+
+def test_the_setting_makes_them(server: ScriptedServer, project: Path, home: Path):
+    settings = home / ".gemini/settings.json"
+    settings.parent.mkdir()
+    settings.write_text('{"general": {"checkpointing": {"enabled": true}}}', encoding="utf-8")
+    edited(server, content="one")
+    edited(server, content="two")
+    assert len(alhena("sessions", "checkpoints", "--json").json["checkpoints"]) == 2
+    assert alhena("sessions", "restore", "1").code == 0
+    assert not (project / "a.txt").exists()
+
+
+def test_a_session_that_is_in_use_keeps_its_files_and_its_conversation(
+    server: ScriptedServer, project: Path
+):
+    edited(server, "--checkpointing")
+    store = open_store(project_temp(os.environ, project))
+    held = store.resume("latest", "test")
+    try:
+        refused = alhena("sessions", "restore", "latest")
+    finally:
+        held.journal.close()
+    assert refused.code == 42
+    assert "in use by another process" in refused.err
+    assert (project / "a.txt").read_text() == "new"
+
+
+def test_checkpoints_go_with_their_session(server: ScriptedServer, project: Path):
+    edited(server, "--checkpointing", content="one")
+    edited(server, "--checkpointing", content="two")
+    assert alhena("sessions", "delete", "1").code == 0
+    (left,) = alhena("sessions", "checkpoints", "--json").json["checkpoints"]
+    assert left["toolCall"]["args"]["content"] == "two"
+
+
+def test_the_files_come_back_when_the_session_is_gone(server: ScriptedServer, project: Path):
+    edited(server, "--checkpointing")
+    Path(open_store(project_temp(os.environ, project)).find("latest").path).unlink()
+    restored = alhena("sessions", "restore", "latest", "--json").json
+    assert restored["removed"] == ["a.txt"]
+    assert restored["conversation"] is False
