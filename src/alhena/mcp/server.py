@@ -36,6 +36,9 @@ from alhena.tools.boundary import Boundary, one_line
 CLOSING_S = 2.0
 """Seconds after which a connection that has not ended is ended once more."""
 
+CLOSING_ROUNDS = 4
+"""After that it is left behind; its child ends with the session's process groups."""
+
 MAX_NOTES = 20
 MAX_NOTE = 300
 
@@ -129,7 +132,9 @@ class Server:
     async def close(self) -> None:
         """Ends the connection, and a child with all that came from it."""
         task, self._task = self._task, None
-        while task is not None and not task.done():
+        for _ in range(CLOSING_ROUNDS):
+            if task is None or task.done():
+                return
             task.cancel()  # a server may not let go of the connection
             await asyncio.wait({task}, timeout=CLOSING_S)
 
