@@ -216,6 +216,8 @@ async def test_one_that_drips_its_metadata_is_given_up(
 ) -> None:
     monkeypatch.setattr(http, "TIME_LIMIT_S", 0.3)
 
+    gone = asyncio.Event()
+
     async def drip(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n")
         try:
@@ -225,6 +227,7 @@ async def test_one_that_drips_its_metadata_is_given_up(
                 await asyncio.sleep(0.01)
         except ConnectionError:
             writer.close()
+            gone.set()
 
     slow = await asyncio.start_server(drip, "127.0.0.1", 0)
     port = slow.sockets[0].getsockname()[1]
@@ -232,6 +235,7 @@ async def test_one_that_drips_its_metadata_is_given_up(
     try:
         with pytest.raises(SignInError, match="did not answer within"):
             await sign(guarded)
+        await gone.wait()
     finally:
         slow.close()
 

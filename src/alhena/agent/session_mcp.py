@@ -1,6 +1,5 @@
 """The MCP servers of a session: connected in the background, their tools among the others."""
 
-import asyncio
 import os
 from typing import TYPE_CHECKING
 
@@ -30,9 +29,9 @@ def add_servers(
     trusted: bool,
     auth: Auth | None = None,
 ) -> None:
-    """Gives the workbench its servers. They begin to connect at once where a loop runs, else before
-    the first prompt, which waits for them if it is to. What keeps one from being there is a warning
-    of the workbench. In a folder that is not trusted none is started that a workspace could have
+    """Gives the workbench its servers. Whoever opens a session starts them; at the latest the first
+    prompt does, which waits for them if it is to. What keeps one from being there is a warning of
+    the workbench. In a folder that is not trusted none is started that a workspace could have
     put there: their directory is the user's own."""
     environ, settings = options.environ, options.settings
     kept = groups or ProcessGroups()
@@ -56,8 +55,6 @@ def add_servers(
         Outlets(warn=warn, changed=bench.sources.changed),
     )
     bench.servers = servers
-    if _loop_runs():
-        servers.start()
 
     async def source() -> None:
         servers.start()
@@ -142,11 +139,3 @@ def _without_credentials(url: str) -> str:
         return REDACTED
     place = parts.netloc.rpartition("@")[2]
     return urlunsplit((parts.scheme, place, without_secrets(parts.path), "", ""))
-
-
-def _loop_runs() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True

@@ -58,6 +58,8 @@ def open_session(
         begun.abandon()
         raise
     session.bench.warnings += told
+    if session.bench.servers is not None:
+        session.bench.servers.start()  # the last step: what has begun to run has to be closed
     return session
 
 

@@ -29,6 +29,89 @@ def with_value(text: str, path: tuple[str, ...], value: Any) -> str:
     return _set(text, clean, start, path, value)
 
 
+def without_value(text: str, path: tuple[str, ...]) -> str:
+    """`text`, a JSON object with comments, without the member at `path`, however often it stands
+    there; its own comments go with it, and every other byte stays. Raises JsonEditError when the
+    text is no JSON."""
+    while True:
+        clean = _checked(text)
+        start = len(clean) - len(clean.lstrip("\ufeff \t\r\n"))
+        for key in path[:-1]:
+            found = [span for name, span in members(clean, start) if name == key]
+            if not found or clean[found[-1][0]] != "{":
+                return text
+            start = found[-1][0]
+        spans = [span for name, span in members(clean, start) if name == path[-1]]
+        if not spans:
+            return text
+        text = _cut(text, clean, start, spans[-1])
+
+
+def _checked(text: str) -> str:
+    """`text` without comments. Raises JsonEditError when that is no JSON object."""
+    clean = strip_comments(text)
+    try:
+        value = json.loads(clean.removeprefix("\ufeff"))
+    except (ValueError, RecursionError) as error:
+        raise JsonEditError(f"is no valid JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise JsonEditError("holds something else than an object")
+    return clean
+
+
+def _cut(text: str, clean: str, start: int, span: tuple[int, int]) -> str:
+    """`text` without the member whose value is at `span`, and without one comma beside it."""
+    before = [other for _, other in members(clean, start) if other[1] <= span[0]]
+    end = before[-1][1] if before else start + 1
+    begin = _skip(clean, clean.index(",", end) + 1 if before else end)
+    after = _comma(text, clean, span[1])
+    if after is None and before:
+        comma = clean.index(",", end)
+        text = text[:comma] + " " + text[comma + 1 :]
+    finish = span[1]
+    if after is not None:
+        text = text[:after] + " " + text[after + 1 :]
+        if not text[finish : after + 1].strip():
+            finish = after + 1
+    line_begin = text.rfind("\n", 0, begin) + 1
+    line_end = text.find("\n", finish)
+    alone = line_end >= 0 and not (text[line_begin:begin] + text[finish:line_end]).strip()
+    if alone and line_begin > start:
+        return _tidy(text[:line_begin]) + text[line_end + 1 :]
+    return text[:begin].rstrip(" \t") + text[finish:]
+
+
+def _tidy(text: str) -> str:
+    """Without the blanks that a comma at the end of the last line has left."""
+    body = text[:-1] if text.endswith("\n") else text
+    return body.rstrip(" \t") + text[len(body) :]
+
+
+def _comma(text: str, clean: str, end: int) -> int | None:
+    """Where the comma behind a value is, a trailing one too; None for none."""
+    position = end
+    while clean[position] in " \t\r\n":
+        if text[position] == "," and not _in_comment(text, end, position):
+            return position
+        position += 1
+    return position if clean[position] == "," else None
+
+
+def _in_comment(text: str, begin: int, position: int) -> bool:
+    """Whether a place behind a value is in a comment that begins there, too."""
+    at = begin
+    while at < position:
+        if text.startswith("//", at):
+            line = text.find("\n", at)
+            at = len(text) if line < 0 else line
+        elif text.startswith("/*", at):
+            close = text.find("*/", at + 2)
+            at = len(text) if close < 0 else close + 2
+        else:
+            at += 1
+    return at > position
+
+
 def _set(text: str, clean: str, start: int, path: tuple[str, ...], value: Any) -> str:
     end = len(clean)
     for depth, key in enumerate(path):

@@ -11,6 +11,7 @@ from typing import Any, Literal, cast
 
 import msgspec
 
+from alhena.config.mcp_enablement import Enablement, enablement
 from alhena.config.settings import Settings
 
 COMMAND_SERVER = "mcp"
@@ -130,8 +131,9 @@ def configured_servers(settings: Settings, environ: Mapping[str, str]) -> Config
             entries.setdefault(COMMAND_SERVER, {"command": words[0], "args": words[1:]})
     servers: dict[str, McpServer] = {}
     disabled: dict[str, str] = {}
+    turned = enablement(environ) if entries else Enablement()
     for name, entry in entries.items():
-        why = _unwanted(name, settings)
+        why = _unwanted(name, settings) or turned.why_off(name)
         if why:
             disabled[name] = why
             continue
