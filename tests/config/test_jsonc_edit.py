@@ -6,7 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alhena.config.jsonc import strip_comments
-from alhena.config.jsonc_edit import JsonEditError, key_lines, with_value, without_keys
+from alhena.config.jsonc_edit import (
+    JsonEditError,
+    key_lines,
+    with_value,
+    without_keys,
+    without_value,
+)
 
 PATH = ("hooksConfig", "disabled")
 
@@ -142,3 +148,70 @@ def test_members_are_taken_out_and_no_comment_is_lost() -> None:
     for text in ('{"a": 1 // mine\n}', "[1]", "{"):
         with pytest.raises(JsonEditError):
             without_keys(text, {"a"})
+
+
+SERVERS = """\
+{
+  // mine
+  "mcpServers": {
+    "a": {"command": "x"}, // the first
+    // the second
+    "b": {
+      "command": "y" // why
+    }, "c": 1, /* all */
+  },
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "was", "is_now"),
+    [
+        ("a", '"a": {"command": "x"}, // the first', " // the first"),
+        ("b", '"b": {\n      "command": "y" // why\n    }, "c"', ' "c"'),
+        ("c", '}, "c": 1, /*', "},   /*"),
+        ("none", "", ""),
+    ],
+)
+def test_a_member_goes_and_the_comments_of_the_others_stay(name: str, was: str, is_now: str):
+    changed = without_value(SERVERS, ("mcpServers", name))
+    squeezed = " ".join(SERVERS.replace(was, is_now).split())
+    assert " ".join(changed.split()) == squeezed
+    left = json.loads(strip_comments(changed))["mcpServers"]
+    assert set(left) == {"a", "b", "c"} - {name}
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ('{"a": 1}', "{}"),
+        ('{"a": 1,}', "{}"),
+        ('{"b": 2, "a": 1}', '{"b": 2 }'),
+        ('{"a": 1, "a": 2, "b": 3}', '{ "b": 3}'),
+        ('{\n  "b": 2,\n  "a": 1\n}\n', '{\n  "b": 2\n}\n'),
+        ('{\n  "a": 1,\n  "b": 2\n}\n', '{\n  "b": 2\n}\n'),
+        ('{\n  "b": 2,\n  "a": 1,\n}\n', '{\n  "b": 2,\n}\n'),
+        ('{"x": ","}', '{"x": ","}'),
+        ('{"a" /* , */ : 1 /* , */, "b": 2}', '{ /* , */ "b": 2}'),
+    ],
+)
+def test_what_is_left_is_as_it_was(text: str, left: str):
+    assert " ".join(without_value(text, ("a",)).split()) == " ".join(left.split())
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "7", "[" * 100_000, ""])
+def test_nothing_is_taken_from_what_is_no_object(text: str):
+    with pytest.raises(JsonEditError):
+        without_value(text, ("a",))
+
+
+@given(document=OBJECTS, path=st.lists(KEYS, min_size=1, max_size=3), pretty=st.booleans())
+def test_taking_away_leaves_everything_else(document: Any, path: list[str], pretty: bool):
+    text = json.dumps(document, indent=2 if pretty else None)
+    expected = json.loads(text)
+    inner: Any = expected
+    for key in path[:-1]:
+        inner = inner.get(key) if isinstance(inner, dict) else None
+    if isinstance(inner, dict):
+        inner.pop(path[-1], None)
+    assert json.loads(without_value(text, tuple(path))) == expected

@@ -236,6 +236,17 @@ async def test_progress_is_live_output(project: Path) -> None:
         assert said == ["1 of 2: step 1\n", "2 of 2: step 2\n"]
 
 
+async def test_progress_without_end_is_cut(project: Path) -> None:
+    async with rigged({"kitchen": kitchen()}, project) as rig:
+        said: list[str] = []
+        found = rig.registry.get("slow")
+        assert found is not None
+        context = ExecutionContext(project, update_output=said.append)
+        await made(found, {"steps": 1500}).execute(context)
+        assert len(said) == 1000
+        assert said[-1] == "1000 of 1500: step 1000\n… further progress is not shown\n"
+
+
 async def test_a_server_gets_no_secrets_but_those_of_its_own_entry(project: Path) -> None:
     entry = {
         **kitchen(),

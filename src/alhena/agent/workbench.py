@@ -44,7 +44,8 @@ PolicySource = str | os.PathLike[str] | PolicyRule
 
 class WorkbenchOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What a workbench is made of. `interactive`: somebody can be asked. `sandbox`: as in
-    `AgentSettings`, and `hooks` and `wait_for_servers`, too."""
+    `AgentSettings`, and `hooks` and `wait_for_servers`, too. `servers`: whether those of the
+    settings are used."""
 
     cwd: Path
     environ: Mapping[str, str]
@@ -58,6 +59,7 @@ class WorkbenchOptions(msgspec.Struct, frozen=True, kw_only=True):
     sandbox: bool | None = None
     tools: tuple[Tool, ...] = ()
     hooks: Mapping[str, Any] | None = None
+    servers: bool = True
     wait_for_servers: bool = True
 
 

@@ -99,7 +99,8 @@ def open_workbench(
         from alhena.agent.session_discovery import add_discovery
 
         add_discovery(bench, options, groups, sandbox)
-    if options.settings.mcp_servers or options.settings.mcp.server_command:
+    settings = options.settings
+    if options.servers and (settings.mcp_servers or settings.mcp.server_command):
         from alhena.agent.session_mcp import add_servers
 
         add_servers(bench, options, groups, trusted=gathered.trusted)

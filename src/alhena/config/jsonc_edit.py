@@ -31,85 +31,45 @@ def with_value(text: str, path: tuple[str, ...], value: Any) -> str:
 
 def without_value(text: str, path: tuple[str, ...]) -> str:
     """`text`, a JSON object with comments, without the member at `path`, however often it stands
-    there; its own comments go with it, and every other byte stays. Raises JsonEditError when the
-    text is no JSON."""
+    there; comments within its value go with it, and every other one stays. Raises JsonEditError
+    when the text is no JSON object."""
     while True:
-        clean = _checked(text)
+        clean = strip_comments(text)
+        try:
+            value = json.loads(clean.removeprefix("\ufeff"))
+        except (ValueError, RecursionError) as error:
+            raise JsonEditError(f"is no valid JSON: {error}") from error
+        if not isinstance(value, dict):
+            raise JsonEditError("holds something else than an object")
         start = len(clean) - len(clean.lstrip("\ufeff \t\r\n"))
         for key in path[:-1]:
             found = [span for name, span in members(clean, start) if name == key]
             if not found or clean[found[-1][0]] != "{":
                 return text
             start = found[-1][0]
-        spans = [span for name, span in members(clean, start) if name == path[-1]]
-        if not spans:
+        names = [name for name, _ in members(clean, start)]
+        if path[-1] not in names:
             return text
-        text = _cut(text, clean, start, spans[-1])
+        text = _cut(text, clean, start, names.index(path[-1]))
 
 
-def _checked(text: str) -> str:
-    """`text` without comments. Raises JsonEditError when that is no JSON object."""
-    clean = strip_comments(text)
-    try:
-        value = json.loads(clean.removeprefix("\ufeff"))
-    except (ValueError, RecursionError) as error:
-        raise JsonEditError(f"is no valid JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise JsonEditError("holds something else than an object")
-    return clean
-
-
-def _cut(text: str, clean: str, start: int, span: tuple[int, int]) -> str:
-    """`text` without the member whose value is at `span`, and without one comma beside it."""
-    before = [other for _, other in members(clean, start) if other[1] <= span[0]]
-    end = before[-1][1] if before else start + 1
-    begin = _skip(clean, clean.index(",", end) + 1 if before else end)
-    after = _comma(text, clean, span[1])
-    if after is None and before:
-        comma = clean.index(",", end)
-        text = text[:comma] + " " + text[comma + 1 :]
-    finish = span[1]
-    if after is not None:
-        text = text[:after] + " " + text[after + 1 :]
-        if not text[finish : after + 1].strip():
-            finish = after + 1
-    line_begin = text.rfind("\n", 0, begin) + 1
-    line_end = text.find("\n", finish)
-    alone = line_end >= 0 and not (text[line_begin:begin] + text[finish:line_end]).strip()
-    if alone and line_begin > start:
-        return _tidy(text[:line_begin]) + text[line_end + 1 :]
-    return text[:begin].rstrip(" \t") + text[finish:]
-
-
-def _tidy(text: str) -> str:
-    """Without the blanks that a comma at the end of the last line has left."""
-    body = text[:-1] if text.endswith("\n") else text
-    return body.rstrip(" \t") + text[len(body) :]
-
-
-def _comma(text: str, clean: str, end: int) -> int | None:
-    """Where the comma behind a value is, a trailing one too; None for none."""
-    position = end
-    while clean[position] in " \t\r\n":
-        if text[position] == "," and not _in_comment(text, end, position):
-            return position
-        position += 1
-    return position if clean[position] == "," else None
-
-
-def _in_comment(text: str, begin: int, position: int) -> bool:
-    """Whether a place behind a value is in a comment that begins there, too."""
-    at = begin
-    while at < position:
-        if text.startswith("//", at):
-            line = text.find("\n", at)
-            at = len(text) if line < 0 else line
-        elif text.startswith("/*", at):
-            close = text.find("*/", at + 2)
-            at = len(text) if close < 0 else close + 2
-        else:
-            at += 1
-    return at > position
+def _cut(text: str, clean: str, start: int, index: int) -> str:
+    """`text` without one member of the object at `start`, and without one comma beside it."""
+    spans = [span for _, span in members(clean, start)]
+    _, close = json.JSONDecoder().raw_decode(clean, start)
+    # With something behind it the comma of the last member is none that trails, and is seen.
+    bare = strip_comments(f"{text[: close - 1]}0{text[close - 1 :]}")
+    before = bare.find(",", spans[index - 1][1]) if index else -1
+    begin = _skip(clean, before + 1 if index else start + 1)
+    end = spans[index][1]
+    after = _skip(bare, end)
+    comma = after if bare[after] == "," else before
+    dropped = {*range(begin, end), comma}
+    first, last = text.rfind("\n", 0, begin) + 1, text.find("\n", max(end, comma))
+    left = "".join(text[at] for at in range(first, last) if at not in dropped)
+    if first > start and not left.strip():
+        dropped |= {*range(first, last + 1)}
+    return "".join(char for at, char in enumerate(text) if at not in dropped)
 
 
 def _set(text: str, clean: str, start: int, path: tuple[str, ...], value: Any) -> str:

@@ -22,9 +22,24 @@ from alhena.tools.contract import (
 
 MAX_SHOWN_ARGS = 2_000
 MAX_TOLD_ERROR = 100_000
+MAX_PROGRESS = 1_000
+"""Lines of progress of one call that are shown."""
 
 Changes = Callable[[str, ListedTool], str]
 """What of a server's tool is not as it was when it was approved, as a diff; "" for nothing."""
+
+
+def _bounded(output: Callable[[str], None]) -> Callable[[str], None]:
+    """`output` for so many lines: a server may report without end."""
+    left = MAX_PROGRESS
+
+    def show(text: str) -> None:
+        nonlocal left
+        left -= 1
+        if left >= 0:
+            output(text if left else f"{text}… further progress is not shown\n")
+
+    return show
 
 
 class McpTool(DeclarativeTool):
@@ -85,7 +100,7 @@ class _Call(BaseInvocation):
         tool = self._tool
         name = tool.listed.name
         try:
-            result = await tool.server.call_tool(name, self.params, context.update_output)
+            result = await tool.server.call_tool(name, self.params, _bounded(context.update_output))
         except McpError as error:
             message = f"MCP tool '{name}' of the server '{tool.server.name}' failed: {error}"
             return ToolResult.failed(message, ToolErrorType.MCP_TOOL_ERROR)

@@ -17,6 +17,7 @@ commands:
   alhena memory show|import   what GEMINI.md files say here, and what imports come to
   alhena sessions list|show   the recorded sessions of this project; export, delete
   alhena auth login|status    signing in with a Google account, and who answers; logout
+  alhena mcp list|add|auth    MCP servers: remove, enable, disable; serve, to be one
   alhena settings show|check  the settings that hold here, where they are said, what is wrong
   alhena trust                trusts this folder, so that its own settings and context are read
   alhena serve                the model over HTTP for clients of other dialects

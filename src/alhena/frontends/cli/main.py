@@ -17,7 +17,7 @@ COMMANDS = {
     "sessions": ("list", "show", "export", "delete", "checkpoints", "restore"),
     "auth": ("login", "status", "logout"),
     "models": ("list",),
-    "mcp": ("serve",),
+    "mcp": ("serve", "add", "remove", "list", "auth", "enable", "disable"),
     "serve": (),
     "settings": ("show", "path", "check"),
     "trust": (),

@@ -6,6 +6,8 @@ import os
 import signal
 from typing import TYPE_CHECKING, Any, cast
 
+from msgspec.structs import replace
+
 from alhena.agent.links import SessionLinks
 from alhena.agent.session_id import new_session_id
 from alhena.agent.workbench import Workbench
@@ -41,7 +43,8 @@ class Serving:
     """One run of the server."""
 
     def __init__(self, found: argparse.Namespace) -> None:
-        self._options = workbench_options(found)
+        # It may well be among the servers of the settings itself, and would start itself.
+        self._options = replace(workbench_options(found), servers=False)
         self._links = SessionLinks(
             session_id=new_session_id(),
             answering=answering_for(self._options, found.model),
@@ -77,8 +80,6 @@ class Serving:
         from alhena.frontends.mcp_server.server import ToolServer
 
         def opened(able: bool) -> Workbench:
-            from msgspec.structs import replace
-
             options = replace(self._options, interactive=able)
             self._bench = open_workbench(options, self._links, groups)
             for warning in self._bench.warnings:

@@ -1,0 +1,94 @@
+"""`alhena mcp list`: the servers of the settings, and whether they can be connected to."""
+
+import asyncio
+from typing import Any
+
+from alhena.agent.mcp_surroundings import surroundings
+from alhena.config.home import config_home
+from alhena.config.mcp_servers import ConfiguredServers, configured_servers
+from alhena.config.place import Place
+from alhena.display_text import one_line
+from alhena.frontends.cli.arguments import Parser
+from alhena.frontends.here import place_here, tell
+from alhena.frontends.mcp_words import MARKS, state_words
+from alhena.frontends.streams import write_json, write_stdout
+from alhena.mcp.opening import opener
+from alhena.mcp.pins import Pins
+from alhena.mcp.servers import Outlets, ServerReport, Servers
+from alhena.mcp.shown import server_words
+from alhena.system.private_files import PrivateFiles
+from alhena.system.processes import ProcessGroups
+from alhena.tools.registry import ToolRegistry
+
+
+def run(argv: list[str]) -> int:
+    """Carries out `alhena mcp list ARGV`; the exit code is 0 however the servers are."""
+    parser = Parser(prog="alhena mcp list", add_help=False, allow_abbrev=False)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--skip-trust", action="store_true")
+    parser.add_argument("-d", "--debug", action="store_true")
+    options = parser.parse_args(argv)
+    place = place_here(skip_trust=options.skip_trust, told=False)
+    tell(place.told)
+    configured = configured_servers(place.settings, place.environ)
+    warnings: list[str] = []
+    reports = asyncio.run(_looked_at(place, configured, warnings))
+    if options.json:
+        write_json([_as_json(report, configured) for report in reports])
+        return 0
+    for report in reports:
+        what = _what(report, configured)
+        shown = f"{report.name}: {what} ({report.transport})" if what else report.name
+        write_stdout(f"{MARKS[report.state]} {one_line(shown, 200)} - {state_words(report)}\n")
+    if not reports:
+        write_stdout("No MCP servers are configured. To add one: alhena mcp add --help\n")
+    return 0
+
+
+async def _looked_at(
+    place: Place, configured: ConfiguredServers, warnings: list[str]
+) -> tuple[ServerReport, ...]:
+    """How the servers are once each has connected, has failed, or has had its time."""
+    groups = ProcessGroups()
+    around = surroundings(
+        place.environ,
+        place.settings,
+        (place.cwd,),
+        groups,
+        warnings.append,
+        trusted=place.trust.trusted,
+    )
+    servers = Servers(
+        configured,
+        opener(around),
+        ToolRegistry(),
+        Pins(PrivateFiles(config_home(place.environ)), warnings.append),
+        Outlets(warn=warnings.append, changed=lambda: None),
+    )
+    try:
+        servers.start()
+        await servers.settled()
+        return servers.reports()
+    finally:
+        await servers.close()
+        await groups.close()
+
+
+def _what(report: ServerReport, configured: ConfiguredServers) -> str:
+    server = configured.servers.get(report.name)
+    return "" if server is None else server_words(server)
+
+
+def _as_json(report: ServerReport, configured: ConfiguredServers) -> dict[str, Any]:
+    return {
+        "name": report.name,
+        "state": report.state,
+        "why": report.why,
+        "transport": report.transport,
+        "server": _what(report, configured),
+        "tools": sorted(report.tools),
+        "prompts": [prompt.name for prompt in report.prompts],
+        "resources": [resource.uri for resource in report.resources],
+        "leftOut": report.left_out,
+        "notes": list(report.notes),
+    }

@@ -1,0 +1,158 @@
+"""`alhena mcp add|remove|enable|disable`: what the settings say of servers."""
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+from alhena.config.documents import settings_document
+from alhena.config.errors import ConfigError
+from alhena.config.home import user_settings_path, workspace_settings_path
+from alhena.config.jsonc_edit import JsonEditError, with_value, without_value
+from alhena.display_text import one_line
+from alhena.errors import InputError, UsageError
+from alhena.frontends.cli.mcp_arguments import Added, parse_add, scope_of
+from alhena.frontends.here import place_here
+from alhena.frontends.mcp_turning import turn
+from alhena.frontends.streams import write_stdout
+from alhena.hooks.user_files import change_file
+from alhena.system.workspace import current_directory
+
+SERVERS = "mcpServers"
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}")
+
+
+def add(argv: list[str]) -> int:
+    """Carries out `alhena mcp add ARGV`."""
+    wanted = parse_add(argv)
+    _require_name(wanted.name)
+    file = _settings_file(wanted.scope)
+    known = _entries(file)
+    _edit(file, lambda text: with_value(text, (SERVERS, wanted.name), _entry(wanted)))
+    done = "updated in" if wanted.name in known else "added to"
+    _say(f"MCP server {wanted.name!r} {done} the {wanted.scope} settings ({wanted.transport}).")
+    if wanted.scope == "project" and not place_here(told=False).trust.trusted:
+        _say("This folder is not trusted, so that it is not used yet. To trust it: alhena trust")
+    return 0
+
+
+def remove(argv: list[str]) -> int:
+    """Carries out `alhena mcp remove ARGV`."""
+    name, scope = scope_of("remove", argv)
+    scopes = ("project", "user") if scope is None else (scope,)
+    files = {each: _settings_file(each, writing=scope is not None) for each in scopes}
+    having = [each for each, file in files.items() if name in _entries(file)]
+    if not having:
+        raise InputError(
+            f"there is no MCP server {name!r} in the {' or '.join(scopes)} settings.",
+            remedy="See alhena mcp list.",
+        )
+    if len(having) > 1:
+        raise UsageError(
+            f"the MCP server {name!r} is in the project and in the user settings.",
+            remedy="Say which is meant: --scope project or --scope user.",
+        )
+    _edit(files[having[0]], lambda text: without_value(text, (SERVERS, name)))
+    _say(f"MCP server {name!r} removed from the {having[0]} settings.")
+    return 0
+
+
+def enable(argv: list[str]) -> int:
+    """Carries out `alhena mcp enable ARGV`."""
+    return _turn(argv, enabled=True)
+
+
+def disable(argv: list[str]) -> int:
+    """Carries out `alhena mcp disable ARGV`."""
+    return _turn(argv, enabled=False)
+
+
+def _turn(argv: list[str], *, enabled: bool) -> int:
+    word = "enable" if enabled else "disable"
+    if "--session" in argv:
+        raise UsageError(
+            "--session means a session, of which there is none here.",
+            remedy=f"In one it is /mcp {word} NAME --session.",
+        )
+    name, _ = scope_of(word, argv, scoped=False)
+    place = place_here()
+    known = [*place.settings.mcp_servers, *_entries(workspace_settings_path(place.cwd))]
+    if name not in known and not (name == "mcp" and place.settings.mcp.server_command):
+        raise InputError(
+            f"there is no MCP server {name!r} in the settings.", remedy=_near(name, known)
+        )
+    turn(place.environ, name, enabled=enabled)
+    _say(f"MCP server {name!r} is turned {'on' if enabled else 'off'}.")
+    if enabled and name in place.settings.mcp.excluded:
+        _say("The setting mcp.excluded names it all the same, so that it is not started.")
+    return 0
+
+
+def _settings_file(scope: str, *, writing: bool = True) -> Path:
+    """The file of a scope. Raises UsageError for the project settings of the home directory, which
+    are the user's."""
+    user = user_settings_path(os.environ)
+    if scope == "user":
+        return user
+    project = workspace_settings_path(current_directory())
+    if writing and os.path.realpath(project) == os.path.realpath(user):
+        raise UsageError(
+            "the settings of the home directory are the user's.", remedy="Use --scope user."
+        )
+    return project
+
+
+def _entries(file: Path) -> dict[str, Any]:
+    """The servers of a file. Raises ConfigError."""
+    document = settings_document(file)
+    servers = cast("dict[str, Any]", document).get(SERVERS) if isinstance(document, dict) else None
+    return cast("dict[str, Any]", servers) if isinstance(servers, dict) else {}
+
+
+def _entry(wanted: Added) -> dict[str, Any]:
+    """What goes into the settings."""
+    where: dict[str, Any]
+    if wanted.transport == "stdio":
+        where = {"command": wanted.target, "args": list(wanted.args), "env": wanted.env}
+    else:
+        where = {"url": wanted.target, "type": wanted.transport, "headers": wanted.headers}
+    more = {
+        "timeout": wanted.timeout,
+        "trust": wanted.trust or None,
+        "description": wanted.description,
+        "includeTools": list(wanted.include_tools),
+        "excludeTools": list(wanted.exclude_tools),
+    }
+    return {key: value for key, value in {**where, **more}.items() if value not in (None, [], {})}
+
+
+def _edit(file: Path, changed: Callable[[str], str]) -> None:
+    def rewritten(data: bytes) -> bytes:
+        try:
+            return changed(data.decode("utf-8")).encode("utf-8")
+        except (JsonEditError, UnicodeError) as error:
+            raise ConfigError(
+                f"{file} {error}; it was left alone.", remedy="Change it in an editor."
+            ) from error
+
+    change_file(file, rewritten, "the settings are as they were")
+
+
+def _require_name(name: str) -> None:
+    if _NAME.fullmatch(name) is None:
+        raise UsageError(
+            f"{one_line(name, 80)!r} is no name for an MCP server.",
+            remedy="Use letters, digits, dashes, dots and underscores, at most 63.",
+        )
+
+
+def _near(name: str, known: list[str]) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, known, n=1)
+    return f"Did you mean {near[0]}?" if near else "See alhena mcp list."
+
+
+def _say(line: str) -> None:
+    write_stdout(f"{one_line(line, 1_000)}\n")

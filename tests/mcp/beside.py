@@ -1,0 +1,99 @@
+"""A session with two servers, one of them good, and what became of a prompt that calls both."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from alhena.agent.agent import Agent
+from alhena.config.settings import settings_of
+from alhena.display_text import escaped
+from alhena.events import RunStartedEvent, ToolCallResponseEvent
+from alhena.mcp.servers import ServerReport
+from alhena.policy.model import PolicyOutcome, PolicyRule
+from tests.agent.kit import agent, conforming, events_of
+from tests.mcp.kit import SERVED, odd, tool
+from tests.support.scripted import ScriptedGenerator
+from tests.support.server import call, chunk, text
+
+GOOD = ("mcp_good_fine", {"n": 1})
+"""The call that is answered whatever the other server does."""
+
+ALLOW_ALL = (PolicyRule(decision=PolicyOutcome.ALLOW, priority=2.5, mcp_name="*"),)
+MAX_LINE = 700
+"""Characters that a person should have to read of one problem."""
+
+Call = tuple[str, dict[str, Any]]
+
+
+class Story(msgspec.Struct, kw_only=True):
+    """What became of it. `answers` are the answers to all calls, `told` the lines that a person
+    got, at the start and later; `report` is the one on the server that is not the good one."""
+
+    answers: list[ToolCallResponseEvent]
+    at_start: tuple[str, ...]
+    told: tuple[str, ...]
+    generator: ScriptedGenerator
+    report: ServerReport
+
+    def seen(self, index: int = 0) -> str:
+        """What the model was answered, as JSON."""
+        parts = self.generator.seen(index + 1)[-1]["parts"]
+        return msgspec.json.encode(parts).decode("utf-8")
+
+    @property
+    def declared(self) -> list[str]:
+        """The tools of the first request."""
+        tools = self.generator.requests[0].config.tools or ()
+        return [each.name for group in tools for each in group.function_declarations or ()]
+
+
+def hostile(what: str, *more: str, **entry: Any) -> dict[str, Any]:
+    """The settings of a server that misbehaves."""
+    file = str(SERVED / "hostile.py")
+    return {"command": sys.executable, "args": ["-S", file, what, *more], **entry}
+
+
+async def beside(entry: dict[str, Any], directory: Path, *calls: Call, **options: Any) -> Story:
+    """One prompt in a session with this server, called `bad`, and a good one. The model makes these
+    calls and then one of the good server's tool. What has to hold in any case is asserted here."""
+    good = odd(directory, {"tools": [tool("fine")]}, "good")
+    made = settings_of({"mcpServers": {"bad": entry, "good": good}}, "test")
+    turns = [
+        [chunk(call(name, args, id=f"c{number}"), finish="STOP")]
+        for number, (name, args) in enumerate((*calls, GOOD))
+    ]
+    generator = ScriptedGenerator(*turns, [text("done")])
+    options.setdefault("policy", ALLOW_ALL)
+    running = agent(generator, cwd=directory, settings=made, **options)
+    async with running:
+        events, error = await events_of(running, "go")
+        story = Story(
+            answers=[event for event in events if isinstance(event, ToolCallResponseEvent)],
+            at_start=next(each.notices for each in events if isinstance(each, RunStartedEvent)),
+            told=running.workbench.warnings,
+            generator=generator,
+            report=_report(running),
+        )
+    assert error is None
+    assert_unharmed(story)
+    return story
+
+
+def assert_unharmed(story: Story) -> None:
+    """The good server's tool ran, the requests are in order, and what people were told is plain."""
+    last = story.answers[-1]
+    assert (last.status, last.display) == ("success", '{"n": 1}')
+    assert "n" in story.seen(len(story.answers) - 1)
+    assert conforming(story.generator)
+    for line in story.told:
+        assert "MCP server 'bad'" in line or "mcpServers.bad" in line
+        assert line == escaped(line), "something in it is hidden"
+        assert len(line) <= MAX_LINE, len(line)
+
+
+def _report(running: Agent) -> ServerReport:
+    servers = running.workbench.servers
+    assert servers is not None
+    return next(each for each in servers.reports() if each.name == "bad")
