@@ -1,6 +1,8 @@
 """What stands between a history and the first byte of its request."""
 
 import asyncio
+import subprocess
+import sys
 import time
 from base64 import b64encode
 from collections.abc import Callable
@@ -28,6 +30,7 @@ from bench.measure import median_ms, row
 from bench.server import BenchServer, text_answer
 
 ROUNDS = 21
+FRESH = 7
 CONTENTS = 200
 MEGABYTE = 1_000_000
 CONFIG = GenerateContentConfig(
@@ -131,7 +134,8 @@ def _time(work: Callable[[], object]) -> float:
 
 def _first_request() -> None:
     """CPU time of the thread that sends, from plain contents to the first bytes that a connection
-    is given: encoding, checking, and joining the first piece of the body."""
+    is given: encoding, checking, and joining the first piece of the body. Once in a process that
+    has had the memory before, and once as the first thing that a process sends."""
     ours, base = [], []
     with BenchServer(text_answer) as server:
         environ = {"GOOGLE_VERTEX_BASE_URL": server.url}
@@ -139,28 +143,42 @@ def _first_request() -> None:
         for _ in range(ROUNDS):
             base.append(asyncio.run(_until_sent(environ, history(4, 10_000))))
             ours.append(asyncio.run(_until_sent(environ, history(400, MEGABYTE))))
-    value, small = median_ms(ours), median_ms(base)
-    row(
-        "first request of a 1 MB history, CPU time before its first byte",
-        f"{value:.2f} ms",
-        f"of 4 contents {small:.2f} ms",
-        value / small,
-        "<= 3 ms",
-        ok=value <= 3,
-    )
+        fresh = [_in_a_fresh_process(server.url) for _ in range(FRESH)]
+    small = median_ms([cpu_s for cpu_s, _ in base])
+    for name, times, limit in (
+        ("first request of a 1 MB history, CPU time before its first byte", ours, 3.0),
+        ("the same, as the first of a process", fresh, 5.0),
+    ):
+        value = median_ms([cpu_s for cpu_s, _ in times])
+        wall = median_ms([wall_s for _, wall_s in times])
+        row(
+            name,
+            f"{value:.2f} ms",
+            f"wall {wall:.2f} ms, of 4 contents {small:.2f} ms",
+            value / small,
+            f"<= {limit:g} ms",
+            ok=value <= limit,
+        )
+
+
+def _in_a_fresh_process(url: str) -> tuple[float, float]:
+    command = [sys.executable, "-m", "bench.sending", url]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    cpu_s, wall_s = map(float, run.stdout.split())
+    return cpu_s, wall_s
 
 
 class _Clock:
     """Notes when the first bytes are given to a connection."""
 
     def __init__(self) -> None:
-        self.sent_s: float | None = None
+        self.sent: tuple[float, float] | None = None
         self._write = Channel.write
 
     def __enter__(self) -> Self:
         async def write(channel: Channel, data: bytes, idle: float) -> None:
-            if self.sent_s is None:
-                self.sent_s = time.thread_time()
+            if self.sent is None:
+                self.sent = (time.thread_time(), time.perf_counter())
             await self._write(channel, data, idle)
 
         Channel.write = write
@@ -170,18 +188,18 @@ class _Clock:
         Channel.write = self._write
 
 
-async def _until_sent(environ: dict[str, str], contents: list[Content]) -> float:
-    """Seconds of CPU time."""
+async def _until_sent(environ: dict[str, str], contents: list[Content]) -> tuple[float, float]:
+    """Seconds of CPU time, and of wall time."""
     access = FixedAccess({"x-goog-api-key": "key"}, remedy="")
     generator = VertexApi(vertex_service(environ), access, environ=environ)
     await _send(generator, [])  # connects
     with _Clock() as clock:
-        start = time.thread_time()
+        cpu_s, wall_s = time.thread_time(), time.perf_counter()
         await _send(generator, contents)
     await generator.aclose()
-    if clock.sent_s is None:
+    if clock.sent is None:
         raise AssertionError("no request was sent")
-    return clock.sent_s - start
+    return clock.sent[0] - cpu_s, clock.sent[1] - wall_s
 
 
 async def _send(generator: VertexApi, contents: list[Content]) -> None:
@@ -192,3 +210,10 @@ async def _send(generator: VertexApi, contents: list[Content]) -> None:
     given = History(contents)
     chat = Chat(generator, ModelTraits(name="m"), CONFIG, given, outlets, CallIds("t"))
     await chat.send((Part(text="go on"),), "p")
+
+
+if __name__ == "__main__":  # a process whose first request is that of a long history
+    found = asyncio.run(
+        _until_sent({"GOOGLE_VERTEX_BASE_URL": sys.argv[1]}, history(400, MEGABYTE))
+    )
+    print(*found)

@@ -46,6 +46,15 @@
     │   └── ConfirmationError            an answer that no waiting call can take
     ├── bus.errors.BusError              a request that is open already
     │   └── LinkError                    a front end elsewhere sent what is no answer
+    ├── mcp.errors.McpError               an MCP server, or the way to it
+    │   ├── McpConnectError              it cannot be reached, or does not speak the protocol
+    │   │   ├── McpAuthError             it wants to know who asks
+    │   │   └── oauth.errors.SignInError exit 41   nobody could be signed in to it
+    │   │       └── RefusedError         an authorization server said no
+    │   ├── oauth.errors.TokenFileError  exit 41   the file of the tokens cannot be used
+    │   ├── McpLostError                 the connection ended
+    │   ├── McpTimeoutError              no answer in time
+    │   └── McpRefusedError              it answered with an error of the protocol
     ├── hooks.errors.HookBlockedError     a hook did not let something pass
     ├── hooks.errors.HookStopError       exit 0    a hook asked for the end of the run
     ├── session.errors.JournalError      what happens cannot be recorded

@@ -1,10 +1,13 @@
 """The MCP servers of the settings."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from alhena.config.mcp_servers import Transport, configured_servers, expanded
+from alhena.config.mcp_servers import McpServer, Transport, configured_servers
+from alhena.config.place import open_place
 from alhena.config.settings import settings_of
 
 
@@ -36,6 +39,7 @@ def test_the_keys_choose_the_transport(entry: dict[str, Any], transport: Transpo
         ({}, "mcpServers.s: names neither command nor url nor httpUrl."),
         ({"tcp": "localhost:1"}, "mcpServers.s: tcp is not supported."),
         ({"url": "ftp://x"}, "mcpServers.s: the URL 'ftp://x' is no http(s) URL."),
+        ({"url": "$UNSET"}, "the URL '$UNSET' is no http(s) URL (is that variable set?)."),
         ({"command": "x", "timeout": 0}, "mcpServers.s: timeout is 0."),
         ({"command": "x", "args": "y"}, "mcpServers.s.args: Expected array, got str."),
         ({"command": "x", "env": {"A": []}}, "mcpServers.s.env"),
@@ -48,16 +52,32 @@ def test_an_entry_that_cannot_be_used_is_told_and_costs_no_other(entry: Any, sai
     assert said in found.problems["s"]
 
 
-def test_variables_are_filled_in_where_they_may_stand() -> None:
-    entry = {
-        "command": "${BIN}/x",
-        "args": ["$A", "${B:-b}", "$NONE", "${NONE}", "a$"],
-        "env": {"K": "$A", "N": 5, "T": True, "F": 1.5},
-        "cwd": "$A/w",
-        "httpUrl": "http://$A/",
-        "headers": {"H": "Bearer $A"},
-    }
-    server = configured({"s": entry}, {"A": "va", "BIN": "/bin"}).servers["s"]
+ENTRY = {
+    "command": "${BIN}/x",
+    "args": ["$A", "${B:-b}", "$NONE", "${NONE}", "a$"],
+    "env": {"K": "$A", "N": 5, "T": True, "F": 1.5},
+    "cwd": "$A/w",
+    "httpUrl": "http://$A/",
+    "headers": {"H": "Bearer $A"},
+}
+
+
+def from_files(home: Path, cwd: Path, environ: dict[str, str]) -> dict[str, McpServer]:
+    place = open_place(cwd, {"HOME": str(home), **environ}, env_files=True)
+    return configured_servers(place.settings, place.environ).servers
+
+
+def write(directory: Path, entries: dict[str, Any], dotenv: str = "") -> None:
+    folder = directory / ".gemini"
+    folder.mkdir(exist_ok=True)
+    (folder / "settings.json").write_text(json.dumps({"mcpServers": entries}), encoding="utf-8")
+    if dotenv:
+        (directory / ".env").write_text(dotenv, encoding="utf-8")
+
+
+def test_variables_are_filled_in_where_they_may_stand(home: Path, project: Path) -> None:
+    write(home, {"s": ENTRY})
+    server = from_files(home, project, {"A": "va", "BIN": "/bin"})["s"]
     assert server.command == "/bin/x"
     assert server.args == ("va", "b", "$NONE", "${NONE}", "a$")
     assert server.env == {"K": "va", "N": "5", "T": "true", "F": "1.5"}
@@ -67,7 +87,40 @@ def test_variables_are_filled_in_where_they_may_stand() -> None:
         {"H": "Bearer va"},
     )
     assert "va" not in repr(server).replace("http://va/", "")
-    assert expanded("$A$A ${A}", {"A": "$A"}) == "$A$A $A"
+
+
+def test_what_a_variable_holds_is_no_text_with_variables(home: Path, project: Path) -> None:
+    write(home, {"s": {"command": "x", "args": ["$A"]}})
+    assert from_files(home, project, {"A": "$B", "B": "vb"})["s"].args == ("$B",)
+
+
+@pytest.mark.parametrize("name", ["UNSET", "PATHS_OF_MINE"])
+def test_a_project_fills_in_no_variable_of_a_server_of_the_users(
+    home: Path, project: Path, name: str
+) -> None:
+    write(home, {"mine": {"httpUrl": "http://a/", "headers": {"H": f"${name}"}}})
+    write(project, {"theirs": {"command": "x", "args": [f"${name}"]}}, f"{name}=planted\n")
+    servers = from_files(home, project, {"GEMINI_CLI_TRUST_WORKSPACE": "true"})
+    assert servers["mine"].headers == {"H": f"${name}"}
+    assert servers["theirs"].args == ("planted",)
+
+
+@pytest.mark.parametrize("text", ["$GEMINI_API_KEY", "${GOOGLE_API_KEY:-none}"])
+def test_a_server_of_a_project_gets_no_credential_by_its_name(
+    home: Path, project: Path, text: str
+) -> None:
+    write(project, {"theirs": {"command": "x", "args": [text]}})
+    keys = {"GEMINI_API_KEY": "k1", "GOOGLE_API_KEY": "k2"}
+    servers = from_files(home, project, {"GEMINI_CLI_TRUST_WORKSPACE": "true", **keys})
+    assert all(server.args == (text,) for server in servers.values())
+
+
+def test_settings_of_a_program_are_taken_as_they_are() -> None:
+    server = configured({"s": ENTRY}, {"A": "va", "BIN": "/bin", "B": "b"}).servers["s"]
+    assert server.command == "${BIN}/x"
+    assert server.args == ("$A", "${B:-b}", "$NONE", "${NONE}", "a$")
+    assert server.env == {"K": "$A", "N": "5", "T": "true", "F": "1.5"}
+    assert server.headers == {"H": "Bearer $A"}
 
 
 def test_servers_that_are_not_wanted_are_not_there() -> None:
@@ -84,6 +137,8 @@ def test_the_server_command_is_one_more_server() -> None:
     found = configured({}, serverCommand="node 'my server.js' --x")
     assert found.servers["mcp"].command == "node"
     assert found.servers["mcp"].args == ("my server.js", "--x")
+    assert configured({}, serverCommand="  ").servers == {}
+    assert "names neither command" in configured({}, serverCommand="''").problems["mcp"]
     assert "No closing quotation" in configured({}, serverCommand="a 'b").problems["mcp"]
 
 

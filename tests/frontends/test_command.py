@@ -103,7 +103,7 @@ def test_a_deleted_working_directory_is_named(tmp_path: Path):
         (["tools", "nope"], 2),
         (["tools"], 2),
         (["policy", "--nope"], 2),
-        (["mcp", "list"], 2),
+        (["mcp", "lost"], 2),
         (["sessions"], 2),
         (["-m", "", "-p", "x"], 2),
         (["tools", "are", "missing", "docs"], 41),

@@ -10,6 +10,7 @@ from alhena.agent.agent import Agent
 from alhena.config.settings import settings_of
 from alhena.display_text import escaped
 from alhena.events import RunStartedEvent, ToolCallResponseEvent
+from alhena.mcp import http, sdk
 from alhena.mcp.servers import ServerReport
 from alhena.policy.model import PolicyOutcome, PolicyRule
 from tests.agent.kit import agent, conforming, events_of
@@ -19,6 +20,9 @@ from tests.support.server import call, chunk, text
 
 GOOD = ("mcp_good_fine", {"n": 1})
 """The call that is answered whatever the other server does."""
+
+LOADED = (http, sdk)
+"""Importing them takes a second, which is not to count against a deadline."""
 
 ALLOW_ALL = (PolicyRule(decision=PolicyOutcome.ALLOW, priority=2.5, mcp_name="*"),)
 MAX_LINE = 700

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from alhena.config.expansion import expanded
 from alhena.config.mcp_servers import configured_servers
 from alhena.config.settings import EnvironmentRedaction, settings_of
 from alhena.mcp.opening import Auth, Surroundings, opener
@@ -106,9 +107,11 @@ async def rigged(
     environ: dict[str, str] | None = None,
     **settings: Any,
 ) -> AsyncIterator[Rig]:
-    """Servers of these settings, connected as far as that goes, and closed behind the block."""
+    """Servers of these settings (with variables, as in a file), connected as far as that goes, and
+    closed behind the block."""
     around = dict(os.environ) if environ is None else environ
-    made = settings_of({"mcpServers": entries, **settings}, "test")
+    document = expanded({"mcpServers": entries, **settings}, around)
+    made = settings_of(document, "test")
     groups = ProcessGroups()
     tools = ToolRegistry() if registry is None else registry
     said: list[str] = []

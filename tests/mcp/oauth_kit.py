@@ -30,12 +30,15 @@ def server_of(settings: dict[str, Any]) -> McpServer:
 
 
 async def sign(
-    guarded: OAuthServer, person: ScriptedPerson | None = None, **more: Any
+    guarded: OAuthServer,
+    person: ScriptedPerson | None = None,
+    around: dict[str, str] | None = None,
+    **more: Any,
 ) -> StoredToken:
     """Signs in to the server called g, with these more settings."""
     someone = person or ScriptedPerson(get)
     try:
-        return await signed_in("g", server_of(entry(guarded, **more)), someone, environ())
+        return await signed_in("g", server_of(entry(guarded, **more)), someone, around or environ())
     finally:
         someone.done()
 

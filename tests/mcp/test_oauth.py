@@ -1,10 +1,12 @@
 """Signing in to a real server, and the tokens that come of it."""
 
+import asyncio
 import socket
 import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx2
 import pytest
 from starlette.responses import JSONResponse, Response
 
@@ -160,3 +162,31 @@ async def test_openid_metadata_will_do_and_a_server_without_any_is_its_own(
     await sign(guarded)
     assert len(kept(home)) == 1
     assert guarded.count("/register") == 2
+
+
+def ended_at(url: str) -> str:
+    """Where a browser elsewhere ends, which cannot reach this machine."""
+    return httpx2.get(url, follow_redirects=False).headers["location"]
+
+
+async def test_a_browser_elsewhere_will_do_when_its_last_address_is_pasted(
+    guarded: OAuthServer,
+) -> None:
+    pastes = [lambda _url: "http://localhost/?code=x&state=y", ended_at]
+    person = ScriptedPerson(None, pastes)
+    token = await sign(guarded, person, environ(NO_BROWSER="1"))
+    assert token.access_token in guarded.tokens
+    assert person.opened == []
+    assert "That is not it: what came back belongs to another sign-in" in "".join(person.told)
+
+
+async def test_nobody_to_paste_anything_leaves_the_browser_of_this_machine(
+    guarded: OAuthServer,
+) -> None:
+    person = ScriptedPerson(None, [None])
+    signing = asyncio.create_task(sign(guarded, person, environ(NO_BROWSER="1")))
+    while not any(line.startswith("http") for line in person.told):
+        await asyncio.sleep(0.01)
+    status, _ = await asyncio.to_thread(get, person.told[1])
+    assert status == 200
+    assert (await signing).access_token in guarded.tokens

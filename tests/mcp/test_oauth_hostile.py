@@ -179,6 +179,11 @@ async def test_one_that_does_not_ask_who_it_is_has_nobody_to_sign_in(
         await sign(guarded)
 
 
+async def test_tokens_are_not_put_into_urls(guarded: OAuthServer) -> None:
+    with pytest.raises(SignInError, match="tokenParamName is not supported"):
+        await sign(guarded, oauth={"tokenParamName": "access_token"})
+
+
 async def test_an_unencrypted_server_elsewhere_is_not_signed_in_to() -> None:
     server = server_of({"httpUrl": "http://mcp.example/mcp"})
     with pytest.raises(SignInError, match="unencrypted"):

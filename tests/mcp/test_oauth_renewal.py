@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
@@ -18,7 +19,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from alhena.agent.mcp_access import stored_access, token_file
 from alhena.mcp.oauth.errors import SignInError
 from alhena.mcp.oauth.renewal import EARLY_S, Renewal
-from alhena.mcp.oauth.tokens import TokenFile
+from alhena.mcp.oauth.tokens import StoredToken, TokenFile
 from alhena.mcp.server import ServerState
 from alhena.system.errors import WriteFailureError
 from alhena.system.private_files import PrivateFiles
@@ -233,6 +234,33 @@ async def test_a_session_whose_sign_in_has_ended_says_so(
     assert kept(home) == before
 
 
+async def test_a_renewal_under_way_does_not_undo_a_sign_in(
+    guarded: OAuthServer, home: Path
+) -> None:
+    await sign(guarded)
+    files = token_file(environ())
+    waiting = asyncio.Event()
+    release = asyncio.Event()
+
+    async def send(_token: StoredToken) -> httpx2.Response:
+        waiting.set()
+        await release.wait()
+        return httpx2.Response(200, json={"access_token": "of-the-old-sign-in"})
+
+    said: list[str] = []
+    clock = Clock(time.time() + 4000)
+    slow = Renewal("g", server_of(entry(guarded)), files, said.append, now=clock, send=send)
+    renewing = asyncio.create_task(slow.token())
+    await waiting.wait()
+    signing = asyncio.create_task(sign(guarded))
+    while guarded.count("/token") < 2:
+        await asyncio.sleep(0.01)
+    release.set()
+    await renewing
+    token = await signing
+    assert kept(home)[0]["token"]["accessToken"] == token.access_token
+
+
 async def test_a_renewed_token_that_cannot_be_kept_is_used_all_the_same(
     guarded: OAuthServer, home: Path
 ) -> None:
@@ -253,6 +281,11 @@ async def test_a_renewed_token_that_cannot_be_kept_is_used_all_the_same(
     clock.now += 4000
     assert await one.token() in guarded.tokens
     assert guarded.count("/token") == 3
+    await sign(guarded)
+    assert await one.token() != first
+    assert await one.token() in guarded.tokens
+    await token_file(environ()).forget("g")
+    assert await one.token() is None
 
 
 async def test_a_header_of_the_settings_says_who_asks(guarded: OAuthServer, project: Path) -> None:
@@ -276,3 +309,51 @@ async def test_a_token_of_the_reference_serves(guarded: OAuthServer, home: Path)
     assert await renewal(guarded).token() == token.access_token
     assert await renewal(guarded, later=4000).token() in guarded.tokens
     assert kept(home)[:2] == [{"odd": 1}, 7]
+
+
+async def test_who_is_cancelled_does_not_lose_the_new_refresh_token(
+    guarded: OAuthServer, home: Path
+) -> None:
+    await sign(guarded)
+    asked, answer = threading.Event(), threading.Event()
+
+    def held(_request: Request, _form: dict[str, str]) -> None:
+        asked.set()
+        answer.wait()
+
+    guarded.odd["/token"] = held
+    asking = asyncio.create_task(renewal(guarded, later=4000).token())
+    await asyncio.to_thread(asked.wait)
+    asking.cancel()
+    await asyncio.sleep(0)
+    answer.set()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    assert kept(home)[0]["token"]["refreshToken"] in guarded.refresh_tokens
+
+
+async def test_who_is_cancelled_twice_leaves_at_once_and_the_renewal_goes_on(
+    guarded: OAuthServer, home: Path
+) -> None:
+    await sign(guarded)
+    asked, answer = threading.Event(), threading.Event()
+
+    def held(_request: Request, _form: dict[str, str]) -> None:
+        asked.set()
+        answer.wait()
+
+    guarded.odd["/token"] = held
+    one = renewal(guarded, later=4000)
+    asking = asyncio.create_task(one.token())
+    await asyncio.to_thread(asked.wait)
+    for _ in range(2):
+        asking.cancel()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    again = asyncio.create_task(one.token())
+    answer.set()
+    assert await again in guarded.tokens
+    assert guarded.count("/token") == 2
+    assert kept(home)[0]["token"]["refreshToken"] in guarded.refresh_tokens

@@ -3,11 +3,12 @@
 import asyncio
 from typing import Any
 
+import anyio
 import pytest
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
-from alhena.mcp.screen import MAX_OWED, Screen
+from alhena.mcp.screen import MAX_OWED, Screen, WatchedWriter
 
 
 def message(**fields: Any) -> SessionMessage:
@@ -66,3 +67,14 @@ async def test_nothing_more_is_read_while_too_many_answers_are_owed() -> None:
     assert not waiting.done()
     some.received(message(method="notifications/cancelled", params={"requestId": "again"}))
     await waiting
+
+
+async def test_who_gives_up_does_not_wait_for_one_that_reads_nothing() -> None:
+    to_child, from_session = anyio.create_memory_object_stream[SessionMessage](0)
+    async with to_child, from_session, asyncio.timeout(4):
+        writer = WatchedWriter(to_child, screen())
+        await writer.send(message(method="notifications/cancelled", params={"requestId": 1}))
+        asking = asyncio.create_task(writer.send(message(id=1, method="ping")))
+        got = await from_session.receive()
+        await asking
+    assert getattr(got.message, "method", "") == "ping"

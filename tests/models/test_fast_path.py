@@ -86,7 +86,7 @@ def test_a_direct_request_loads_no_full_http_client(server: ScriptedServer):
 
 
 @pytest.mark.parametrize("variable", ["HTTP_PROXY", "ALL_PROXY"])
-def test_a_proxied_request_is_carried_by_the_full_client(server: ScriptedServer, variable: str):
+def test_a_proxied_request_loads_no_other_client(server: ScriptedServer, variable: str):
     server.reply(sse(text("ok")))
     environ = {
         "GEMINI_API_KEY": "x",
@@ -94,7 +94,8 @@ def test_a_proxied_request_is_carried_by_the_full_client(server: ScriptedServer,
         variable: server.url,
     }
     _, after = loaded(environ)
-    assert "httpx2" in after
+    assert "alhena.models.proxied" in after
+    assert not after & {"httpx2", "alhena.models.socks"}
     assert server.requests[0].path.startswith("http://gemini.example/v1beta/models/m:")
 
 

@@ -170,7 +170,16 @@ async def test_a_proxy_that_is_not_there_is_named():
 
 
 @pytest.mark.parametrize(
-    "address", ["http://u:hush@host:port", "gopher://u:hush@host", "socks5://h:1"]
+    "address",
+    [
+        "http://u:hush@host:port",
+        "gopher://u:hush@host",
+        "http://u:hush@host:0",
+        "http://u:hush@",
+        "http://u:hush@a..b:1",
+        "http://u:hush@[::1",
+        "socks4://u:hush@host:1",
+    ],
 )
 async def test_a_proxy_address_that_cannot_be_used_is_a_configuration_error(address: str):
     generator = api("http://gemini.example", HTTP_PROXY=address)

@@ -182,8 +182,13 @@ class Agent:
 
     def interrupt(self) -> bool:
         """Ends the run in good order: tools are stopped, every call gets its response. Of a session
-        that is being closed, the hooks it waits for. False when there is nothing to interrupt, or
-        it was interrupted already."""
+        that is being closed, the hooks it waits for. What the person waits for of an MCP server is
+        given up. False when there is nothing to interrupt, or it was interrupted already."""
+        control = None if self._session is None else self.workbench.server_control
+        gave_up = control is not None and control.give_up()
+        return self._interrupted() or gave_up
+
+    def _interrupted(self) -> bool:
         driver, closing = self._driver, self._closing
         if driver is None and closing is not None and closing.prompt_hooks is not None:
             return closing.prompt_hooks.hurry()

@@ -3,18 +3,24 @@
 from collections.abc import Callable, Sequence
 from typing import Literal
 
+import msgspec
+
 from alhena.agent.errors import LoopError
 from alhena.chat.errors import ChantingError
 from alhena.chat.loop_words import loop_note
 from alhena.chat.loops import CalledTool, CallLoops, Loop, LoopKind
 from alhena.events import Event, LoopDetectedEvent
 from alhena.scheduler.states import CompletedToolCall, Status
+from alhena.tools.contract import ToolErrorType
 from alhena.wire.content import Part
 
 GO_ON = "Please go on."
 """What is sent where there is nothing else to say."""
 
 _QUOTED = 80
+_SHELL = "run_shell_command"
+_WORDS = {_SHELL: ("description",), "replace": ("instruction",), "smart_edit": ("instruction",)}
+"""Parameters that tell people what a call is for, and change nothing of what it does."""
 
 
 class LoopWatch:
@@ -72,6 +78,40 @@ def chanting(error: ChantingError) -> Loop:
 
 
 def _called(call: CompletedToolCall) -> CalledTool:
-    request = call.request
+    """The call without what makes every one of its kind another: words that only describe it, and
+    what our own report of it tells of processes and files."""
+    request, response = call.request, call.response
+    name = request.name if call.tool is None else call.tool.name
+    args = {key: value for key, value in request.args.items() if key not in _WORDS.get(name, ())}
+    own: list[str] = []
+    if name == _SHELL and isinstance(args.get("command"), str):
+        own.append(args["command"])
+        args["command"] = args["command"].strip()
+    if response.output_file is not None:
+        own.append(response.output_file)
+    parts = response.response_parts
+    if own:
+        parts = tuple(_without(part, own, shell=name == _SHELL) for part in parts)
     failed = call.status is not Status.SUCCESS
-    return CalledTool(request.name, request.args, call.response.response_parts, failed)
+    refused = call.status is Status.CANCELLED or (
+        response.error_type is ToolErrorType.POLICY_VIOLATION
+    )
+    return CalledTool(name, args, parts, failed, refused)
+
+
+def _without(part: Part, own: Sequence[str], *, shell: bool) -> Part:
+    """An answer without the first mention of each of these, and without ids of processes."""
+    from alhena.tools.shell_report import without_ids
+
+    made = part.function_response
+    if made is None:
+        return part
+    fresh = dict(made.response)
+    for key, value in fresh.items():
+        if isinstance(value, str):
+            for each in own:
+                value = value.replace(each, "", 1)
+            fresh[key] = without_ids(value) if shell else value
+    return msgspec.structs.replace(
+        part, function_response=msgspec.structs.replace(made, response=fresh)
+    )

@@ -14,7 +14,7 @@ from alhena.mcp.oauth.sign_in import Answered, sign_in
 from alhena.mcp.oauth.tokens import StoredToken
 from alhena.models.auth.authorization import StrayAnswerError
 from alhena.models.auth.callback import Callback, listening
-from alhena.models.auth.login import LoginWays, Person, ways_from
+from alhena.models.auth.login import PASTE_ATTEMPTS, LoginWays, Person, ways_from
 from alhena.models.errors import CredentialsError
 
 PATH = "/oauth/callback"
@@ -79,21 +79,51 @@ class _Browser:
     async def ask(self, url: str, state: str) -> Answered:
         """Shows the page, and waits for its answer."""
         self._state = state
-        person = self._person
-        person.tell("Sign in on the page that opens in your browser. If none does, open:")
-        person.tell(url)
-        opening = asyncio.create_task(self._show(url))
-        try:
-            query = await self.callback.code()
-        finally:
-            opening.cancel()
+        query = await (self._opened_here(url) if self._can_open else self._opened_anywhere(url))
         fields = parse_qs(query)
         issuer = fields.get("iss", [None])[0]
         return Answered(code=fields["code"][0], state=state, issuer=issuer)
 
+    async def _opened_here(self, url: str) -> str:
+        self._person.tell("Sign in on the page that opens in your browser. If none does, open:")
+        self._person.tell(url)
+        opening = asyncio.create_task(self._show(url))
+        try:
+            return await self.callback.code()
+        finally:
+            opening.cancel()
+
     async def _show(self, url: str) -> None:
-        if not self._can_open or not await self._person.open(url):
+        if not await self._person.open(url):
             self._person.tell("No browser could be started: open that page on this machine.")
+
+    async def _opened_anywhere(self, url: str) -> str:
+        """A browser on another machine ends at an address that leads nowhere there, but says it
+        all: the person may paste it."""
+        self._person.tell("Sign in on this page, in a browser on this machine or on any other:")
+        self._person.tell(url)
+        back = asyncio.ensure_future(self.callback.code())
+        pasting = asyncio.ensure_future(self._pasted())
+        try:
+            done, _ = await asyncio.wait({back, pasting}, return_when=asyncio.FIRST_COMPLETED)
+            query = pasting.result() if pasting in done else None
+            return await back if query is None else query
+        finally:
+            back.cancel()
+            pasting.cancel()
+
+    async def _pasted(self) -> str | None:
+        """The query of the address that the person pastes; None when there is none to be had."""
+        question = "If it is another machine, paste the address that the browser ends at: "
+        for _ in range(PASTE_ATTEMPTS):
+            text = await self._person.ask(question)
+            if text is None:
+                return None
+            try:
+                return self.read(text.strip().partition("?")[2].partition("#")[0])
+            except StrayAnswerError as error:
+                self._person.tell(f"That is not it: {error.message}")
+        return None
 
     def read(self, query: str) -> str:
         """The query, if it answers what was asked. No message quotes a code or a state."""

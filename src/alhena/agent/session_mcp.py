@@ -1,16 +1,19 @@
 """The MCP servers of a session: connected in the background, their tools among the others."""
 
-import os
+from functools import partial
 from typing import TYPE_CHECKING
 
-from alhena.config.environment import REDACTED, has_secret_name, without_secrets
+from alhena.agent.mcp_control import ServerControl
+from alhena.agent.mcp_surroundings import surroundings
+from alhena.config.environment import without_secrets
 from alhena.config.home import config_home
-from alhena.config.mcp_servers import McpServer, configured_servers
+from alhena.config.mcp_servers import configured_servers
 from alhena.hooks.inputs import McpContext
 from alhena.mcp.instructions import framed_instructions
-from alhena.mcp.opening import Auth, Surroundings, opener
+from alhena.mcp.opening import opener
 from alhena.mcp.pins import Pins
 from alhena.mcp.servers import Outlets, Servers
+from alhena.mcp.shown import harmless_arguments, harmless_url
 from alhena.mcp.tool import McpTool
 from alhena.policy.model import ApprovalMode, Decision, PolicyCall, PolicyContext, PolicyOutcome
 from alhena.system.private_files import PrivateFiles
@@ -27,7 +30,6 @@ def add_servers(
     groups: ProcessGroups | None,
     *,
     trusted: bool,
-    auth: Auth | None = None,
 ) -> None:
     """Gives the workbench its servers. Whoever opens a session starts them; at the latest the first
     prompt does, which waits for them if it is to. What keeps one from being there is a warning of
@@ -35,18 +37,12 @@ def add_servers(
     put there: their directory is the user's own."""
     environ, settings = options.environ, options.settings
     kept = groups or ProcessGroups()
-    around = Surroundings(
-        environ=environ,
-        redaction=settings.security.environment_variable_redaction,
-        cwd=str(bench.workspace.cwd) if trusted else os.path.dirname(config_home(environ)),
-        roots=tuple(str(root) for root in bench.workspace.roots),
-        groups=kept,
-        auth=auth,
-    )
 
     def warn(text: str) -> None:
         bench.warnings += (text,)
 
+    roots = bench.workspace.roots
+    around = surroundings(environ, settings, roots, kept, warn, trusted=trusted)
     servers = Servers(
         configured_servers(settings, environ),
         opener(around),
@@ -55,6 +51,9 @@ def add_servers(
         Outlets(warn=warn, changed=bench.sources.changed),
     )
     bench.servers = servers
+    bench.server_control = ServerControl(
+        servers, partial(configured_servers, settings, environ), environ
+    )
 
     async def source() -> None:
         servers.start()
@@ -106,36 +105,7 @@ def server_context(entry: RegisteredTool) -> McpContext | None:
         server_name=server.name,
         tool_name=entry.tool.listed.name,
         command=without_secrets(config.command) if over_stdio and config.command else None,
-        args=_harmless(config) if over_stdio else None,
+        args=harmless_arguments(config) if over_stdio else None,
         cwd=config.cwd if over_stdio else None,
-        url=None if config.address is None else _without_credentials(config.address),
+        url=None if config.address is None else harmless_url(config.address),
     )
-
-
-def _harmless(config: McpServer) -> tuple[str, ...]:
-    """The arguments without what their names, or their looks, say is secret."""
-    told: list[str] = []
-    hidden = False
-    for argument in config.args:
-        flag, equals, value = argument.partition("=")
-        secret = has_secret_name(flag.lstrip("-"))
-        if hidden and not argument.startswith("-"):
-            told.append(REDACTED)
-        elif secret and equals and value:
-            told.append(f"{flag}={REDACTED}")
-        else:
-            told.append(without_secrets(argument))
-        hidden = secret and not equals and argument.startswith("-")
-    return tuple(told)
-
-
-def _without_credentials(url: str) -> str:
-    """A URL without the user it names and without its query, where tokens stand."""
-    from urllib.parse import urlsplit, urlunsplit
-
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return REDACTED
-    place = parts.netloc.rpartition("@")[2]
-    return urlunsplit((parts.scheme, place, without_secrets(parts.path), "", ""))

@@ -27,6 +27,7 @@ from alhena.tools.registry import ToolRegistry
 
 if TYPE_CHECKING:  # deciding and listing need no event loop
     from alhena.agent.limits import Spending
+    from alhena.agent.mcp_control import ServerControl
     from alhena.agent.session_memory import SessionMemory
     from alhena.bus.bus import MessageBus
     from alhena.hooks.system import Hooks
@@ -108,6 +109,7 @@ class Workbench:
         self.memory: SessionMemory | None = None
         self.sources = ToolSources()
         self.servers: Servers | None = None
+        self.server_control: ServerControl | None = None
         self.durable: Durable | None = None
         self.keep: Keep | None = None
         self._tool_hooks: ToolHooks | None = None

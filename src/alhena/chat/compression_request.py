@@ -1,6 +1,7 @@
 """The request for a summary: what of a conversation goes into it, so that it always fits, and what
 is taken from the answer."""
 
+import re
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -17,6 +18,8 @@ RESULT_TOKENS = 50_000
 """Tokens of the newest results of tools that go in whole; of older ones a preview."""
 TEXT_LENGTH = 8_000
 """Characters of any text, where the conversation would not fit otherwise."""
+CHECKED_SHARE = 0.5
+"""The share of a summary's length that is left of it, at least, after it was checked."""
 LEFT_OUT = "[The beginning of this conversation was left out, because it does not fit.]"
 TOOLS_DONE = "[Tool execution completed.]"
 
@@ -58,14 +61,20 @@ def check_request(asked: tuple[EncodedContent, ...], summary: str) -> tuple[Enco
 
 
 def snapshot(answer: str) -> str:
-    """The summary in an answer; "" when there is none. One that was cut off is closed."""
-    start = answer.rfind(_OPEN)
-    if start < 0:
-        body = answer.strip()
-        return f"{_OPEN}\n{body}\n{_CLOSE}" if body else ""
-    end = answer.find(_CLOSE, start)
-    body = answer[start + len(_OPEN) : end if end >= 0 else None]
-    return f"{_OPEN}{body.rstrip()}\n{_CLOSE}" if body.strip() else ""
+    """The summary in an answer, which is one whole element; "" when there is none, or nothing in
+    it. A summary may speak of its own tags: the first that opens and the last that closes count."""
+    start, end = answer.find(_OPEN), answer.rfind(_CLOSE)
+    if start < 0 or end < start:
+        return ""
+    body = answer[start + len(_OPEN) : end]
+    return f"{_OPEN}{body.rstrip()}\n{_CLOSE}" if re.sub(r"<[^<>]*>", "", body).strip() else ""
+
+
+def checked(summary: str, answer: str) -> str:
+    """What a summary is after the model has looked at it again: what it answered, unless that is no
+    summary, or so much shorter that it cannot be the whole of it."""
+    found = snapshot(answer)
+    return found if len(found) >= len(summary) * CHECKED_SHARE else summary
 
 
 def _fitting(entries: Sequence[EncodedContent], room: int) -> tuple[EncodedContent, ...]:

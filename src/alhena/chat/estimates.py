@@ -1,8 +1,8 @@
 """How many tokens a content takes, without asking anybody.
 
-The weights: a quarter of a token for an ASCII character, TOKENS_WIDE for any other one, whatever
-the length of the text; media as `media_tokens` has them. What is known is better than an estimate:
-see `gauge`.
+The weights: a quarter of a token for an ASCII character, TOKENS_LETTER for one of another alphabet,
+TOKENS_WIDE for any other one, whatever the length of the text; media as `media_tokens` has them.
+What is known is better than an estimate: see `gauge`.
 """
 
 from collections.abc import Mapping
@@ -17,9 +17,16 @@ from alhena.wire.errors import EncodeError
 from alhena.wire.request import GenerateContentConfig
 
 TOKENS_ASCII = 0.25
+TOKENS_LETTER = 0.5
+"""Tokens of a letter of an alphabet that is not ASCII: Latin with marks, Greek, Cyrillic, Hebrew,
+Arabic, the scripts of India, Thai. Words of these are split into more pieces than English ones,
+commonly of two to three letters."""
 TOKENS_WIDE = 1.5
-"""Tokens of a character that is not ASCII: a word of Chinese, Japanese or Korean takes between one
-and two for each, and an estimate that is too high only compresses earlier."""
+"""Tokens of any other character. One of Chinese, Japanese or Korean takes between one half and two;
+of symbols and rare scripts, each of their bytes may be a token."""
+
+_ALPHABETS = bytes((*range(0x0F), 0x1E, 0x1F))
+"""The upper halves of the UTF-16 units of these: U+0000 to U+0EFF, U+1E00 to U+1FFF."""
 
 
 def text_tokens(text: str) -> float:
@@ -27,7 +34,11 @@ def text_tokens(text: str) -> float:
     if text.isascii():
         return len(text) * TOKENS_ASCII
     ascii_length = len(text.encode("ascii", "ignore"))
-    return ascii_length * TOKENS_ASCII + (len(text) - ascii_length) * TOKENS_WIDE
+    halves = text.encode("utf-16-be", "surrogatepass")[::2]
+    pairs = len(halves) - len(text)
+    wide = len(halves.translate(None, _ALPHABETS)) - pairs
+    letters = len(text) - ascii_length - wide
+    return ascii_length * TOKENS_ASCII + letters * TOKENS_LETTER + wide * TOKENS_WIDE
 
 
 def value_tokens(value: Any) -> float:

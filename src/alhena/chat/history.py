@@ -7,6 +7,7 @@ from alhena.wire.conformance.gate import calls_for_repair
 from alhena.wire.conformance.slices import has_calls
 from alhena.wire.content import DATA_FIELDS, MODEL, USER, Content, Part, text_content
 from alhena.wire.encode import EncodedContent
+from alhena.wire.encoded import many_encoder
 
 Watch = Callable[[int, Sequence[EncodedContent]], None]
 """Is told that a history is now its first so many contents, and these behind them."""
@@ -27,8 +28,10 @@ class History:
         self.checker = RequestChecker()
         self.watch: Watch | None = None
         self.restatements = 0
+        encode = many_encoder()
         entries = [
-            item if isinstance(item, EncodedContent) else EncodedContent(item) for item in contents
+            item if isinstance(item, EncodedContent) else EncodedContent(item, encode)
+            for item in contents
         ]
         self._entries = _sound(entries, self.checker)
 

@@ -1,6 +1,6 @@
 """Old results of tools, masked: the model keeps a preview, the whole stays on the disk."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -8,13 +8,15 @@ from alhena.chat.estimates import response_tokens, text_tokens
 from alhena.wire.content import Content, FunctionResponse, Part
 from alhena.wire.encoded import EncodedContent, encode_value
 
-Keep = Callable[[str, str, str], str | None]
-"""Keeps a text of a tool's call on the disk: where it is, or None when it could not be."""
+Keep = Callable[[Sequence[tuple[str, str, str]]], Sequence[str | None]]
+"""Keeps texts (tool, id of the call, text) on the disk: where each is, or None when it could not
+be."""
 
 EXEMPT = frozenset({"activate_skill", "ask_user", "enter_plan_mode", "exit_plan_mode"})
 """Tools whose answers steer everything that follows."""
 
 OPEN, CLOSE = "<tool_output_masked>", "</tool_output_masked>"
+FULL_AT = "Full output available at: "
 MASK_LENGTH = 8_000
 """Characters that no mask exceeds."""
 
@@ -66,15 +68,34 @@ def to_mask(entries: Sequence[EncodedContent], limits: MaskingLimits) -> dict[in
 
 
 def masked(
-    content: Content, places: frozenset[int], keep: Keep, *, always: bool = False
-) -> Content:
-    """`content` with the results at these places masked. One that cannot be kept on the disk stays
-    whole, unless masked `always`; so does one that would not be shorter."""
-    parts = tuple(
-        _masked_part(part, keep, always=always) if place in places else part
-        for place, part in enumerate(content.parts)
-    )
-    return msgspec.structs.replace(content, parts=parts)
+    contents: Mapping[int, Content],
+    places: Mapping[int, frozenset[int]],
+    keep: Keep,
+    *,
+    always: bool = False,
+) -> dict[int, Content]:
+    """Those of `contents` that change when the results at these places are masked. A result that
+    cannot be kept on the disk stays whole, unless masked `always`; so does one that would not be
+    shorter."""
+    found: list[tuple[int, int, FunctionResponse]] = []
+    for index, chosen in places.items():
+        parts = contents[index].parts
+        for place in sorted(chosen):
+            response = parts[place].function_response
+            if response is not None and _is_worth_it(response):
+                found.append((index, place, response))
+    texts = [(response.name, response.id or "", said(response)[1]) for _, _, response in found]
+    changed: dict[int, list[Part]] = {}
+    for (index, place, response), path in zip(found, keep(texts), strict=True):
+        mask = _mask(response, path)
+        if (path is None and not always) or mask is None:
+            continue
+        parts = changed.setdefault(index, list(contents[index].parts))
+        parts[place] = msgspec.structs.replace(parts[place], function_response=mask)
+    return {
+        index: msgspec.structs.replace(contents[index], parts=tuple(parts))
+        for index, parts in changed.items()
+    }
 
 
 def preview(name: str, text: str) -> str:
@@ -101,26 +122,20 @@ def said(response: FunctionResponse) -> tuple[str, str]:
     return "output", encode_value(response.response).decode("utf-8")
 
 
-def _masked_part(part: Part, keep: Keep, *, always: bool) -> Part:
-    response = part.function_response
-    if response is None:
-        return part
+def _is_worth_it(response: FunctionResponse) -> bool:
+    text = said(response)[1]
+    return text_tokens(preview(response.name, text)) + len(OPEN) <= text_tokens(text)
+
+
+def _mask(response: FunctionResponse, path: str | None) -> FunctionResponse | None:
+    """The masked result; None when it would not be shorter."""
     key, text = said(response)
+    where = "It could not be kept on the disk." if path is None else f"{FULL_AT}{path}"
     shown = preview(response.name, text)
-    if text_tokens(shown) + len(OPEN) > text_tokens(text):
-        return part
-    path = keep(response.name, response.id or "", text)
-    if path is None:
-        if not always:
-            return part
-        where = "Output too large. It could not be kept on the disk."
-    else:
-        where = f"Output too large. Full output available at: {path}"
-    mask = f"{OPEN}\n{shown}\n\n{where}\n{CLOSE}"
+    mask = f"{OPEN}\n{shown}\n\nOutput too large. {where}\n{CLOSE}"
     if text_tokens(mask) >= text_tokens(text):
-        return part
-    fresh = msgspec.structs.replace(response, response={key: mask})
-    return msgspec.structs.replace(part, function_response=fresh)
+        return None
+    return msgspec.structs.replace(response, response={key: mask})
 
 
 def _is_maskable(response: FunctionResponse) -> bool:

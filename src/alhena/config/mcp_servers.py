@@ -3,7 +3,6 @@
 An entry that cannot be used is a problem of that one server; the others are there all the same.
 """
 
-import re
 import shlex
 from collections.abc import Mapping
 from enum import StrEnum
@@ -16,8 +15,6 @@ from alhena.config.settings import Settings
 
 COMMAND_SERVER = "mcp"
 """What the server of `mcp.serverCommand` is called."""
-
-_VARIABLE = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|([A-Za-z_][A-Za-z0-9_]*))")
 
 
 class _Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -114,30 +111,35 @@ class ConfiguredServers(msgspec.Struct, frozen=True):
     disabled: dict[str, str]
 
 
-def configured_servers(settings: Settings, environ: Mapping[str, str]) -> ConfiguredServers:
-    """What the settings say of servers.
+def configured_servers(
+    settings: Settings, environ: Mapping[str, str], turned: Enablement | None = None
+) -> ConfiguredServers:
+    """What the settings say of servers. `turned` says which are turned off; None: as the user's
+    file of that says.
 
-    `$NAME`, `${NAME}` and `${NAME:-default}` in commands, arguments, variables, URLs and headers
-    stand for variables of `environ`; one that is not set stays as it is written.
+    What stands there is taken as it is: the variables in a file of settings are put in when its
+    layer is read, each with the environment of whoever wrote it. `environ` says where the user's
+    file is.
     """
     entries = dict(settings.mcp_servers)
     problems: dict[str, str] = {}
-    if settings.mcp.server_command:
+    if settings.mcp.server_command and settings.mcp.server_command.strip():
         try:
             words = shlex.split(settings.mcp.server_command)
         except ValueError as error:
             problems[COMMAND_SERVER] = f"settings: mcp.serverCommand: {error}. Correct the quotes."
         else:
-            entries.setdefault(COMMAND_SERVER, {"command": words[0], "args": words[1:]})
+            entries.setdefault(COMMAND_SERVER, {"command": "".join(words[:1]), "args": words[1:]})
     servers: dict[str, McpServer] = {}
     disabled: dict[str, str] = {}
-    turned = enablement(environ) if entries else Enablement()
+    if turned is None:
+        turned = enablement(environ) if entries else Enablement()
     for name, entry in entries.items():
         why = _unwanted(name, settings) or turned.why_off(name)
         if why:
             disabled[name] = why
             continue
-        made = _server(name, entry, environ)
+        made = _server(name, entry)
         if isinstance(made, str):
             problems[name] = made
         else:
@@ -154,18 +156,6 @@ def trusted_names(entries: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
-def expanded(text: str, environ: Mapping[str, str]) -> str:
-    """`text` with the values of the variables it names."""
-
-    def value(match: re.Match[str]) -> str:
-        name = match[1] or match[3]
-        if environ.get(name):
-            return environ[name]
-        return match[0] if match[2] is None else match[2]
-
-    return _VARIABLE.sub(value, text)
-
-
 def _unwanted(name: str, settings: Settings) -> str:
     if name in settings.mcp.excluded:
         return "mcp.excluded names it"
@@ -174,7 +164,7 @@ def _unwanted(name: str, settings: Settings) -> str:
     return ""
 
 
-def _server(name: str, entry: object, environ: Mapping[str, str]) -> McpServer | str:
+def _server(name: str, entry: object) -> McpServer | str:
     """The server of an entry, or why there is none."""
     where = f"settings: mcpServers.{name}"
     try:
@@ -188,31 +178,14 @@ def _server(name: str, entry: object, environ: Mapping[str, str]) -> McpServer |
         return f"{where}: tcp is not supported. Give command, url or httpUrl."
     if not server.command and not server.address:
         return f"{where}: names neither command nor url nor httpUrl. Give one of them."
-    if server.address and not server.address.startswith(("http://", "https://", "$")):
-        return f"{where}: the URL {server.address!r} is no http(s) URL. Correct it."
+    if server.address and not server.address.startswith(("http://", "https://")):
+        unset = " (is that variable set?)" if "$" in server.address else ""
+        return f"{where}: the URL {server.address!r} is no http(s) URL{unset}. Correct it."
     if server.timeout is not None and not server.timeout > 0:
         return f"{where}: timeout is {server.timeout:g}. Give milliseconds above 0."
-    return _expanded(server, environ)
+    env = {key: _word(value) for key, value in server.env.items()}
+    return msgspec.structs.replace(server, env=env)
 
 
-def _expanded(server: McpServer, environ: Mapping[str, str]) -> McpServer:
-    def told(text: str | None) -> str | None:
-        return None if text is None else expanded(text, environ)
-
-    return msgspec.structs.replace(
-        server,
-        command=told(server.command),
-        args=tuple(expanded(each, environ) for each in server.args),
-        cwd=told(server.cwd),
-        url=told(server.url),
-        http_url=told(server.http_url),
-        env={
-            key: expanded(value, environ) if isinstance(value, str) else _word(value)
-            for key, value in server.env.items()
-        },
-        headers={key: expanded(value, environ) for key, value in server.headers.items()},
-    )
-
-
-def _word(value: float | bool) -> str:
+def _word(value: str | float | bool) -> str:
     return str(value).lower() if isinstance(value, bool) else f"{value}"

@@ -9,7 +9,7 @@ import msgspec
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
-from alhena.mcp.flattening import flattened
+from alhena.mcp.readable import readable
 from alhena.mcp.stdio import MAX_LINE
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Answers:
 
 
 class _Body(httpx2.AsyncByteStream):
-    """A whole answer, which breaks off where it is too long, not nested too deeply."""
+    """A whole answer, which breaks off where it is too long, as a strict reader takes it."""
 
     def __init__(self, inner: httpx2.AsyncByteStream) -> None:
         self._inner = inner
@@ -67,14 +67,14 @@ class _Body(httpx2.AsyncByteStream):
             body += chunk
             if len(body) > MAX_BODY:
                 raise httpx2.StreamError(f"the answer has more than {MAX_BODY:,} bytes")
-        yield flattened(bytes(body))
+        yield readable(bytes(body))
 
     async def aclose(self) -> None:
         await self._inner.aclose()
 
 
 class _Events(httpx2.AsyncByteStream):
-    """A stream of events, line by line, none nested too deeply."""
+    """A stream of events, line by line, each as a strict reader takes it."""
 
     def __init__(self, inner: httpx2.AsyncByteStream) -> None:
         self._inner = inner
@@ -100,7 +100,10 @@ class _Events(httpx2.AsyncByteStream):
 
 
 def _line(line: bytes) -> bytes:
-    return b"data: " + flattened(line[5:].strip()) if line.startswith(b"data:") else line
+    # An event may have several lines of data, which are one message only together.
+    return (
+        b"data: " + readable(line[5:].strip(), whole=False) if line.startswith(b"data:") else line
+    )
 
 
 @asynccontextmanager

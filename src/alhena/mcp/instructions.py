@@ -18,7 +18,7 @@ def framed_instructions(said: Iterable[tuple[str, str]]) -> str:
     framed: list[str] = []
     left = MAX_ALL
     for server, text in said:
-        told = exact(text.strip()).replace(_CLOSE, "[end of server instructions]")
+        told = exact(text.strip()[: MAX_ONE + 1]).replace(_CLOSE, "[end of server instructions]")
         if len(told) > MAX_ONE:
             told = told[:MAX_ONE] + "\n[… the rest is left out]"
         if not told:

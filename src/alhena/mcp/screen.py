@@ -10,11 +10,16 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
 
+import anyio
+
 if TYPE_CHECKING:
     from mcp.client._transport import ReadStream, WriteStream
     from mcp.shared.message import SessionMessage
 
 MARK = "alhena/result"
+
+COURTESY_S = 0.5
+"""Seconds that a server has to take the news that nobody waits for an answer."""
 
 MAX_OWED = 32
 """Requests of a server that may wait for our answers before nothing more of it is read."""
@@ -166,6 +171,11 @@ class WatchedWriter:
         answer = not hasattr(item.message, "method")
         if not answer:
             self._screen.sent(item.message)
+        if getattr(item.message, "method", None) == "notifications/cancelled":
+            # One that reads nothing would have whoever gave up wait for it.
+            with anyio.move_on_after(COURTESY_S):
+                await self._inner.send(item)
+            return
         await self._inner.send(item)
         if answer:
             self._screen.sent(item.message)

@@ -12,6 +12,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import (
     CONNECTION_CLOSED,
     METHOD_NOT_FOUND,
+    PARSE_ERROR,
     REQUEST_TIMEOUT,
     UNSUPPORTED_PROTOCOL_VERSION,
     CallToolRequest,
@@ -36,6 +37,7 @@ from pydantic import FileUrl, ValidationError
 from alhena.display_text import one_line
 from alhena.mcp.connection import Pages, Progress, ServerEvents, Subject
 from alhena.mcp.errors import McpConnectError, McpLostError, McpRefusedError, McpTimeoutError
+from alhena.mcp.readable import NO_ANSWER
 from alhena.mcp.screen import Screen, ScreenedReader, WatchedWriter
 from alhena.version import __version__
 
@@ -60,6 +62,9 @@ _CHANGED = {
     "notifications/resources/list_changed": Subject.RESOURCES,
 }
 _GONE = "Session terminated"
+_CLOSED = "Connection closed"
+_STREAM = "SSE stream "
+"""What the SDK calls losses of its own."""
 
 T = TypeVar("T")
 
@@ -165,8 +170,10 @@ class SdkConnection:
             seen.add(cursor)
             if len(entries) >= MAX_ENTRIES:
                 break
-        if cursor is not None and not problems:
-            problems.append(f"it has more {subject} than are taken ({len(entries)})")
+        if (cursor is not None or len(entries) > MAX_ENTRIES) and not problems:
+            problems.append(
+                f"it has more {subject} than are taken ({min(len(entries), MAX_ENTRIES)})"
+            )
         return Pages(tuple(entries[:MAX_ENTRIES]), tuple(problems))
 
     async def call_tool(
@@ -217,7 +224,7 @@ async def _shake_hands(session: ClientSession) -> None:
     except MCPError as error:
         raise McpConnectError(f"it refused the handshake: {_said(error)}") from error
     except (ValidationError, RuntimeError) as error:
-        first = one_line(str(error), MAX_SAID)
+        first = _first_problem(error)
         raise McpConnectError(f"its handshake cannot be understood: {first}") from error
 
 
@@ -227,17 +234,35 @@ async def _answer(sending: Awaitable[T], timeout_s: float) -> T:
     except MCPError as error:
         if error.code == REQUEST_TIMEOUT:
             raise McpTimeoutError(f"it did not answer within {timeout_s:g} s") from error
-        if error.code == CONNECTION_CLOSED or error.message == _GONE:
+        if _is_loss(error):
             raise McpLostError("the connection was closed before it answered") from error
         raise McpRefusedError(_said(error), error.code) from error
     except ValidationError as error:
-        raise McpRefusedError("its answer is none of the protocol", 0) from error
+        raise McpRefusedError(NO_ANSWER, 0) from error
     except (anyio.ClosedResourceError, anyio.BrokenResourceError, RuntimeError) as error:
         raise McpLostError("the connection is closed") from error
 
 
+def _is_loss(error: MCPError) -> bool:
+    """Whether the SDK says that nothing more comes. Servers use its code for other errors."""
+    if error.code == CONNECTION_CLOSED:
+        return error.message == _CLOSED or error.message.startswith(_STREAM)
+    return error.message == _GONE
+
+
 def _said(error: MCPError) -> str:
+    if error.code == PARSE_ERROR and "validation error" in error.message:
+        return NO_ANSWER
     return f"MCP error {error.code}: {one_line(error.message, MAX_SAID)}"
+
+
+def _first_problem(error: ValidationError | RuntimeError) -> str:
+    """What is wrong with a message, in a few words."""
+    if isinstance(error, RuntimeError):
+        return one_line(str(error), MAX_SAID)
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    place = ".".join(str(each) for each in first["loc"])
+    return one_line(f"{place}: {first['msg']}", MAX_SAID)
 
 
 def _next(page: dict[str, Any]) -> str | None:

@@ -39,8 +39,11 @@ CLOSING_S = 2.0
 CLOSING_ROUNDS = 4
 """After that it is left behind; its child ends with the session's process groups."""
 
+CLOSED = "it was closed"
 MAX_NOTES = 20
 MAX_NOTE = 300
+MAX_WHY = 600
+"""Characters."""
 
 T = TypeVar("T")
 
@@ -196,7 +199,7 @@ class Server:
                 await self._rest(delay if again and self._failures <= self.pace.retries else None)
         finally:
             self._connection = None
-            self._enter(ServerState.DISCONNECTED, "it was closed")
+            self._enter(ServerState.DISCONNECTED, CLOSED)
 
     async def _rest(self, delay: float | None) -> None:
         """Until it is time to try again, or somebody wants to and may."""
@@ -231,7 +234,7 @@ class Server:
                     await self._attend(connection)
         self._connection = None
         failure = boundary.failure
-        why = self._lost or self._reason(failure, reached=reached)
+        why = shown_line(self._lost or self._reason(failure, reached=reached), MAX_WHY)
         auth = isinstance(failure, McpAuthError)
         self.challenge = failure.challenge if isinstance(failure, McpAuthError) else ""
         self.note(why)
@@ -243,7 +246,7 @@ class Server:
             return "the connection was closed"
         leaf = root_cause(failure)
         if isinstance(leaf, TimeoutError | McpTimeoutError) and not reached:
-            return f"it did not answer within {self.pace.connect:g} s"
+            return late(self.pace.connect)
         return str(leaf) if isinstance(leaf, McpError) else one_line(leaf)
 
     async def _attend(self, connection: Connection) -> None:
@@ -323,6 +326,11 @@ class Server:
             self.settled.set()
         self._state_news.set()
         self._changed(self)
+
+
+def late(seconds: float) -> str:
+    """What is said of a server that took too long to connect to."""
+    return f"it did not answer within {seconds:g} s"
 
 
 def _with_list(

@@ -1,24 +1,29 @@
 """The servers of a session, and their tools in its registry."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
 from alhena.config.mcp_servers import ConfiguredServers, McpServer
+from alhena.display_text import escaped, one_line
 from alhena.mcp.connection import ListedPrompt, ListedResource, ListedTool
 from alhena.mcp.names import Key, Names, accepted_names, hashed_name, valid_name
 from alhena.mcp.opening import Open
 from alhena.mcp.pins import Pins
 from alhena.mcp.resource_listing import ListMcpResources
 from alhena.mcp.resource_reading import ReadMcpResource
-from alhena.mcp.server import Pace, Server, ServerState
+from alhena.mcp.server import CLOSED, Pace, Server, ServerState, late
+from alhena.mcp.told import offer_lines, some
 from alhena.mcp.tool import McpTool
 from alhena.tools.names import ALIASES, BUILT_IN
 from alhena.tools.registry import Origin, ToolRegistry
 
 FIRST_PROMPT_S = 10.0
 """Seconds that the first prompt waits for servers whose settings give no timeout."""
+
+MAX_TOLD = 640
+"""Characters of one warning."""
 
 LONGEST_WAIT_S = 30.0
 """Seconds that it waits for any, whatever timeout that has."""
@@ -74,9 +79,10 @@ class Servers:
         self._closed = False
         self._started = False
         self._begun = False
+        self._open = open_
+        self._pace = pace
         self.servers = {
-            name: Server(name, config, open_, self._server_changed, _pace(config, pace))
-            for name, config in configured.servers.items()
+            name: self._made(name, config) for name, config in configured.servers.items()
         }
 
     def start(self) -> None:
@@ -99,6 +105,30 @@ class Servers:
         """A model is about to be told of the tools: from now on no name goes to another tool."""
         self._begun = True
         self._names.tell({key: tool.name for key, tool in self._registered.items()})
+
+    async def restart(self, name: str | None = None) -> None:
+        """Connects anew to one of them, or to all, and waits as the first prompt does."""
+        chosen = [each for each in self.servers.values() if name in (None, each.name)]
+        await asyncio.gather(*(server.close() for server in chosen))
+        for server in chosen:
+            server.settled.clear()
+            server.start()
+        await asyncio.gather(*map(self._settled, chosen))
+
+    async def reconfigure(self, configured: ConfiguredServers) -> None:
+        """From now on there are these: what is no more is closed and its tools are gone, what is
+        new is connected to."""
+        self.disabled, self.problems = configured.disabled, configured.problems
+        old = dict(self.servers)
+        self.servers.clear()  # others hold it
+        for name, config in configured.servers.items():
+            self.servers[name] = old.pop(name, None) or self._made(name, config)
+        self._sync()
+        await asyncio.gather(*(server.close() for server in old.values()))
+        new = [server for server in self.servers.values() if not server.settled.is_set()]
+        for server in new if self._started else ():
+            server.start()
+        await asyncio.gather(*map(self._settled, new if self._started else ()))
 
     async def close(self) -> None:
         """Ends all connections, and the children with all that came from them."""
@@ -159,6 +189,10 @@ class Servers:
             instructions=offer.instructions,
         )
 
+    def _made(self, name: str, config: McpServer) -> Server:
+        pace = _pace(config, self._pace)
+        return Server(name, config, self._open, self._server_changed, pace)
+
     async def _settled(self, server: Server) -> None:
         timeout = server.config.timeout
         seconds = FIRST_PROMPT_S if timeout is None else min(timeout / 1000, LONGEST_WAIT_S)
@@ -166,13 +200,16 @@ class Servers:
             async with asyncio.timeout(seconds):
                 await server.settled.wait()
         except TimeoutError:
+            if server.pace.connect <= seconds:  # it is given up just now, and that will be told
+                self._warn(f"MCP server '{server.name}': {late(server.pace.connect)}.")
+                return
             self._warn(
                 f"MCP server '{server.name}' is not connected after {seconds:g} s; the prompt goes "
                 "without its tools."
             )
 
     def _server_changed(self, server: Server) -> None:
-        if self._closed:
+        if self._closed or self.servers.get(server.name) is not server:
             return
         name = server.name
         match server.state:
@@ -182,7 +219,7 @@ class Servers:
                     f"auth {name})"
                 )
             case ServerState.DISCONNECTED:
-                if server.why:
+                if server.why and server.why != CLOSED:
                     self._warn(f"MCP server '{name}': {server.why.rstrip('.')}.")
             case ServerState.CONNECTED:
                 self._tell_offer(server)
@@ -191,14 +228,8 @@ class Servers:
                 return
 
     def _tell_offer(self, server: Server) -> None:
-        offer = server.offer
-        prefix = f"MCP server '{server.name}'"
-        if offer.is_empty and not offer.left_out:
-            self._warn(f"{prefix}: No prompts, tools, or resources found on the server.")
-        for tool, reason in offer.left_out.items():
-            self._warn(f"{prefix}: the tool '{tool}' is left out: {reason}.")
-        for problem in offer.problems:
-            self._warn(f"{prefix}: {problem}.")
+        for line in offer_lines(server.offer):
+            self._warn(f"MCP server '{server.name}': {line}")
 
     def _sync(self) -> None:
         """Makes the registry hold what the servers have now."""
@@ -212,9 +243,13 @@ class Servers:
             if given.get(key) != tool.name or listed[key][1] != tool.listed:
                 self._registry.unregister(tool.name)
                 del self._registered[key]
+        odd: dict[str, list[str]] = {}
         for key, name in given.items():
             if key not in self._registered:
-                self._register(key, name, *listed[key])
+                odd.setdefault(key[0], []).extend(self._register(key, name, *listed[key]))
+        for server, lines in odd.items():
+            for line in some(lines, "of its tools that are left out or called otherwise"):
+                self._warn(f"MCP server '{server}': {line}")
         self._offer_resources()
         if self._begun:
             self.begin()
@@ -231,7 +266,8 @@ class Servers:
             elif there and not wanted:
                 self._registry.unregister(tool.name)
 
-    def _register(self, key: Key, name: str, server: Server, listed: ListedTool) -> None:
+    def _register(self, key: Key, name: str, server: Server, listed: ListedTool) -> Iterator[str]:
+        """Puts a tool into the registry; gives what a person should know of that."""
         tool = McpTool(name, server, listed, self.pins.changes)
         hashed = name == hashed_name(valid_name(f"{key[0]}__{key[1]}"), key)
         accepted = accepted_names(server.name, listed.name, alone=not hashed)
@@ -239,14 +275,14 @@ class Servers:
             tool, origin=Origin.MCP, server=server.name, accepted=accepted
         )
         if warning is not None:
-            self._warn(f"MCP server '{server.name}': {warning}")
+            yield warning
         if name in self._registry.left_out:
             return
         self._registered[key] = tool
         if hashed:
-            self._warn(
-                f"MCP server '{server.name}': the tool '{listed.name}' is called {name}, for its "
-                "other names belong to other tools."
+            yield (
+                f"the tool '{escaped(listed.name)}' is called {name}, for its other names belong "
+                "to other tools."
             )
 
     def _is_taken(self, name: str) -> bool:
@@ -256,6 +292,7 @@ class Servers:
         return entry is not None and not isinstance(entry.tool, McpTool)
 
     def _warn(self, text: str) -> None:
+        text = one_line(text, MAX_TOLD)
         if text not in self._warned:
             self._warned.add(text)
             self._outlets.warn(text)

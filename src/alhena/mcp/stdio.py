@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from alhena.mcp.errors import McpConnectError
+from alhena.mcp.readable import readable
 from alhena.system.errors import ProcessStartError
 from alhena.system.processes import Command, ProcessGroups
 from alhena.system.served import end_served, start_served
@@ -201,7 +202,7 @@ def _message(line: bytes) -> "SessionMessage | Exception":
     from mcp_types import jsonrpc_message_adapter
 
     try:
-        value = msgspec.json.decode(line)
+        value = msgspec.json.decode(readable(line))
         message = jsonrpc_message_adapter.validate_python(value, by_name=False)
     except (ValueError, RecursionError) as error:
         return ValueError(f"a line that is no message: {_excerpt(line)} ({type(error).__name__})")

@@ -2,7 +2,10 @@
 
 import asyncio
 from collections import deque
-from typing import cast
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
 
 HIGH_WATER = 1 << 18
 """Unread bytes (256 KiB) above which the peer is made to wait."""
@@ -128,6 +131,33 @@ class Channel(_Link):
     def usable(self) -> bool:
         """Whether an idle connection can take a request: open, and nothing unasked arrived."""
         return not self._ended and not self._pieces
+
+    @property
+    def arrived(self) -> bool:
+        """Whether something can be taken."""
+        return bool(self._pieces)
+
+    @property
+    def flushed(self) -> bool:
+        """Whether all that was written has left for the network."""
+        return self._transport is not None and not self._transport.get_write_buffer_size()
+
+    async def secure(self, tls: "SSLContext", host: str) -> None:
+        """Goes on in TLS, with `host` at the other end. Raises OSError, ssl.SSLError among them."""
+        if self._transport is None:
+            raise ConnectionResetError
+        if self._pieces:  # they would pass for the beginning of what comes encrypted
+            self._transport.abort()
+            raise ConnectionAbortedError
+        raw = self._transport
+        try:
+            secured = await self._loop.start_tls(raw, self, tls, server_hostname=host)
+        except BaseException:
+            raw.abort()
+            raise
+        if secured is None:
+            raise ConnectionResetError
+        self._transport = secured
 
     async def write(self, data: bytes, idle: float) -> None:
         """Sends; returns when the data is on its way, an answer arrives or the peer is gone.

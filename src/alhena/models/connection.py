@@ -1,12 +1,11 @@
 """HTTP/1.1 on one connection: a request, then its response piece by piece."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import h11
 
 from alhena.models.channel import Channel
-from alhena.models.endpoint import Endpoint
 from alhena.models.errors import NetworkError, StreamCutError
 from alhena.models.http import Body, Headers
 
@@ -16,20 +15,41 @@ if TYPE_CHECKING:
 MAX_HEAD_BYTES = 128 * 1024
 SMALL = 16 * 1024
 """Bytes of a body that are sent together with the head."""
+MOST_INTERIM = 32
+"""Interim answers (1xx) to one request; whoever sends more does not come to an answer."""
+_START = 32
+_BODILESS = (204, 304)
+"""Answers that have no body, whatever their head says of one."""
+
+
+class Named(Protocol):
+    """Who is at the other end, for messages."""
+
+    @property
+    def place(self) -> str:
+        """Its address."""
+        ...
+
+    @property
+    def source(self) -> str:
+        """The variable or setting that says it."""
+        ...
 
 
 class Connection:
-    """One keep-alive connection to the service at `endpoint`."""
+    """One keep-alive connection, to the service that is `named`. `idle`: the seconds of silence
+    after which it is given up."""
 
-    def __init__(self, channel: Channel, endpoint: Endpoint, idle: float) -> None:
+    def __init__(self, channel: Channel, named: Named, idle: float) -> None:
         self._channel = channel
-        self._place = endpoint.place
-        self._source = endpoint.source
+        self._named = named
         self._idle = idle
         self._http = _client()
         self._chunks: ChunkedBody | None = None
-        self._lasts = True
-        self._heard = False
+        self._answer: h11.Response | None = None
+        self._start = b""  # of the answer, or of what came behind the last interim one
+        self._interim = 0
+        self._ended = False
 
     async def exchange(
         self, method: str, path: str, headers: Headers, body: Body
@@ -37,25 +57,32 @@ class Connection:
         """Sends a request and waits for the head of its response.
 
         None when the peer closed without a byte of answer, as it may do with a connection that was
-        idle. Raises NetworkError.
+        idle. A refusal that comes before the whole body was sent ends the sending. Raises
+        NetworkError.
         """
-        self._heard = False
-        length = [("content-length", str(len(body)))] if body or method != "GET" else []
+        self._answer, self._start, self._interim, self._ended = None, b"", 0, False
+        sized = bool(body) or method not in {"GET", "CONNECT"}
+        length = [("content-length", str(len(body)))] if sized else []
         request = h11.Request(method=method, target=path, headers=[*headers, *length])
         try:
             for data in self._sent(request, body):
                 await self._channel.write(data, self._idle)
-            return await self._head()
+                if self._channel.arrived and self._is_refused():
+                    break
+            return self._answer or await self._head()
         except TimeoutError as error:
             raise self._silence() from error
         except OSError as error:
-            if not self._heard:
+            if not self._start and not self._interim:
                 return None
-            raise NetworkError(f"{self._place} broke the connection: {_reason(error)}.") from error
-        except h11.RemoteProtocolError as error:
             raise NetworkError(
-                f"{self._place} does not answer in HTTP: {error}.",
-                remedy=f"Check the host and port of {self._source}.",
+                f"{self._named.place} broke the connection: {_reason(error)}."
+            ) from error
+        except h11.RemoteProtocolError as error:
+            from alhena.models.unreadable import unreadable
+
+            raise unreadable(
+                self._start, self._named, interim=self._interim, ended=self._ended
             ) from error
 
     def _sent(self, request: h11.Request, body: Body) -> Iterator[bytes]:
@@ -71,22 +98,45 @@ class Connection:
             ahead = b""
         self._http.send(h11.EndOfMessage())
 
+    def _is_refused(self) -> bool:
+        """Whether an answer that came while the body is being sent makes the rest of it useless. A
+        service that accepts a request early may still want to read it."""
+        if self._answer is None:
+            self._hear(self._channel.take())
+            self._answer = self._next_head()
+        return self._answer is not None and self._answer.status_code >= 300
+
     async def _head(self) -> h11.Response | None:
-        while True:
-            event = self._http.next_event()
+        while (head := self._next_head()) is None:
+            data = await self._channel.read(self._idle)
+            if not data:
+                if not self._start and not self._interim:
+                    return None
+                self._ended = True
+                raise h11.RemoteProtocolError("the connection ended before the answer")
+            self._hear(data)
+        return head
+
+    def _hear(self, data: bytes) -> None:
+        if len(self._start) < _START:
+            self._start += data[:_START]
+        self._http.receive_data(data)
+
+    def _next_head(self) -> h11.Response | None:
+        """The head of the answer, if it has arrived."""
+        while (event := self._http.next_event()) is not h11.NEED_DATA:
             if isinstance(event, h11.Response):
                 self._read_chunks(event)
                 return event
-            if event is h11.NEED_DATA:
-                data = await self._channel.read(self._idle)
-                if not data and not self._heard:
-                    return None
-                self._heard = True
-                self._http.receive_data(data)
+            self._interim += 1
+            if self._interim > MOST_INTERIM:
+                raise h11.RemoteProtocolError("too many interim responses")
+            self._start = self._http.trailing_data[0][:_START]
+        return None
 
     def _read_chunks(self, head: h11.Response) -> None:
         """Leaves a body in chunks to `ChunkedBody`."""
-        if self._http.their_state is not h11.SEND_BODY:
+        if self._http.their_state is not h11.SEND_BODY or head.status_code in _BODILESS:
             return
         said = [(name, value.lower()) for name, value in head.headers]
         if (b"transfer-encoding", b"chunked") not in said:
@@ -94,8 +144,6 @@ class Connection:
         from alhena.models.chunked import ChunkedBody
 
         self._chunks = ChunkedBody()
-        closes = any(name == b"connection" and b"close" in value for name, value in said)
-        self._lasts = head.http_version >= b"1.1" and not closes
         arrived, _ = self._http.trailing_data
         if arrived:
             self._chunks.feed(arrived)
@@ -116,7 +164,7 @@ class Connection:
             raise self._silence() from error
         except (OSError, h11.RemoteProtocolError) as error:
             raise StreamCutError(
-                f"the connection to {self._place} ended in the middle of the answer.",
+                f"the connection to {self._named.place} ended in the middle of the answer.",
                 remedy="Run again.",
             ) from error
 
@@ -152,7 +200,8 @@ class Connection:
     def renew(self) -> bool:
         """Whether the exchange is complete and the connection ready for another one.
 
-        The end of a body that has arrived but was not asked for counts as read.
+        The end of a body that has arrived but was not asked for counts as read. What came behind
+        it is the answer to no request: it would be taken for that of the next one.
         """
         try:
             if not self._arrived()[1] and (data := self._channel.take()):
@@ -160,16 +209,20 @@ class Connection:
                 self._arrived()
         except h11.RemoteProtocolError:
             return False
+        renewed = self._http.our_state is h11.DONE and self._channel.flushed
         if self._chunks is not None:
-            whole = self._chunks.done and self._http.our_state is h11.DONE
-            renewed = whole and self._lasts and not self._chunks.rest
-            self._chunks = None
-            self._http = _client()
-            return renewed and self._channel.usable
-        if self._http.our_state is h11.DONE and self._http.their_state is h11.DONE:
-            self._http.start_next_cycle()
-            return self._channel.usable
-        return False
+            renewed = renewed and self._chunks.done and not self._chunks.rest
+        else:
+            whole = self._http.their_state is h11.DONE
+            renewed = renewed and whole and not self._http.trailing_data[0]
+        self._chunks = None
+        self._http = _client()
+        return renewed and self._channel.usable
+
+    @property
+    def surplus(self) -> bool:
+        """Whether something came behind the head of the answer to a CONNECT, before any request."""
+        return bool(self._http.trailing_data[0]) or self._channel.arrived
 
     @property
     def usable(self) -> bool:
@@ -186,7 +239,7 @@ class Connection:
 
     def _silence(self) -> NetworkError:
         return NetworkError(
-            f"{self._place} sent nothing for {self._idle:g} s.",
+            f"{self._named.place} sent nothing for {self._idle:g} s.",
             remedy="Check the network and run again.",
         )
 

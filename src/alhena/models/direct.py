@@ -6,7 +6,7 @@ from ssl import SSLContext
 
 import h11
 
-from alhena.models.connection import Connection
+from alhena.models.connection import Connection, Named
 from alhena.models.dial import open_channel
 from alhena.models.endpoint import Endpoint
 from alhena.models.errors import NetworkError
@@ -21,6 +21,7 @@ class DirectTransport:
 
     def __init__(self, endpoint: Endpoint, timeouts: Timeouts, environ: Mapping[str, str]) -> None:
         self._endpoint = endpoint
+        self._named: Named = endpoint
         self._timeouts = timeouts
         self._environ = environ
         self._tls: SSLContext | None = None
@@ -41,8 +42,8 @@ class DirectTransport:
         response = await self._exchange(connection, request)
         if response is None:
             raise NetworkError(
-                f"{self._endpoint.place} closed the connection without an answer.",
-                remedy=f"Run again; if it stays so, check {self._endpoint.source}.",
+                f"{self._named.place} closed the connection without an answer.",
+                remedy=f"Run again; if it stays so, check {self._named.source}.",
             )
         return response
 
@@ -55,10 +56,13 @@ class DirectTransport:
     def give_back(self, connection: Connection) -> None:
         """Keeps a connection whose exchange is complete, closes any other."""
         if connection.renew() and not self._closed:
-            expiry = asyncio.get_running_loop().time() + KEEP_ALIVE
-            self._idle.append((connection, expiry))
+            self._idle.append((connection, self.now() + KEEP_ALIVE))
         else:
             connection.abort()
+
+    def now(self) -> float:
+        """The time in seconds, of a clock that only goes forward."""
+        return asyncio.get_running_loop().time()
 
     async def _exchange(
         self, connection: Connection, request: tuple[str, str, Headers, Body]
@@ -80,24 +84,28 @@ class DirectTransport:
             self._idle.clear()
         while self._idle:
             connection, expiry = self._idle.pop()
-            if connection.usable and loop.time() < expiry:
+            if connection.usable and self.now() < expiry:
                 return connection
             connection.abort()
         return None
 
     async def _connect(self) -> Connection:
         endpoint, limit = self._endpoint, self._timeouts.connect
-        if endpoint.secure and self._tls is None:
-            from alhena.models.tls import tls_context
-
-            self._tls = tls_context(self._environ)
+        tls = self._tls_context() if endpoint.secure else None
         try:
-            channel = await open_channel(endpoint.host, endpoint.port, self._tls, limit)
+            channel = await open_channel(endpoint.host, endpoint.port, tls, limit)
         except OSError as error:
             from alhena.models.unreachable import unreachable
 
             raise unreachable(error, endpoint, limit) from error
-        return Connection(channel, endpoint, self._timeouts.idle)
+        return Connection(channel, self._named, self._timeouts.idle)
+
+    def _tls_context(self) -> SSLContext:
+        if self._tls is None:
+            from alhena.models.tls import tls_context
+
+            self._tls = tls_context(self._environ)
+        return self._tls
 
 
 class DirectResponse:

@@ -1,7 +1,7 @@
 """One request at a time to one service: which transport carries it, and what comes back.
 
-Without a proxy the requests go over `models.direct`, which loads in a fraction of the time a full
-HTTP client takes; through a proxy they go over httpx2 (`models.proxied`).
+The requests go over `models.direct`, which loads in a fraction of the time a full HTTP client
+takes; `models.proxied` has its connections lead through a proxy.
 """
 
 from collections.abc import Mapping, Sequence

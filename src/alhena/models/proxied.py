@@ -1,140 +1,216 @@
-"""Requests through a proxy, carried by httpx2."""
+"""Requests through a proxy, on connections like those to the service itself.
 
-from collections.abc import AsyncIterator, Mapping
+Plain requests are handed to an HTTP proxy with their whole address; encrypted ones, and all that go
+through SOCKS, run in a tunnel that the proxy opens.
+"""
 
-import httpx2
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+import msgspec
 
 from alhena.config.errors import ConfigError
+from alhena.models.channel import Channel
+from alhena.models.connection import Connection
+from alhena.models.dial import open_channel
+from alhena.models.direct import DirectResponse, DirectTransport
 from alhena.models.endpoint import Endpoint
-from alhena.models.errors import NetworkError, StreamCutError
+from alhena.models.errors import NetworkError
 from alhena.models.http import Body, Headers, Timeouts
-from alhena.models.tls import tls_context
 
-_REMEDY = "Check HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY."
-KEEP_ALIVE = 90.0
+if TYPE_CHECKING:
+    from ssl import SSLContext
+
+VARIABLES = "HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY"
+_REMEDY = f"Check {VARIABLES}."
+_PORTS = {"http": 80, "https": 443, "socks5": 1080, "socks5h": 1080}
+_REFUSES = 407
 
 
-class ProxiedTransport:
-    """Talks to one service through one proxy (http, https or, with socksio installed, socks5)."""
+class Proxy(msgspec.Struct, frozen=True):
+    """A proxy. User and password do not show in its repr, nor in messages."""
+
+    scheme: str
+    host: str
+    port: int
+    user: str = ""
+    password: str = ""
+
+    def __repr__(self) -> str:
+        return f"Proxy({self.shown})"
+
+    @property
+    def shown(self) -> str:
+        """Host and port, as messages name it."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def socks(self) -> bool:
+        """Whether it speaks SOCKS, version 5."""
+        return self.scheme.startswith("socks")
+
+    @property
+    def headers(self) -> list[tuple[str, str]]:
+        """Who asks it."""
+        if not self.user and not self.password:
+            return []
+        from base64 import b64encode
+
+        pair = f"{self.user}:{self.password}".encode(errors="replace")
+        return [("proxy-authorization", f"Basic {b64encode(pair).decode('ascii')}")]
+
+
+def parse_proxy(url: str) -> Proxy:
+    """The proxy that a variable names. Raises ConfigError; the message does not quote the URL, for
+    it may hold a password."""
+    try:
+        found = _read(url)
+    except ValueError:
+        found = None
+    if found is None:
+        # Not chained: the cause quotes the URL.
+        raise ConfigError(
+            "the proxy's address cannot be used.",
+            remedy=f"Write it as http://host:port, https://… or socks5://…. {_REMEDY}",
+        )
+    return found
+
+
+def _read(url: str) -> Proxy | None:
+    parts = urlsplit(url)
+    scheme, host = parts.scheme.lower(), parts.hostname
+    usual = _PORTS.get(scheme)
+    port = usual if parts.port is None else parts.port
+    if not host or not port or usual is None:
+        return None
+    host.encode("idna")  # a ValueError when it can be no name
+    return Proxy(scheme, host, port, unquote(parts.username or ""), unquote(parts.password or ""))
+
+
+class Way(msgspec.Struct, frozen=True):
+    """What messages call a service behind a proxy."""
+
+    place: str
+    source: str = VARIABLES
+
+
+class ProxiedTransport(DirectTransport):
+    """Talks to one service through one proxy: http, https or socks5."""
 
     def __init__(
         self, endpoint: Endpoint, proxy: str, timeouts: Timeouts, environ: Mapping[str, str]
     ) -> None:
-        self._endpoint = endpoint
-        self._timeouts = timeouts
-        self._limits = httpx2.Timeout(timeouts.idle, connect=timeouts.connect)
-        # Messages name the proxy without the user and password its URL may hold.
-        self._proxy = _shown(proxy)
-        try:
-            self._transport = httpx2.AsyncHTTPTransport(
-                verify=tls_context(environ),
-                trust_env=False,
-                limits=httpx2.Limits(keepalive_expiry=KEEP_ALIVE),
-                proxy=proxy,
-            )
-        except (ValueError, httpx2.InvalidURL):
-            # Not chained: the cause quotes the URL.
-            raise ConfigError(
-                "the proxy's address cannot be used.",
-                remedy=f"Write it as http://host:port. {_REMEDY}",
-            ) from None
-        except ImportError as error:
-            raise ConfigError(
-                f"the proxy {self._proxy} speaks SOCKS, for which the package socksio is missing.",
-                remedy="Install socksio, or name an HTTP proxy.",
-            ) from error
+        super().__init__(endpoint, timeouts, environ)
+        self._proxy = parse_proxy(proxy)
+        self._named = Way(f"{endpoint.place} (through the proxy {self._proxy.shown})")
+        self._tunnels = endpoint.secure or self._proxy.socks
 
     async def send(
         self, method: str, path: str, headers: Headers, body: Body = b""
-    ) -> "ProxiedResponse":
+    ) -> DirectResponse:
         """Sends through the proxy. Raises NetworkError."""
-        request = httpx2.Request(
-            method,
-            f"{self._endpoint.place}{path}",
-            headers=list(headers),
-            content=bytes(body),
-            extensions={"timeout": self._limits.as_dict()},
-        )
-        try:
-            response = await self._transport.handle_async_request(request)
-        except httpx2.TransportError as error:
-            raise self._failure(error) from error
-        if response.status_code == 407:
+        if self._tunnels:
+            return await super().send(method, path, headers, body)
+        path = f"{self._endpoint.place}{path}"
+        response = await super().send(method, path, [*headers, *self._proxy.headers], body)
+        if response.status == _REFUSES:
             await response.aclose()
-            raise self._refused("407 Proxy Authentication Required")
-        return ProxiedResponse(response, self._endpoint.place, self._timeouts.idle)
+            raise self._refused("407 Proxy Authentication Required", _REFUSES)
+        return response
 
-    async def aclose(self) -> None:
-        """Closes all connections."""
-        await self._transport.aclose()
+    async def _connect(self) -> Connection:
+        import asyncio
 
-    def _failure(self, error: httpx2.TransportError) -> NetworkError:
-        place = self._endpoint.place
-        if isinstance(error, httpx2.ProxyError):
-            return self._refused(str(error))
-        if isinstance(error, httpx2.ConnectTimeout):
-            message = f"no connection to {place} through the proxy {self._proxy} within "
-            return NetworkError(f"{message}{self._timeouts.connect:g} s.", remedy=_REMEDY)
-        if isinstance(error, httpx2.TimeoutException):
-            return _silence(place, self._timeouts.idle)
-        reason = " ".join(str(error).split())[:160] or type(error).__name__
+        limit = self._timeouts.connect
+        tls = self._tls_context() if self._endpoint.secure else None
+        try:
+            async with asyncio.timeout(limit):
+                channel = await self._to_proxy()
+                if self._tunnels:
+                    await self._tunnel(channel)
+                if tls is not None:
+                    await self._secure(channel, tls)
+        except TimeoutError as error:
+            raise self._not_connected(f"none within {limit:g} s.") from error
+        return Connection(channel, self._named, self._timeouts.idle)
+
+    async def _to_proxy(self) -> Channel:
+        proxy, limit = self._proxy, self._timeouts.connect
+        tls = self._tls_context() if proxy.scheme == "https" else None
+        try:
+            return await open_channel(proxy.host, proxy.port, tls, limit)
+        except OSError as error:
+            from alhena.models.unreachable import unreachable
+
+            scheme = "https" if tls is not None else "http"
+            reached = Endpoint(scheme, proxy.host, proxy.port, source=VARIABLES)
+            raise self._not_connected(unreachable(error, reached, limit).message) from error
+
+    async def _tunnel(self, channel: Channel) -> None:
+        """Has the proxy connect `channel` to the service."""
+        opened = False
+        try:
+            if self._proxy.socks:
+                await self._by_socks(channel)
+            else:
+                await self._by_connect(channel)
+            opened = True
+        finally:
+            if not opened:
+                channel.abort()
+
+    async def _by_connect(self, channel: Channel) -> None:
+        host = self._endpoint.host
+        target = f"[{host}]" if ":" in host else host
+        target = f"{target}:{self._endpoint.port}"
+        asked = Connection(channel, Way(f"the proxy {self._proxy.shown}"), self._timeouts.connect)
+        head = await asked.exchange(
+            "CONNECT", target, [("host", target), *self._proxy.headers], b""
+        )
+        if head is None:
+            raise self._refused("it closed the connection", None)
+        if not 200 <= head.status_code < 300:
+            reason = head.reason.decode("latin-1")
+            raise self._refused(f"{head.status_code} {reason}", head.status_code)
+        if asked.surplus:
+            raise self._refused("it sent something behind its answer", None)
+
+    async def _by_socks(self, channel: Channel) -> None:
+        from alhena.models.socks import RefusedError, open_tunnel
+
+        proxy, endpoint, limit = self._proxy, self._endpoint, self._timeouts.connect
+        try:
+            who = (proxy.user, proxy.password)
+            await open_tunnel(channel, endpoint.host, endpoint.port, who, limit)
+        except RefusedError as error:
+            status = _REFUSES if error.by_name else None
+            raise self._refused(error.reason, status) from error
+        except ConnectionError as error:
+            raise self._not_connected("the proxy broke the connection.") from error
+
+    async def _secure(self, channel: Channel, tls: "SSLContext") -> None:
+        try:
+            await channel.secure(tls, self._endpoint.host)
+        except TimeoutError:
+            raise
+        except OSError as error:
+            from alhena.models.unreachable import unreachable
+
+            raise unreachable(error, self._endpoint, self._timeouts.connect) from error
+
+    def _not_connected(self, reason: str) -> NetworkError:
         return NetworkError(
-            f"no connection to {place} through the proxy {self._proxy}: {reason}.", remedy=_REMEDY
+            f"no connection to {self._endpoint.place} through the proxy {self._proxy.shown}: "
+            f"{reason}",
+            remedy=_REMEDY,
         )
 
-    def _refused(self, reason: str) -> NetworkError:
+    def _refused(self, reason: str, status: int | None) -> NetworkError:
         reason = " ".join(reason.split())[:160]
         return NetworkError(
-            f"the proxy {self._proxy} refused to connect to {self._endpoint.place}: {reason}.",
+            f"the proxy {self._proxy.shown} refused to connect to {self._endpoint.place}: "
+            f"{reason}.",
             remedy=_REMEDY,
-            status=407 if reason.startswith("407") else None,
+            status=status,
         )
-
-
-class ProxiedResponse:
-    """A response that came through a proxy."""
-
-    def __init__(self, response: httpx2.Response, place: str, idle: float) -> None:
-        self._response = response
-        self._place = place
-        self._idle = idle
-        self._pieces: AsyncIterator[bytes] = response.aiter_raw()
-
-    @property
-    def status(self) -> int:
-        """The HTTP status."""
-        return self._response.status_code
-
-    def header(self, name: str) -> str:
-        """The value of a header, "" when absent."""
-        return self._response.headers.get(name, "")
-
-    async def read(self) -> bytes:
-        """The next piece of the body; b"" at its end. Raises StreamCutError or NetworkError."""
-        try:
-            async for piece in self._pieces:
-                if piece:
-                    return piece
-        except httpx2.TimeoutException as error:
-            raise _silence(self._place, self._idle) from error
-        except httpx2.TransportError as error:
-            raise StreamCutError(
-                f"the connection to {self._place} ended in the middle of the answer.",
-                remedy="Run again.",
-            ) from error
-        return b""
-
-    async def aclose(self) -> None:
-        """Gives the connection back, or closes it when the body has not ended."""
-        await self._response.aclose()
-
-
-def _silence(place: str, idle: float) -> NetworkError:
-    return NetworkError(
-        f"{place} sent nothing for {idle:g} s.", remedy="Check the network and run again."
-    )
-
-
-def _shown(proxy: str) -> str:
-    """The proxy's address without user and password."""
-    return proxy.rpartition("@")[2].rpartition("://")[2].partition("/")[0]

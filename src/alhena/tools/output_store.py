@@ -6,9 +6,10 @@ sessions that nothing was added to for 30 days are removed when another begins t
 """
 
 import os
+import re
 import stat
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -33,6 +34,7 @@ MEMORY_CHARACTERS = 4_000_000
 
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _OLD_SESSIONS = 20
+_PLAIN = re.compile(r"[A-Za-z0-9_-]+").fullmatch
 
 
 class SavedOutput(msgspec.Struct, frozen=True):
@@ -71,20 +73,21 @@ class OutputStore:
 
     def save(self, tool: str, call_id: str, text: str) -> SavedOutput:
         """Keeps a whole text: under its name there is all of it or nothing."""
-        temporary: Path | None = None
+        (saved,) = self.save_all([(tool, call_id, text)])
+        return saved
+
+    def save_all(self, texts: Sequence[tuple[str, str, str]]) -> list[SavedOutput]:
+        """Keeps whole texts, each the tool, the id of the call and the text, one by one."""
+        if not texts:
+            return []
         try:
-            descriptor, temporary = self._new_file(f".{os.urandom(8).hex()}.tmp")
-            with open(descriptor, "w", encoding="utf-8", errors="replace", newline="") as file:
-                file.write(text)
-            path = self._link(temporary, tool, call_id)
-        except (OSError, FileError) as error:
-            if isinstance(error, OSError):
-                error = from_os_error(error, self.directory, writing=True)
-            return SavedOutput(None, str(error))
+            directory = self._open()
+        except OSError as error:
+            return [self._unsaved(error)] * len(texts)
+        try:
+            return [self._saved(directory, *text) for text in texts]
         finally:
-            if temporary is not None:
-                temporary.unlink(missing_ok=True)
-        return SavedOutput(path)
+            os.close(directory)
 
     def spool(
         self, tool: str, call_id: str, *, prefix: str = "", keep: int = 0, most: int = 0
@@ -132,6 +135,18 @@ class OutputStore:
             raise NotRegularFileError(f"Not a regular file: {printable(exact)}.")
         return exact
 
+    def whole_of(self, call_id: str, text: str) -> Path | None:
+        """The kept file that an excerpt names, if it is of this call and still there."""
+        named = path_in(text)
+        if named is None:
+            return None
+        ending = re.compile(rf"__{re.escape(_safe(call_id))}(-\d+)?\.txt")
+        try:
+            path = self.find(named)
+        except FileError:
+            return None
+        return path if ending.search(path.name + "") and os.path.isabs(named) else None
+
     def prune(self, days: float = KEEP_DAYS) -> int:
         """Removes sessions that nothing was added to for so long, 20 at most; how many."""
         import shutil
@@ -161,12 +176,42 @@ class OutputStore:
 
     def _new_file(self, name: str) -> tuple[int, Path]:
         """Raises OSError, FileExistsError among them."""
-        self._make()
-        directory = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        directory = self._open()
         try:
             return os.open(name, _CREATE, 0o600, dir_fd=directory), self.directory / name
         finally:
             os.close(directory)
+
+    def _open(self) -> int:
+        """The directory, made if need be. Raises OSError."""
+        self._make()
+        return os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+
+    def _saved(self, directory: int, tool: str, call_id: str, text: str) -> SavedOutput:
+        temporary = f".{os.urandom(8).hex()}.tmp"
+        try:
+            descriptor = os.open(temporary, _CREATE, 0o600, dir_fd=directory)
+        except OSError as error:
+            return self._unsaved(error)
+        try:
+            try:
+                left = memoryview(text.encode("utf-8", "replace"))
+                while left:
+                    left = left[os.write(descriptor, left) :]
+            finally:
+                os.close(descriptor)
+            name = _free_name(directory, tool, call_id)
+            os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+        except (OSError, FileError) as error:
+            with suppress(OSError):
+                os.unlink(temporary, dir_fd=directory)
+            return self._unsaved(error)
+        return SavedOutput(self.directory / name)
+
+    def _unsaved(self, error: OSError | FileError) -> SavedOutput:
+        if isinstance(error, OSError):
+            error = from_os_error(error, self.directory, writing=True)
+        return SavedOutput(None, str(error))
 
     def _make(self) -> None:
         if os.path.lexists(self.directory):
@@ -177,14 +222,6 @@ class OutputStore:
         # Old sessions may be removed by somebody else at this moment: no reason to keep nothing.
         with suppress(OSError):
             self.prune()
-
-    def _link(self, temporary: Path, tool: str, call_id: str) -> Path:
-        for number in range(1, 1_000):
-            path = self.directory / _file_name(tool, call_id, number)
-            if not os.path.lexists(path):
-                os.rename(temporary, path)
-                return path
-        raise _no_name(tool, call_id)
 
     def _names(self) -> list[str]:
         try:
@@ -201,8 +238,21 @@ def _file_name(tool: str, call_id: str, number: int) -> str:
     return f"{_safe(tool)}__{_safe(call_id)}{tail}.txt"
 
 
+def _free_name(directory: int, tool: str, call_id: str) -> str:
+    """Raises FileError, OSError."""
+    for number in range(1, 1_000):
+        name = _file_name(tool, call_id, number)
+        try:
+            os.stat(name, dir_fd=directory, follow_symlinks=False)
+        except FileNotFoundError:
+            return name
+    raise _no_name(tool, call_id)
+
+
 def _safe(name: str) -> str:
     """`name` as a part of a file name that leads nowhere: no slashes, no dots at its ends."""
+    if len(name) <= MAX_NAME and _PLAIN(name):
+        return name
     kept = "".join(
         char if char.isascii() and (char.isalnum() or char in "_.-") else "_" for char in name
     )

@@ -1,5 +1,6 @@
 """What a model is told of a command: eight lines, or that it goes on."""
 
+import re
 from typing import assert_never
 
 import msgspec
@@ -51,6 +52,20 @@ class ShellReport(msgspec.Struct, frozen=True, kw_only=True):
     def _what(self) -> str:
         where = printable(self.directory) if self.directory else "(root)"
         return f"Command: {self.command}\nDirectory: {where}"
+
+
+def without_ids(text: str) -> str:
+    """A report without the ids of processes that the program itself tells in it; what a command
+    wrote stays as it is."""
+    text = re.sub(r"\A(Command is running in background\. PID: )\d+", r"\1", text)
+    lines = re.compile(r"\nBackground PIDs: ([^\n]*)\nProcess Group PGID: [^\n]*")
+    last = None
+    for found in lines.finditer(text):
+        last = found
+    if last is None:
+        return text
+    left = "" if last[1] == "(none)" else "\nBackground PIDs:"
+    return f"{text[: last.start()]}{left}{text[last.end() :]}"
 
 
 def interrupted(pid: int) -> Ending:

@@ -99,7 +99,10 @@ def leave_a_child(request: dict[str, Any]) -> None:
     if child == 0:
         os.setsid()
         time.sleep(3600)
-    handshake(request, instructions=str(child))
+    if len(sys.argv) > 2:
+        with open(sys.argv[2], "w", encoding="utf-8") as file:
+            file.write(str(child))
+    handshake(request)
     os._exit(0)
 
 
@@ -129,7 +132,7 @@ def wants_much(request: dict[str, Any]) -> None:
 
 def storm(request: dict[str, Any]) -> None:
     token = request["params"].get("_meta", {}).get("progressToken", 0)
-    for number in range(3_000):
+    for number in range(500):
         for what in ("tools", "prompts", "resources"):
             notify(f"{what}/list_changed")
         notify("progress", {"progressToken": token, "progress": number, "message": "m" * 100})
@@ -191,9 +194,7 @@ def result(value: object) -> Act:
 
 
 def refusal(message: str, code: object = -32000) -> Act:
-    return lambda request: send(
-        {"id": request["id"], "error": {"code": code, "message": message}}
-    )
+    return lambda request: send({"id": request["id"], "error": {"code": code, "message": message}})
 
 
 def lists(*tools: object) -> Act:
@@ -253,7 +254,9 @@ LIST: dict[str, Act] = {
     "crash at list": crash,
     "list of no shape": result({"tools": {"a": POKE}}),
     "list that is text": result("tools"),
-    "list of no tools": lists(None, 7, "x", [], {}, {"name": 5}, {"name": " "}, {"name": "n" * 9999}),
+    "list of no tools": lists(
+        None, 7, "x", [], {}, {"name": 5}, {"name": " "}, {"name": "n" * 9999}
+    ),
     "ten thousand tools": lists(POKE, *({**POKE, "name": f"t{n}"} for n in range(10_000))),
     "ten megabytes of words": lists({**POKE, "description": "d" * 10_000_000}),
     "hidden words": lists({**POKE, "title": HIDDEN, "description": HIDDEN}),
@@ -263,8 +266,10 @@ LIST: dict[str, Act] = {
         *({**POKE, "name": name} for name in ("good__fine", "fine", "complete_task", "poke")),
     ),
     "names of no kind": lists(
-        POKE, *({**POKE, "name": name} for name in ("a b", "a/b", "a\nb", "ü", "1", "..", "x" * 200))
+        POKE,
+        *({**POKE, "name": name} for name in ("a b", "a/b", "a\nb", "ü", "1", "..", "x" * 200)),
     ),
+    "names alike": lists(*({**POKE, "name": f"a{chr(number)}b"} for number in range(200, 400))),
     "endless pages": pages,
     "another list each time": changed,
     "schemas of no kind": lists(

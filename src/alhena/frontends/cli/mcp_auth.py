@@ -60,7 +60,11 @@ def server_to_sign_in_to(name: str, place: Place) -> McpServer:
 
 
 def _logout(name: str, tokens: TokenFile) -> int:
-    there = asyncio.run(tokens.forget(name))
+    async def forgotten() -> bool:
+        async with tokens.alone(name):
+            return await tokens.forget(name)
+
+    there = asyncio.run(forgotten())
     said = f"Signed out of MCP server {name!r}." if there else "Nobody was signed in there."
     write_stdout(f"{one_line(said)}\n")
     return 0

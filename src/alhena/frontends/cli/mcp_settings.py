@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
+from alhena.agent.mcp_turning import turn
 from alhena.config.documents import settings_document
 from alhena.config.errors import ConfigError
 from alhena.config.home import user_settings_path, workspace_settings_path
@@ -14,7 +15,6 @@ from alhena.display_text import one_line
 from alhena.errors import InputError, UsageError
 from alhena.frontends.cli.mcp_arguments import Added, parse_add, scope_of
 from alhena.frontends.here import place_here
-from alhena.frontends.mcp_turning import turn
 from alhena.frontends.streams import write_stdout
 from alhena.hooks.user_files import change_file
 from alhena.system.workspace import current_directory
@@ -77,7 +77,7 @@ def _turn(argv: list[str], *, enabled: bool) -> int:
         )
     name, _ = scope_of(word, argv, scoped=False)
     place = place_here()
-    known = [*place.settings.mcp_servers, *_entries(workspace_settings_path(place.cwd))]
+    known = list(place.settings.mcp_servers)
     if name not in known and not (name == "mcp" and place.settings.mcp.server_command):
         raise InputError(
             f"there is no MCP server {name!r} in the settings.", remedy=_near(name, known)

@@ -68,6 +68,10 @@ class CommandContext(GoingBack, Protocol):
         """Ends the program."""
         ...
 
+    def print(self, lines: list[Line]) -> None:
+        """Prints lines above the prompt."""
+        ...
+
 
 Carry = Callable[[CommandContext, str], Awaitable[list[Line]]]
 
@@ -187,6 +191,12 @@ async def _compress(context: CommandContext, _rest: str) -> list[Line]:
     return [line(one_line(compressed_words(event), 2_000), style)]
 
 
+async def _mcp(context: CommandContext, rest: str) -> list[Line]:
+    from alhena.frontends.terminal.mcp_command import mcp
+
+    return await mcp(context, rest)
+
+
 async def _quit(context: CommandContext, _rest: str) -> list[Line]:
     context.leave()
     return []
@@ -202,6 +212,11 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(name="policies", summary="the rules that hold now", carry=_policies),
     Command(name="hooks", summary="the hooks of this session", carry=_hooks),
+    Command(
+        name="mcp",
+        summary="MCP servers (`desc`, `schema`, `refresh`; `auth`, `enable`, `disable` NAME)",
+        carry=_mcp,
+    ),
     Command(
         name="memory",
         summary="what GEMINI.md files say (`list`: which they are; `refresh`: read them anew)",

@@ -6,7 +6,8 @@ the reason was.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
 
 import httpx2
 import msgspec
@@ -18,8 +19,13 @@ from alhena.mcp.oauth.http import opened, require_safe
 from alhena.mcp.oauth.tokens import StoredToken, TokenFile
 from alhena.system.errors import FileError
 
+T = TypeVar("T")
+
 EARLY_S = 300.0
 """Seconds before its expiry from which a token is renewed."""
+
+LAST_WORD_S = 5.0
+"""Seconds that somebody who does not want the token any more waits for one that was asked for."""
 
 Send = Callable[[StoredToken], Awaitable[httpx2.Response]]
 """Asks for a new token; the answer with its body. Raises SignInError."""
@@ -28,6 +34,18 @@ Send = Callable[[StoredToken], Awaitable[httpx2.Response]]
 async def _asked(token: StoredToken) -> httpx2.Response:
     async with opened(token.server_url, (token.token_url,)) as http:
         return await http.send(refresh_request(token))
+
+
+async def _to_its_end(work: Coroutine[Any, Any, T]) -> T:
+    """What `work` comes to. Whoever is cancelled meanwhile leaves it at work, and waits for a
+    moment: a refresh token that is spent is of no use before the new one is on the disk."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())
+        await asyncio.wait({task}, timeout=LAST_WORD_S)
+        raise
 
 
 class Renewal:
@@ -53,6 +71,7 @@ class Renewal:
         self._send = send
         self._lock = asyncio.Lock()
         self._unsaved: StoredToken | None = None
+        self._in_file = ""
         self._refused = ""
 
     async def token(self, refused: str | None = None) -> str | None:
@@ -67,11 +86,14 @@ class Renewal:
                 return None if found is None else found.access_token
             if not self._renewable(found):
                 return self._last(found, refused)
-            async with self._tokens.alone(self._name):
-                found = self._load()
-                if found is None or self._good(found, EARLY_S, refused):
-                    return None if found is None else found.access_token  # another was faster
-                return await self._renewed(found, refused)
+            return await _to_its_end(self._renew(refused))
+
+    async def _renew(self, refused: str | None) -> str | None:
+        async with self._tokens.alone(self._name):
+            found = self._load()
+            if found is None or self._good(found, EARLY_S, refused):
+                return None if found is None else found.access_token  # another was faster
+            return await self._renewed(found, refused)
 
     async def _renewed(self, old: StoredToken, refused: str | None) -> str | None:
         try:
@@ -118,14 +140,13 @@ class Renewal:
             found = self._tokens.find(self._name, self._address)
         except (FileError, TokenFileError) as error:
             self._warn(f"MCP server '{self._name}': {error}")
-            found = None
-        unsaved = self._unsaved
-        if unsaved is None:
-            return found
-        if found is not None and (found.expires_at or 0) > (unsaved.expires_at or 0):
-            self._unsaved = None  # somebody has signed in, or renewed it, since
-            return found
-        return unsaved
+            return self._unsaved
+        kept = "" if found is None else found.access_token
+        if self._unsaved is not None and kept == self._in_file:
+            return self._unsaved
+        # Somebody has signed in, or out, or renewed it, since: that counts.
+        self._unsaved, self._in_file = None, kept
+        return found
 
     def _good(self, token: StoredToken, seconds: float, refused: str | None) -> bool:
         return token.access_token != refused and token.holds_for(seconds, self._now())

@@ -77,6 +77,11 @@ async def sign_in(
     address, oauth = server.address, server.oauth or McpOAuth()
     if address is None:
         raise SignInError(f"the MCP server '{name}' is started here: nobody signs in to it")
+    if oauth.token_param_name:
+        raise SignInError(
+            "tokenParamName is not supported: tokens are not put into URLs, which end up in logs",
+            remedy=f"Remove mcpServers.{name}.oauth.tokenParamName, if the server takes headers.",
+        )
     require_safe(address, address)
     tokens.named(name)  # a file that cannot be used is better found out before than after
     given = tuple(filter(None, (oauth.authorization_url, oauth.token_url)))
@@ -104,7 +109,8 @@ async def sign_in(
         resource=flow.resource,
         audience=" ".join(oauth.audiences),
     )
-    await tokens.save(token, now())
+    async with tokens.alone(name):  # a renewal that is under way must not have the last word
+        await tokens.save(token, now())
     return token
 
 

@@ -17,8 +17,8 @@ from alhena.models.errors import (
 from alhena.wire.errors import DecodeError, SseError
 
 MAX_CAUSES = 5
-PROXY_REFUSES = 407
 REQUEST_TIMEOUT = 408
+TOO_MANY = 429
 
 
 class Manner(StrEnum):
@@ -65,7 +65,7 @@ def _network(error: NetworkError, *, fetch_errors: bool) -> Manner:
 
     import h11
 
-    if error.status == PROXY_REFUSES:
+    if _is_final(error.status):
         return Manner.NEVER
     causes = tuple(_causes(error))
     passing = fetch_errors or not causes  # without a cause the other side hung up
@@ -81,6 +81,11 @@ def _network(error: NetworkError, *, fetch_errors: bool) -> Manner:
         elif isinstance(cause, OSError):
             passing = passing or _is_passing(cause)
     return Manner.BACKOFF if passing else Manner.NEVER
+
+
+def _is_final(status: int | None) -> bool:
+    """Whether a proxy that opens no tunnel says with this status that it never will."""
+    return status is not None and 400 <= status < 500 and status not in {REQUEST_TIMEOUT, TOO_MANY}
 
 
 def _passes(tls_reason: str) -> bool:

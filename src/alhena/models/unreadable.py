@@ -1,0 +1,44 @@
+"""What came instead of the head of an answer, in words."""
+
+from alhena.models.connection import MAX_HEAD_BYTES, MOST_INTERIM, Named
+from alhena.models.errors import NetworkError
+
+_HTTP_1 = b"HTTP/1."
+_ALERT, _HANDSHAKE = 0x15, 0x16
+_SETTINGS = 4
+
+
+def unreadable(start: bytes, named: Named, *, interim: int, ended: bool) -> NetworkError:
+    """The error for an answer that begins with `start`, behind `interim` answers of status 1xx.
+    `ended`: the connection was closed there."""
+    again = f"Run again; if it stays so, check {named.source}."
+    address = f"Check the host and port of {named.source}."
+    if interim > MOST_INTERIM:
+        said, remedy = f"sent {interim} interim answers (1xx) and no other.", again
+    elif not start:
+        said, remedy = "closed the connection after an interim answer (1xx).", again
+    elif _is_http_2(start):
+        said = "answers in HTTP/2 where HTTP/1.1 was asked for."
+        remedy = f"Check {named.source}: what stands there has to take HTTP/1.1."
+    elif start[0] in {_ALERT, _HANDSHAKE} and start[1:2] == b"\x03":
+        said = "answers in TLS to a request without it."
+        remedy = f"Check {named.source}: such an address begins with https://."
+    elif not start.startswith(_HTTP_1[: len(start)]):
+        said, remedy = "does not answer in HTTP.", address
+    elif start[len(_HTTP_1) + 1 :].startswith(b" 101"):
+        said = "changes to another protocol (status 101), which was not asked for."
+        remedy = f"Check {named.source}: it has to be the address of a model service."
+    elif ended:
+        said, remedy = "closed the connection in the middle of the head of its answer.", again
+    else:
+        size = MAX_HEAD_BYTES // 1024
+        said = f"does not answer in HTTP: the head is malformed, or longer than {size} KiB."
+        remedy = address
+    return NetworkError(f"{named.place} {said}", remedy=remedy)
+
+
+def _is_http_2(start: bytes) -> bool:
+    """Whether an answer begins as one of HTTP/2 does: with its name, or a frame of settings."""
+    return start.startswith(b"HTTP/2") or (
+        start[:2] == b"\0\0" and start[3:4] == bytes([_SETTINGS])
+    )

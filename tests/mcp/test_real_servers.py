@@ -1,0 +1,154 @@
+"""Servers written with the official SDK, over all three transports, beside another one."""
+
+import asyncio
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.mcp.beside import Call, Story, beside
+from tests.mcp.kit import SERVED, rigged
+from tests.mcp.test_http import free_port
+
+TRANSPORTS = ("stdio", "sse", "streamable-http")
+GENERATION = {"stdio": None, "sse": ("url", "sse"), "streamable-http": ("httpUrl", "mcp")}
+
+
+@contextmanager
+def serving(program: str, how: str) -> Iterator[dict[str, Any]]:
+    """The settings of a server that runs until the block is left."""
+    reached = GENERATION[how]
+    if reached is None:
+        yield {"command": sys.executable, "args": [str(SERVED / program), "stdio"]}
+        return
+    port = free_port()
+    command = [sys.executable, str(SERVED / program), how, str(port)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        try:
+            for line in process.stderr:
+                if b"Uvicorn running" in line:
+                    break
+            key, path = reached
+            kind = {"type": "sse"} if how == "sse" else {}
+            yield {key: f"http://127.0.0.1:{port}/{path}", **kind}
+        finally:
+            process.kill()
+
+
+KITCHEN: dict[str, tuple[str, dict[str, Any], str]] = {
+    "text": ("mcp_bad_echo", {"text": "grüß ✓\n"}, r'"output":"echo: grüß ✓\\n"'),
+    "a name models are not told": ("mcp_bad_a.b:c-d/e", {"text": "x"}, '"output":"odd: x"'),
+    "the same as it is declared": ("a.b_c-d_e", {"text": "x"}, '"output":"odd: x"'),
+    "a long name": (f"mcp_bad_{'x' * 80}", {}, '"output":"long"'),
+    "a long name as declared": (f"{'x' * 28}___{'x' * 32}", {}, '"output":"long"'),
+    "an object": ("mcp_bad_norm", {"point": {"x": 1, "y": 2}}, '"output":"3"'),
+    "wrong arguments": ("mcp_bad_norm", {"point": {"x": "1"}}, "params/point"),
+    "a failure": ("mcp_bad_fail", {"reason": "too hot"}, "tool error .*fail.*too hot"),
+    "roots": ("mcp_bad_roots", {}, '"output":"file:///'),
+    "progress": ("mcp_bad_slow", {"steps": 3}, '"output":"done"'),
+    "image": ("mcp_bad_plate", {}, '"inlineData":{"mimeType":"image/png","data":"iVBORw=="}'),
+    "audio": ("mcp_bad_plate", {}, '"inlineData":{"mimeType":"audio/wav","data":"UklGRg=="}'),
+    "resource text": ("mcp_bad_plate", {}, '"text":"a note"'),
+    "resource data": ("mcp_bad_plate", {}, '"mimeType":"application/pdf","data":"JVBERi0="'),
+    "resource link": ("mcp_bad_plate", {}, "Resource Link: menu at kitchen://menu"),
+    "structured content": ("mcp_bad_numbers", {}, r'"output":"\{\\"sum\\":3\}"'),
+    "a resource": ("read_mcp_resource", {"uri": "bad:kitchen://menu"}, r'"output":"soup\\n"'),
+    "data": ("read_mcp_resource", {"uri": "bad:kitchen://scan"}, '"mimeType":"application/pdf"'),
+    "resources": ("list_mcp_resources", {}, r"bad:kitchen://menu \| menu \| What there is"),
+    "a list that changes": ("mcp_bad_grow", {}, "there is another tool"),
+}
+
+
+def told_of(story: Story, table: dict[str, tuple[str, dict[str, Any], str]]) -> dict[str, str]:
+    """What is not as the table has it."""
+    return {
+        what: story.seen(index)[:1_000]
+        for index, (what, (_, _, said)) in enumerate(table.items())
+        if not re.search(said, story.seen(index))
+    }
+
+
+@pytest.mark.requirement("MCP-01")
+@pytest.mark.requirement("MCP-04")
+@pytest.mark.parametrize("how", TRANSPORTS)
+async def test_all_that_a_kitchen_has_is_served(project: Path, how: str) -> None:
+    calls: list[Call] = [(name, args) for name, args, _ in KITCHEN.values()]
+    with serving("kitchen.py", how) as entry:
+        story = await beside(entry, project, *calls)
+    assert told_of(story, KITCHEN) == {}
+    (line,) = story.at_start
+    assert (
+        "the tool 'anything' is left out: its schema does not say the type of properties.value"
+        in line
+    )
+    assert "Say please" in story.report.instructions
+    assert [each.name for each in story.report.prompts] == ["review"]
+    assert [each.uri for each in story.report.resources] == ["kitchen://menu", "kitchen://scan"]
+
+
+SHAPES: dict[str, tuple[str, dict[str, Any], str]] = {
+    "first": ("mcp_bad_first", {"n": 1}, r"first: \['n'\]"),
+    "cyclic": (
+        "mcp_bad_cyclic",
+        {"tree": {"value": "a", "children": [{"value": "b", "children": []}]}},
+        r"cyclic: \['tree'\]",
+    ),
+    "cyclic and wrong": ("cyclic", {"tree": {"children": [{"value": 5}]}}, "params/tree/children"),
+    "deep": ("mcp_bad_deep", {"d": {"d": {"d": {}}}}, r"deep: \['d'\]"),
+    "keywords": ("keywords", {"when": None, "one": 4, "kind": "fixed"}, "'kind', 'one', 'when'"),
+    "keywords and wrong": ("keywords", {"one": 2}, '"error":"'),
+    "another script": ("lang_____", {}, "lang/"),
+    "very long": (f"{'y' * 28}___{'y' * 32}", {}, "y{128}: "),
+    "storm": ("mcp_bad_storm", {}, "storm: "),
+}
+
+
+@pytest.mark.requirement("MCP-02")
+@pytest.mark.requirement("MCP-03")
+@pytest.mark.parametrize("how", TRANSPORTS)
+async def test_odd_lists_in_pages_that_lead_back_are_used_as_far_as_they_go(
+    project: Path, how: str
+) -> None:
+    calls: list[Call] = [(name, args) for name, args, _ in SHAPES.values()]
+    with serving("odd_shapes.py", how) as entry:
+        story = await beside(entry, project, *calls)
+    assert told_of(story, SHAPES) == {}
+    typeless, circle = story.at_start
+    assert (
+        "the tool 'typeless' is left out: its schema does not say the type of properties.x"
+        in typeless
+    )
+    assert "its list of tools leads back to a page that was there before" in circle
+    assert len(story.report.tools) == 8
+    assert len(json.dumps(story.generator.requests[0].config.tools, default=repr)) < 500_000
+
+
+@pytest.mark.parametrize("how", TRANSPORTS)
+async def test_a_call_that_is_given_up_leaves_the_connection_as_it_was(
+    project: Path, how: str
+) -> None:
+    with serving("odd_shapes.py", how) as entry:
+        async with rigged({"s": entry}, project) as rig:
+            server = rig.server("s")
+            sleeping = asyncio.create_task(server.call_tool("sleep", {}))
+            first = await server.call_tool("first", {"n": 1})
+            sleeping.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await sleeping
+            assert (await server.call_tool("first", {"n": 1})) == first
+            assert server.notes == []
+
+
+def test_the_tables_say_what_they_claim() -> None:
+    """Each row is a call and a pattern that does not match just anything."""
+    for name, args, said in (*KITCHEN.values(), *SHAPES.values()):
+        assert name
+        assert isinstance(args, dict)
+        assert not re.search(said, '[{"functionResponse":{"response":{"output":""}}}]')

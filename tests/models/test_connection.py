@@ -1,0 +1,328 @@
+"""Which connections are used again, and answers that are none."""
+
+import asyncio
+import ssl
+from asyncio import StreamReader, StreamWriter
+from collections.abc import Callable
+
+import pytest
+
+from alhena.models.channel import Channel
+from alhena.models.connection import MOST_INTERIM, Connection
+from alhena.models.dial import open_channel
+from alhena.models.direct import KEEP_ALIVE, DirectTransport
+from alhena.models.endpoint import parse_endpoint
+from alhena.models.errors import NetworkError, QuotaError, RequestRejectedError
+from alhena.models.http import Timeouts
+from alhena.models.retry.manner import Manner, manner_of
+from tests.models.asking import (
+    api,
+    asked,
+    chunks,
+    event,
+    listening,
+    read_request,
+    response,
+    texts,
+)
+
+HUGE = "x" * 30_000_000
+EARLY = b'{"error": {"code": %d, "message": "not this", "status": "X"}}'
+CHUNKED = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n"
+
+
+def chunked(body: bytes, headers: bytes = b"") -> bytes:
+    return CHUNKED + headers + b"\r\n%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)
+
+
+Framed = Callable[[bytes], bytes]
+
+
+def whole(body: bytes) -> bytes:
+    return response(body)
+
+
+@pytest.mark.parametrize("framed", [whole, chunked])
+@pytest.mark.parametrize("pieces", [1, 2])
+async def test_what_comes_behind_an_answer_is_never_the_answer_to_another_request(
+    framed: Framed, pieces: int
+):
+    connections = 0
+
+    async def answer(reader: StreamReader, writer: StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        await read_request(reader)
+        first, stale = framed(event(f"first {connections}")), framed(event("stale"))
+        if pieces == 1:
+            writer.write(first + stale)
+        else:
+            writer.write(first)
+            await writer.drain()
+            writer.write(stale)
+        while True:
+            await read_request(reader)
+            writer.write(framed(event("of an old connection")))
+
+    async with listening(answer) as port:
+        generator = api(f"http://127.0.0.1:{port}")
+        said = [texts(await chunks(generator)) for _ in range(3)]
+        await generator.aclose()
+    assert said == [["first 1"], ["first 2"], ["first 3"]]
+
+
+@pytest.mark.parametrize("framed", [whole, chunked])
+async def test_a_byte_that_an_idle_connection_gets_unasked_ends_it(framed: Framed):
+    connections = 0
+    go_on = asyncio.Event()
+
+    async def answer(reader: StreamReader, writer: StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        mine = connections
+        await read_request(reader)
+        writer.write(framed(event(f"first {mine}")))
+        await writer.drain()
+        await go_on.wait()
+        if mine == 1:
+            writer.write(framed(event("stale")))
+            await writer.drain()
+        await reader.read()
+
+    async with listening(answer) as port:
+        generator = api(f"http://127.0.0.1:{port}")
+        assert texts(await chunks(generator)) == ["first 1"]
+        go_on.set()
+        await _until_it_has_come(port)  # the second connection
+        assert texts(await chunks(generator)) == ["first 3"]
+        await generator.aclose()
+
+
+async def _until_it_has_come(port: int) -> None:
+    """A round trip on another connection, behind which what was sent before is there."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"POST / HTTP/1.1\r\n\r\n")
+    await reader.readuntil(b"\r\n\r\n")
+    writer.close()
+
+
+@pytest.mark.parametrize("headers", [b"connection: close\r\n", b"Connection: foo, Close\r\n"])
+async def test_a_connection_whose_answer_closes_it_is_not_used_again(headers: bytes):
+    connections = 0
+
+    async def answer(reader: StreamReader, writer: StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        while True:
+            await read_request(reader)
+            writer.write(chunked(event(str(connections)), headers))
+
+    async with listening(answer) as port:
+        generator = api(f"http://127.0.0.1:{port}")
+        said = [texts(await chunks(generator)) for _ in range(2)]
+        await generator.aclose()
+    assert said == [["1"], ["2"]]
+
+
+async def test_an_answer_in_chunks_of_http_1_0_ends_its_connection():
+    connections = 0
+
+    async def answer(reader: StreamReader, writer: StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        while True:
+            await read_request(reader)
+            said = chunked(event(str(connections))).replace(b"HTTP/1.1", b"HTTP/1.0", 1)
+            writer.write(said)
+            await writer.drain()
+            writer.write_eof()
+
+    async with listening(answer) as port:
+        generator = api(f"http://127.0.0.1:{port}")
+        for _ in range(2):
+            await chunks(generator)
+        await generator.aclose()
+    assert connections == 2
+
+
+async def test_a_connection_whose_request_has_not_left_is_not_used_again():
+    """The rest of it would stand before the next request."""
+    taken: list[str] = []
+
+    async def answer(reader: StreamReader, writer: StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = next(line for line in head.lower().split(b"\r\n") if b"content-length" in line)
+        if int(length.split(b":")[1]) < 1000:
+            taken.append("small")
+            writer.write(response(event("ok")))
+            return
+        taken.append("large")
+        writer.write(response(EARLY % 429, status="429 Too Many Requests"))
+        await writer.drain()
+        await reader.read()  # until it hangs up
+
+    async with listening(answer) as port:
+        generator = api(f"http://127.0.0.1:{port}")
+        with pytest.raises(QuotaError):
+            await chunks(generator, asked(HUGE))
+        assert texts(await chunks(generator)) == ["ok"]
+        await generator.aclose()
+    assert taken == ["large", "small"]
+
+
+async def test_a_refusal_ends_the_sending_of_a_body():
+    read = 0
+
+    async def answer(reader: StreamReader, writer: StreamWriter) -> None:
+        nonlocal read
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(response(EARLY % 413, status="413 Content Too Large"))
+        await writer.drain()
+        while data := await reader.read(65536):
+            read += len(data)
+
+    async with listening(answer) as port:
+        generator = api(f"http://127.0.0.1:{port}")
+        with pytest.raises(RequestRejectedError, match="not this"):
+            await chunks(generator, asked(HUGE))
+        await generator.aclose()
+        for _ in range(20):
+            await asyncio.sleep(0)
+    assert read < len(HUGE)
+
+
+@pytest.mark.parametrize("early", [b"HTTP/1.1 100 Continue\r\n\r\n", b"", b"HTTP/1.1 200 O"])
+async def test_a_service_that_answers_early_and_accepts_gets_the_whole_body(early: bytes):
+    sizes: list[int] = []
+
+    async def answer(reader: StreamReader, writer: StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        said = response(event("ok"))
+        writer.write(early or said[:40])
+        await writer.drain()
+        length = next(line for line in head.lower().split(b"\r\n") if b"content-length" in line)
+        size = int(length.split(b":")[1])
+        sizes.append(size - len(await reader.readexactly(size)))
+        writer.write(said if early.endswith(b"\n") else said[len(early or said[:40]) :])
+
+    async with listening(answer) as port:
+        generator = api(f"http://127.0.0.1:{port}", timeouts=Timeouts(idle=5))
+        assert texts(await chunks(generator, asked(HUGE))) == ["ok"]
+        await generator.aclose()
+    assert sizes == [0]
+
+
+UNREADABLE = {
+    b"H": "in the middle of the head",
+    b"HTTP/1.1 200 OK\r\ncontent-ty": "in the middle of the head",
+    b"HTTP/1.1 103 Early Hints\r\n\r\n": "after an interim answer",
+    b"HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 20": "in the middle of the head",
+    b"HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\n\r\n": "another protocol",
+    b"HTTP/2 200\r\n\r\n": "HTTP/2",
+    b"\x00\x00\x12\x04\x00\x00\x00\x00\x00\x00\x03\x00\x00\x00\x80\x00\x04\x00": "HTTP/2",
+    b"\x15\x03\x01\x00\x02\x02\x46": "in TLS to a request without it",
+    b"SSH-2.0-OpenSSH_9.6\r\n": "does not answer in HTTP",
+    b"<html>hello</html>": "does not answer in HTTP",
+    b"HTTP/1.1 200 OK\r\nno colon\r\n\r\n": "malformed",
+    b"HTTP/1.1 200 OK\r\nx: " + b"y" * 200_000: "longer than 128 KiB",
+    b"HTTP/1.1 102 Processing\r\n\r\n" * (MOST_INTERIM + 1): "interim answers (1xx) and no other",
+}
+
+
+@pytest.mark.parametrize("sent", UNREADABLE, ids=UNREADABLE.values())
+async def test_what_is_no_answer_is_told_in_words_of_its_own(sent: bytes):
+    async def answer(reader: StreamReader, writer: StreamWriter) -> None:
+        await read_request(reader)
+        writer.write(sent)
+        await writer.drain()
+
+    async with listening(answer) as port:
+        generator = api(f"http://127.0.0.1:{port}")
+        with pytest.raises(NetworkError) as caught:
+            await chunks(generator)
+        await generator.aclose()
+    said = str(caught.value)
+    assert UNREADABLE[sent] in said
+    assert "GOOGLE_GEMINI_BASE_URL" in said
+    assert not any(word in said for word in ("h11", "event", "state", "role=", "peer", "_SWITCH"))
+    assert manner_of(caught.value) is Manner.BROKEN  # few attempts
+
+
+async def test_as_many_interim_answers_as_are_taken_are_passed_over():
+    async def answer(reader: StreamReader, writer: StreamWriter) -> None:
+        await read_request(reader)
+        writer.write(b"HTTP/1.1 102 Processing\r\n\r\n" * MOST_INTERIM)
+        await writer.drain()
+        writer.write(response(event("at last")))
+
+    async with listening(answer) as port:
+        generator = api(f"http://127.0.0.1:{port}")
+        assert texts(await chunks(generator)) == ["at last"]
+        await generator.aclose()
+
+
+class Clocked(DirectTransport):
+    """A transport on a clock of its own."""
+
+    seconds = 0.0
+
+    def now(self) -> float:
+        return self.seconds
+
+
+async def test_a_connection_that_was_idle_for_long_is_not_trusted():
+    connections = 0
+
+    async def answer(reader: StreamReader, writer: StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        while True:
+            await read_request(reader)
+            writer.write(response(b"ok"))
+
+    async with listening(answer) as port:
+        endpoint = parse_endpoint(f"http://127.0.0.1:{port}", "url")
+        transport = Clocked(endpoint, Timeouts(), {})
+        made: list[int] = []
+        for pause in (0, KEEP_ALIVE - 1, KEEP_ALIVE - 1, KEEP_ALIVE + 1):
+            transport.seconds += pause
+            got = await transport.send("GET", "/", [("host", "x")])
+            while await got.read():
+                pass
+            await got.aclose()
+            made.append(connections)
+        await transport.aclose()
+    assert made == [1, 1, 1, 2]
+
+
+async def test_tls_is_not_begun_behind_bytes_that_came_without_it():
+    async def answer(_reader: StreamReader, writer: StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        await writer.drain()
+        await asyncio.Event().wait()
+
+    async with listening(answer) as port:
+        channel: Channel = await open_channel("127.0.0.1", port, None, 5)
+        while not channel.arrived:
+            await asyncio.sleep(0)
+        with pytest.raises(ConnectionAbortedError):
+            await channel.secure(ssl.create_default_context(), "localhost")
+        await channel.aclose()
+
+
+async def test_a_connection_says_what_came_behind_the_answer_to_a_connect():
+    async def answer(reader: StreamReader, writer: StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        assert b"content-length" not in head.lower()
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\nHTTP/1.1 200 OK\r\n\r\n")
+        await writer.drain()
+        await reader.read()
+
+    async with listening(answer) as port:
+        channel = await open_channel("127.0.0.1", port, None, 5)
+        endpoint = parse_endpoint(f"http://127.0.0.1:{port}", "url")
+        connection = Connection(channel, endpoint, 5)
+        head = await connection.exchange("CONNECT", "a:443", [("host", "a:443")], b"")
+        assert head is not None
+        assert connection.surplus
+        await connection.aclose()
