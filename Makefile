@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= auto
 
-.PHONY: demo test lint format bench soak soak-kills requirements lock clean
+.PHONY: demo test lint format bench soak soak-kills soak-turns requirements lock clean
 
 demo: $(VENV)/.base
 	@$(BIN)/python scripts/demo.py
@@ -39,6 +39,11 @@ soak: $(VENV)/.dev
 KILLS ?= 5000
 soak-kills: $(VENV)/.dev
 	$(BIN)/python -m bench.kills $(KILLS)
+
+# One session of so many turns: what a turn costs, memory, open files; `make soak-turns TURNS=…`.
+TURNS ?= 10000
+soak-turns: $(VENV)/.dev
+	$(BIN)/python -m bench.soak $(TURNS)
 
 requirements: $(VENV)/.dev
 	@$(BIN)/python scripts/requirements.py

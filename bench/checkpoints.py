@@ -2,6 +2,7 @@
 
 import asyncio
 import subprocess
+import threading
 import time
 from pathlib import Path
 
@@ -44,7 +45,7 @@ async def _measured(checkpoints: Checkpoints, project: Path, env: dict[str, str]
         status.append(_status(project, env))
     found = checkpoints.files.all()
     start = time.perf_counter()
-    await checkpoints.restore(found[1][1])
+    await checkpoints.restore(*found[1], threading.Event())
     back = time.perf_counter() - start
     plain = median_ms(status)
     beside = f"git status {plain:.0f} ms"

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
+from alhena.agent.session_compression import kept
 from alhena.chat.chat import Chat, ModelTraits, Outlets
 from alhena.chat.compression import CompressionOptions, CompressionServices, ContextRoom
 from alhena.chat.compression_split import find_cut
@@ -43,7 +44,7 @@ def _turns() -> None:
     )
     services = CompressionServices(
         ask=_never,
-        keep=lambda *_: None,
+        keep=lambda texts: [None] * len(texts),
         limit=lambda _name: 100_000_000,
         emit=lambda _event: None,
     )
@@ -82,17 +83,12 @@ def _masking() -> None:
         base = (time.perf_counter() - begun) * 1000
         store = OutputStore(Path(folder, "kept"), "s")
         begun = time.perf_counter()
-        for index, places in plan.items():
-            content = masked(entries[index].content, places, partial(_keep, store))
-            assert content is not entries[index].content
+        changed = masked({i: entries[i].content for i in plan}, plan, partial(kept, store))
+        assert changed.keys() == plan.keys()
         value = (time.perf_counter() - begun) * 1000
     name = f"compression: {OUTPUTS:,} results masked"
     ratio = value / base
     row(name, f"{value:.0f} ms", f"plain files {base:.0f} ms", ratio, "<= 4", ok=ratio <= 4)
-
-
-def _keep(store: OutputStore, tool: str, call_id: str, text: str) -> str:
-    return str(store.save(tool, call_id, text).path)
 
 
 def _carry(room: ContextRoom, content: Content) -> None:

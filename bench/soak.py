@@ -59,7 +59,7 @@ def run(home: Path, cwd: Path, turns: int = TURNS) -> None:
         usage = {"usageMetadata": {"promptTokenCount": server.body_bytes[index] // TOKEN}}
         if not server.streams:
             compressions.append(index)
-            said = f"So far the parts up to {asked} were read; nothing was found."
+            said = f"<state_snapshot>Parts up to {asked} were read.</state_snapshot>"
             return json.dumps(candidate({"text": said}) | usage).encode()
         asked += 1
         if asked % TURNS_A_PROMPT == 0:

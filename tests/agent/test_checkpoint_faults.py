@@ -14,7 +14,13 @@ from alhena.agent.restoring import UNDONE
 from alhena.config.home import project_history, project_temp
 from alhena.errors import InterruptedRunError
 from alhena.events import ToolCallResponseEvent, ToolCallUpdateEvent, WarningEvent
-from alhena.session.checkpoints import Checkpoint, CheckpointFiles, ToolCall, checkpoint_name
+from alhena.session.checkpoints import (
+    Checkpoint,
+    CheckpointFiles,
+    ToolCall,
+    checkpoint_name,
+    moments,
+)
 from alhena.session.errors import CheckpointError
 from alhena.session.shadow import ShadowRepository
 from alhena.session.store import open_store
@@ -252,7 +258,7 @@ async def test_what_the_checkpoints_of_a_deleted_session_held_is_let_go(project:
             await running.ask("go")
             directory = project_history(os.environ, project_temp(os.environ, project))
             repository = ShadowRepository(directory, project, os.environ)
-            kept = {checkpoint.commit_hash for _, checkpoint in running.checkpoints.list()}
+            kept = moments(running.checkpoints.list())
             while repository.held != kept:
                 await asyncio.sleep(0.01)
             session_id = running.session_id

@@ -84,6 +84,7 @@ async def results(
         "settings": settings_of(project),
         "approval_mode": ApprovalMode.YOLO,
         "cwd": project,
+        "skip_trust": True,
     } | options
     async with agent(generator, **options) as running:
         events, error = await events_of(running, "go")
@@ -170,7 +171,7 @@ async def test_a_tool_that_is_called_like_a_built_in_one_has_none_of_its_rights(
     generator = ScriptedGenerator(
         [chunk(call("discovered_tool_read_file", {}, id="1"), finish="STOP")], [text("done")]
     )
-    async with agent(generator, settings=settings, cwd=project) as running:
+    async with agent(generator, settings=settings, cwd=project, skip_trust=True) as running:
         events, _ = await events_of(running, "go")
     (response,) = (each for each in events if isinstance(each, ToolCallResponseEvent))
     assert response.error_type == "policy_violation"
@@ -186,6 +187,7 @@ async def test_a_cancelled_call_ends_the_process(project: Path):
         settings=settings_of(project),
         approval_mode=ApprovalMode.YOLO,
         cwd=project,
+        skip_trust=True,
     ) as running:
         run = running.run("go")
 
@@ -207,7 +209,7 @@ async def test_a_cancelled_call_ends_the_process(project: Path):
     ("command", "said"),
     [
         ("sh -c 'echo oops >&2; exit 4'", "it ended with 4; it said: oops"),
-        ("no-such-program-anywhere", "could not be started"),
+        ("no-such-program-anywhere", "Could not start no-such-program-anywhere"),
         ("'open", "its quotes do not match"),
         ("echo not json", "its output is not JSON"),
         ("head -c 11000000 /dev/zero", "it printed more than 10 MB"),
@@ -222,7 +224,7 @@ async def test_a_discovery_that_fails_is_told_and_the_session_goes_on(
         settings, tools=msgspec.structs.replace(settings.tools, discovery_command=command)
     )
     generator = ScriptedGenerator([text("fine")])
-    async with agent(generator, settings=settings, cwd=project) as running:
+    async with agent(generator, settings=settings, cwd=project, skip_trust=True) as running:
         events, error = await events_of(running, "go")
     assert error is None
     (started,) = (each for each in events if isinstance(each, RunStartedEvent))
@@ -239,7 +241,12 @@ async def test_an_interrupted_discovery_is_done_again_for_the_next_prompt(projec
         settings, tools=msgspec.structs.replace(settings.tools, discovery_command="sh slow.sh")
     )
     generator = ScriptedGenerator([text("fine")])
-    options = {"settings": settings, "cwd": project, "approval_mode": ApprovalMode.YOLO}
+    options = {
+        "settings": settings,
+        "cwd": project,
+        "approval_mode": ApprovalMode.YOLO,
+        "skip_trust": True,
+    }
     async with agent(generator, **options) as running:
         found: list[Event] = []
 
@@ -277,9 +284,22 @@ def test_the_commands_list_and_call_them(
         encoding="utf-8",
     )
     monkeypatch.chdir(project)
-    listed = alhena("tools", "list", HOME=str(home))
+    listed = alhena("tools", "list", "--skip-trust", HOME=str(home))
     assert "discovered_tool_shout" in listed.out
-    words = ("tools", "call", "--approval-mode", "yolo", "discovered_tool_shout")
+    words = ("tools", "call", "--skip-trust", "--approval-mode", "yolo", "discovered_tool_shout")
     called = alhena(*words, '{"what": "hi"}', HOME=str(home))
     assert called.out == "shout HI\n\n"
     assert called.code == 0
+
+
+async def test_in_a_folder_nobody_trusts_nothing_of_it_is_run(project: Path):
+    settings = settings_of(project)
+    settings = msgspec.structs.replace(
+        settings, tools=msgspec.structs.replace(settings.tools, discovery_command="touch ran")
+    )
+    generator = ScriptedGenerator([text("fine")])
+    async with agent(generator, settings=settings, cwd=project) as running:
+        events, _ = await events_of(running, "go")
+    (started,) = (each for each in events if isinstance(each, RunStartedEvent))
+    assert "is not trusted" in " ".join(started.notices)
+    assert not (project / "ran").exists()

@@ -117,7 +117,7 @@ async def test_guesses_at_an_edit_that_all_fail_alike_are_stopped(project: Path)
         raise ValueError("0 occurrences found")
 
     script: list[Script] = [
-        [chunk(call("guess", {"word": f"w{n}"}), finish="STOP")] for n in range(10)
+        [chunk(call("guess", {"word": f"w{n}"}), finish="STOP")] for n in range(20)
     ]
     generator = ScriptedGenerator(*script)
     async with agent(generator, tools=[guess]) as running:

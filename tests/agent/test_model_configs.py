@@ -85,7 +85,7 @@ async def test_the_first_attempt_of_another_model_is_no_retry() -> None:
     script = ScriptedGenerator(DOWN, DAILY, DOWN, DONE)
     configs = {
         "overrides": [
-            override({"isRetry": True}, temperature=2),
+            override({"isRetry": True}, temperature=2, topK=1),
             override({"model": "gemini-2.5-flash"}, safetySettings=SAFETY, temperature=0.5),
         ]
     }
@@ -95,6 +95,7 @@ async def test_the_first_attempt_of_another_model_is_no_retry() -> None:
         *["gemini-2.5-flash"] * 2,
     ]
     assert temperatures(sent) == [1, 2, 0.5, 0.5]
+    assert [body["generationConfig"]["topK"] for body in sent] == [64, 1, 64, 1]
     assert [body.get("safetySettings") for body in sent] == [None, None, SAFETY, SAFETY]
 
 
@@ -196,7 +197,7 @@ def test_of_many_odd_keys_some_are_named_and_the_rest_counted() -> None:
     ).model_configs
     told = oddities(configs)
     assert len(told) == MAX_TOLD + 1
-    assert told[-1] == "modelConfigs: 3 more keys are of no effect."
+    assert told[-1] == "modelConfigs: 3 more things are of no effect."
 
 
 @pytest.mark.parametrize("entry", [7, None, [], {"modelConfig": 7}, {"modelConfig": {}}])

@@ -70,8 +70,28 @@ async def test_who_is_there_decides_what_is_said_of_asking():
     watched = await prompt_of(approve=lambda _request: True)
     assert "Nobody is there" not in watched
     assert "asked by the program" in watched
+    left = await prompt_of(approval_mode=ApprovalMode.YOLO)
+    assert "nothing waits for approval" in left
+    assert "are not available" not in left
     free = await prompt_of(approve=lambda _request: True, approval_mode=ApprovalMode.YOLO)
     assert "lets you work without being asked" in free
+
+
+async def test_a_run_that_can_start_no_command_is_told_nothing_of_commands_at_work():
+    background = {"list_background_processes", "read_background_output"}
+    for options, there in (
+        ({}, False),
+        ({"approval_mode": ApprovalMode.YOLO}, True),
+        ({"allowed_tools": ("run_shell_command(ls)",)}, True),
+        ({"approve": lambda _request: True}, True),
+    ):
+        generator = ScriptedGenerator([text("hi")])
+        async with agent(generator, **options) as running:
+            await running.ask("hello")
+        declared = set(generator.requests[0].config.function_names())
+        assert ("run_shell_command" in declared) is there
+        assert declared & background == (background if there else set())
+        assert ("# Finding out" in instruction(generator)) is not there
 
 
 async def test_the_repository_and_the_container_are_told(project: Path, home: Path):
@@ -101,7 +121,7 @@ async def test_sections_are_taken_away_by_variables(home: Path):
     said = await prompt_of(environ=off)
     assert "# What always holds" not in said
     assert "# Once more" not in said
-    assert "# Changing software" in said
+    assert "# Finding out" in said
     on = environ(home, GEMINI_PROMPT_COREMANDATES="1", GEMINI_PROMPT_FINALREMINDER="")
     assert await prompt_of(environ=on) == await prompt_of()
 

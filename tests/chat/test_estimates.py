@@ -36,13 +36,19 @@ def blob(mime: str, data: bytes) -> Part:
     return Part(inline_data=Blob(mime_type=mime, data=base64.b64encode(data).decode("ascii")))
 
 
-def test_ascii_is_a_quarter_of_a_token_and_anything_else_one_and_a_half():
+def test_ascii_is_a_quarter_of_a_token_other_letters_a_half_and_the_rest_one_and_a_half():
     assert text_tokens("") == 0
     assert text_tokens("abcdefgh") == 2
     assert text_tokens("中文字") == 4.5
     assert text_tokens("ab中文cd") == 4
     assert text_tokens("中" * 200_000) == 300_000  # long texts too
     assert text_tokens("\ud800a") == 1.75
+    assert text_tokens("😀a") == 1.75
+    for word in ("булка", "ψωμίὰ", "לחםםם", "خبزةة", "रोटीक", "ขนมปง", "ăệöñß"):
+        assert text_tokens(word) == len(word) / 2, word
+    for word in ("パンです", "빵입니다", "──→✓", "ཨམཨམ"):
+        assert text_tokens(word) == len(word) * 1.5, word
+    assert text_tokens("булка 中文😀 a\udc00") == 5 / 2 + 3 / 4 + 4 * 1.5
 
 
 @given(st.text(), st.text())

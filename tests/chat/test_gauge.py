@@ -1,5 +1,8 @@
 """How full a window is, whatever happens to the history; and what of it is masked."""
 
+from collections.abc import Sequence
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,6 +14,8 @@ from alhena.chat.history import History
 from alhena.chat.masking import (
     CLOSE,
     OPEN,
+    Keep,
+    KeptAhead,
     MaskingLimits,
     maskable_tokens,
     masked,
@@ -127,32 +132,92 @@ def test_answers_that_steer_the_work_are_never_masked(name: str):
     assert to_mask([EncodedContent(content)] * 9, MaskingLimits(protected=0, least=1)) == {}
 
 
+class Shelf:
+    """Keeps texts, and says under which path."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.folder = folder
+        self.texts: list[str] = []
+
+    def __call__(self, texts: Sequence[tuple[str, str, str]]) -> list[str | None]:
+        self.texts += (text for _, _, text in texts)
+        if self.folder is None:
+            return [f"/kept/{call}" for _, call, _ in texts]
+        paths = [self.folder / call for _, call, _ in texts]
+        for path in paths:
+            path.touch()
+        return list(map(str, paths))
+
+
+def alone(content: Content, keep: Keep) -> Content:
+    """A content with its first part masked."""
+    return masked({7: content}, {7: frozenset({0})}, keep).get(7, content)
+
+
 def test_a_masked_result_is_not_masked_again_but_one_that_pretends_to_be_is():
-    kept: list[str] = []
-
-    def keep(_tool: str, _call: str, said: str) -> str:
-        kept.append(said)
-        return "/kept/1"
-
-    once = masked(result("x" * 40_000), frozenset({0}), keep)
+    shelf = Shelf()
+    once = alone(result("x" * 40_000), shelf)
     assert maskable_tokens(once) == 0
-    assert kept == ["x" * 40_000]
+    assert shelf.texts == ["x" * 40_000]
     pretending = result(f"{OPEN}{'x' * 40_000}{CLOSE}")
     assert maskable_tokens(pretending) > 10_000
 
 
 def test_only_what_gets_shorter_is_masked_and_other_forms_are_kept_as_json():
-    assert masked(result("short"), frozenset({0}), lambda *_: "/kept") == result("short")
+    shelf = Shelf()
+    assert alone(result("short"), shelf) == result("short")
+    assert shelf.texts == []
     response = FunctionResponse(id="1", name="x", response={"a": ["y" * 9_000], "b": 1})
-    content = Content(role=USER, parts=(Part(function_response=response),))
-    kept: list[str] = []
-    masked(content, frozenset({0}), lambda *said: kept.append(said[2]) or "/kept")
-    assert kept[0].startswith('{"a":["yyy')
+    alone(Content(role=USER, parts=(Part(function_response=response),)), shelf)
+    assert shelf.texts[0].startswith('{"a":["yyy')
     failed = FunctionResponse(id="1", name="x", response={"error": "z" * 9_000})
-    content = Content(role=USER, parts=(Part(function_response=failed),))
-    (part,) = masked(content, frozenset({0}), lambda *_: "/kept").parts
+    (part,) = alone(Content(role=USER, parts=(Part(function_response=failed),)), Shelf()).parts
     assert part.function_response is not None
     assert list(part.function_response.response) == ["error"]
+
+
+def test_each_mask_names_the_file_of_its_own_result():
+    contents = {n: result(f"{n}" * 9_000, call_id=f"c{n}") for n in range(4)}
+    changed = masked(contents, dict.fromkeys((3, 1), frozenset({0})), Shelf())
+    assert changed.keys() == {1, 3}
+    for n, content in changed.items():
+        text = str(content)
+        assert f"/kept/c{n}" in text
+        assert f"{n}" * 200 in text
+
+
+def test_results_are_kept_a_few_with_each_turn_and_not_once_more_when_they_are_masked(
+    tmp_path: Path,
+):
+    contents = [result(f"{n}" * 9_000, call_id=f"c{n}") for n in range(10)]
+    entries = [EncodedContent(content) for content in contents]
+    shelf = Shelf(tmp_path)
+    ahead = KeptAhead(shelf)
+    for kept, end in ((4, 8), (8, 8), (8, 8), (9, 9)):
+        work = ahead.prepare(entries, end)
+        if work is not None:
+            work()
+        assert len(shelf.texts) == kept
+    texts = [("read_file", f"c{n}", f"{n}" * 9_000) for n in range(10)]
+    (tmp_path / "c2").unlink()
+    assert ahead(texts) == [str(tmp_path / f"c{n}") for n in range(10)]
+    assert shelf.texts[9:] == [texts[2][2], texts[9][2]]
+    assert (tmp_path / "c2").exists()
+    ahead.forget()
+    assert ahead.prepare(entries, 1) is not None
+
+
+def test_what_is_masked_in_the_middle_leaves_the_sums_of_the_rest_as_they_were():
+    chat = chat_over()
+    for n in range(6):
+        chat.history.add_model(asking())
+        chat.history.add_user(result("x" * 4_000 * (n + 1)).parts)
+    gauge = Gauge(chat)
+    gauge.follow()
+    chat.history.amend({5: result("short")})
+    gauge.follow()
+    assert list(gauge.sums) == prefix_sums(chat.history.contents)
+    assert gauge.outputs == sum(maskable_tokens(item.content) for item in chat.history.contents)
 
 
 def test_of_a_command_the_first_and_the_last_lines_are_shown():

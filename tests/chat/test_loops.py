@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from alhena.chat.loops import (
     ALIKE_REPEATS,
+    ERROR_REPEATS,
     MAX_PERIOD,
     READ_FOR_LIKENESS,
     REPEATS,
@@ -27,12 +28,13 @@ def called(
     result: str = "text",
     *,
     failed: bool = False,
+    refused: bool = False,
     call_id: str = "1",
     **args: Any,
 ) -> CalledTool:
     response = {"error" if failed else "output": result}
     part = Part(function_response=FunctionResponse(id=call_id, name=name, response=response))
-    return CalledTool(name, args, (part,), failed)
+    return CalledTool(name, args, (part,), failed, refused)
 
 
 def fed(*turns: Sequence[CalledTool]) -> list[Loop | None]:
@@ -128,10 +130,10 @@ def test_what_changes_by_itself_is_looked_for_at_both_ends_of_a_long_result():
 
 def test_guesses_that_fail_alike_are_a_loop_whatever_they_were():
     found = fed(
-        *([called("replace", "0 occurrences found", failed=True, old=f"{n}")] for n in range(6))
+        *([called("replace", "0 occurrences found", failed=True, old=f"{n}")] for n in range(12))
     )
-    assert first(found) == REPEATS
-    loop = found[4]
+    assert first(found) == ERROR_REPEATS > REPEATS
+    loop = found[ERROR_REPEATS - 1]
     assert loop is not None
     assert loop.kind is LoopKind.ERRORS
 
@@ -145,12 +147,70 @@ def test_guesses_that_fail_differently_are_none():
 
 def test_a_failing_edit_between_reads_of_the_same_text_is_a_cycle():
     turns: list[list[CalledTool]] = []
-    for n in range(REPEATS):
+    for n in range(ERROR_REPEATS):
         turns += [
             [called(path="f")],
             [called("replace", "0 occurrences found", failed=True, old=f"guess {n}")],
         ]
-    assert first(fed(*turns)) == 2 * REPEATS
+    assert first(fed(*turns)) == 2 * ERROR_REPEATS
+
+
+def test_the_same_call_that_fails_is_a_loop_as_soon_as_one_that_does_not():
+    turns = [[called("fetch", "rate limited", failed=True, url="u")] for _ in range(7)]
+    found = fed(*turns)
+    assert first(found) == REPEATS
+    loop = found[REPEATS - 1]
+    assert loop is not None
+    assert loop.kind is LoopKind.ERRORS
+
+
+def test_different_proposals_that_are_refused_are_no_loop_and_the_same_one_is():
+    def proposed(command: str) -> list[CalledTool]:
+        return [called("shell", "refused", failed=True, refused=True, command=command)]
+
+    assert first(fed(*(proposed(f"make {n}") for n in range(60)))) is None
+    assert first(fed(*(proposed("make") for _ in range(60)))) == REPEATS
+
+
+def test_a_cycle_of_five_steps_is_found_and_one_of_six_is_not():
+    def rounds(length: int) -> list[Loop | None]:
+        return fed(*([called(path=str(n % length))] for n in range(12 * length)))
+
+    assert first(rounds(5)) == 5 * REPEATS
+    assert first(rounds(6)) is None
+
+
+@pytest.mark.parametrize(
+    "say",
+    [
+        lambda n: f"about {400 - n} min left",
+        lambda n: f"{(400 - n) / 10:.1f}s to go",
+        lambda n: f"started 10:00:{n % 60:02}, ETA {9 - n // 60}:{59 - n % 60:02}",
+        lambda n: f"{100 - n} seconds left" if n < 40 else f"{60_000 - n} ms left",
+        lambda n: f"{70 - n // 3} minutes left, checked at 12:{n % 60:02}",
+    ],
+)
+def test_a_countdown_is_progress(say: Any):
+    assert first(fed(*([called("probe", say(n))] for n in range(100)))) is None
+
+
+def test_time_that_passes_or_comes_and_goes_is_no_progress():
+    for say in (lambda n: f"waiting for {n} min", lambda n: f"took {n * 7 % 11}.5 s"):
+        assert first(fed(*([called("probe", say(n))] for n in range(1, 60)))) is not None
+
+
+def test_a_countdown_that_stands_still_is_a_loop():
+    left = [*range(30, 10, -1), *[10] * REPEATS]
+    turns = [[called("probe", f"{minutes} min left")] for minutes in left]
+    assert first(fed(*turns)) == len(turns)
+
+
+def test_a_countdown_beside_another_call_counts_whatever_the_order_of_the_calls():
+    def step(n: int) -> list[CalledTool]:
+        both = [called("clock", f"12:{n % 60:02}"), called("probe", f"{90 - n} min left")]
+        return both if n % 2 else both[::-1]
+
+    assert first(fed(*(step(n) for n in range(59)))) is None
 
 
 def test_the_order_of_keys_and_of_calls_in_a_turn_says_nothing():

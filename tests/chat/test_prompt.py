@@ -16,6 +16,7 @@ from alhena.chat.prompt import (
     system_instruction,
 )
 from alhena.chat.prompt import EnvironmentFacts as Facts
+from alhena.memory.frames import DISCOVERED
 from alhena.system.folder import MAX_ITEMS, MAX_READ, SUMMARISED
 from alhena.tools.names import BUILT_IN
 from alhena.wire.request import FunctionDeclaration
@@ -78,6 +79,36 @@ def test_the_same_facts_give_the_same_text_and_others_another():
     texts = [composed_prompt(declared(*NAMES), kind) for kind in kinds]
     assert texts == [composed_prompt(declared(*NAMES), kind) for kind in kinds]
     assert len(set(texts)) == len(kinds)
+
+
+def test_what_nobody_approves_is_told_without_anybody_who_could():
+    told = {
+        (headless, unasked): composed_prompt(
+            declared(*NAMES), PromptFacts(headless=headless, unasked=unasked)
+        )
+        for headless, unasked in product((False, True), repeat=2)
+    }
+    assert "Tools that would need a person's approval are not available." in told[True, False]
+    assert "Nobody is there to answer questions, and nothing waits" in told[True, True]
+    assert "are not available" not in told[True, True]
+    assert "lets you work without being asked" in told[False, True]
+    assert "asked by the program" in told[False, False]
+
+
+@pytest.mark.parametrize("name", ["write_file", "replace", "smart_edit", "run_shell_command"])
+def test_who_can_change_nothing_is_told_how_to_find_out(name: str):
+    facts = PromptFacts(headless=True)
+    looking = headings(composed_prompt(declared("read_file", "glob"), facts))
+    assert looking[:3] == ["What always holds", "Finding out", "Using tools"]
+    working = headings(composed_prompt(declared("read_file", name), facts))
+    assert working[1:3] == ["Changing software", "New programs"]
+    without = PromptFacts(headless=True, without=frozenset({"workflows"}))
+    assert "Finding out" not in headings(composed_prompt(declared("read_file"), without))
+
+
+def test_what_tells_of_touched_places_is_named_as_it_is_told():
+    text = composed_prompt(declared(*NAMES), SESSION)
+    assert f"`{DISCOVERED}`" in text
 
 
 def test_the_sections_stand_in_their_order():

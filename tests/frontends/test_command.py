@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command import ALHENA, alhena
+from tests.support.command import ALHENA, alhena, alhena_reads
 
 REHEARSE = ("-m", "rehearsal", "-p", "hi")
 
@@ -53,9 +53,9 @@ def test_wire_check_tells_the_rules_that_a_request_breaks(project: Path):
     found = {(item["rule"], item["level"]) for item in ran.json["violations"]}
     assert ("C4", "error") in found
     good = b'{"contents": [{"role": "user", "parts": [{"text": "x"}]}]}'
-    ran = alhena("wire", "check", "-", stdin=good)
+    ran = alhena_reads(good, "wire", "check", "-")
     assert (ran.code, ran.json) == (0, {"violations": []})
-    ran = alhena("wire", "check", "-", stdin=b"[" * 100_000)
+    ran = alhena_reads(b"[" * 100_000, "wire", "check", "-")
     assert ran.code == 42
     piped = shell("ALHENA wire check <(echo '{\"contents\": []}')")
     assert piped.returncode == 1

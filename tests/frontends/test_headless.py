@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command import ALHENA, alhena
+from tests.support.command import ALHENA, alhena, alhena_reads
 from tests.support.server import ScriptedServer, call, chunk, json_reply, sse, text
 
 KEY = {"GEMINI_API_KEY": "k-secret"}
@@ -140,9 +140,9 @@ def test_json_output_is_one_document_with_stats_and_what_was_denied(
 
 def test_standard_input_comes_before_the_prompt(server: ScriptedServer):
     server.reply(sse(text("a")), sse(text("b")))
-    alhena("-p", "explain", stdin=b"piped data\n", **keyed(server))
+    alhena_reads(b"piped data\n", "-p", "explain", **keyed(server))
     assert server.requests[0].json["contents"][-1]["parts"] == [{"text": "piped data\n\n\nexplain"}]
-    alhena(stdin="nur Eingabe ü".encode(), **keyed(server))
+    alhena_reads("nur Eingabe ü".encode(), **keyed(server))
     assert server.requests[1].json["contents"][-1]["parts"][0]["text"].startswith("nur Eingabe ü")
 
 

@@ -54,7 +54,7 @@ def servers(folder: Path) -> Any:
 def test_a_command_is_added_with_all_that_was_said(home: Path) -> None:
     words = ["mcp", "add", "-s", "user", "-e", "KEY=a=b", "--env", "B=", "mine", "npx", "-y", "pkg"]
     words += ["--timeout", "500", "--trust", "--description", "What it is.", "--", "-s", "x"]
-    done = alhena(*words, "--include-tools", "a", stdin=None)
+    done = alhena(*words, "--include-tools", "a")
     assert (done.code, done.err) == (0, "")
     assert done.out == "MCP server 'mine' added to the user settings (stdio).\n"
     assert servers(home) == {

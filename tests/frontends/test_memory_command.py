@@ -7,7 +7,7 @@ import pytest
 
 from tests.memory.kit import put
 from tests.memory.test_hierarchy import block
-from tests.support.command import alhena
+from tests.support.command import alhena, alhena_reads
 from tests.support.server import ScriptedServer, sse, text
 
 
@@ -76,6 +76,10 @@ def test_refresh_tells_how_much_there_is_now(project: Path):
         f"{len(block(path, 'ours')):,} characters from 1 file.\n"
         "Memory Files\n L project: GEMINI.md\n"
     )
+    put(project, "GEMINI.md", "@./a.md @./a.md @./b.md")
+    put(project, "a.md", "A @./b.md")
+    put(project, "b.md", "B")
+    assert " characters from 3 files.\n" in alhena("memory", "refresh", "--skip-trust").out
     put(project, "GEMINI.md", "ours and more")
     told = alhena("memory", "refresh", "--skip-trust", "--json").json
     assert (told["files"], told["characters"]) == (1, len(block(path, "ours and more")))
@@ -123,7 +127,31 @@ def test_import_in_debug_mode_tells_each_step(project: Path):
 
 def test_import_reads_standard_input_as_a_file_of_this_directory(project: Path):
     put(project, "a.md", "A")
-    assert "\nA\n" in alhena("memory", "import", "-", stdin=b"@./a.md\n").out
+    assert "\nA\n" in alhena_reads(b"@./a.md\n", "memory", "import", "-").out
+
+
+def test_a_depth_below_nothing_is_an_error_of_the_settings(home: Path, project: Path):
+    put(home, ".gemini/settings.json", '{"context": {"maxImportDepth": -1}}')
+    ran = alhena("memory", "show")
+    assert (ran.code, ran.out) == (52, "")
+    assert "context.maxImportDepth" in ran.err
+    put(home, ".gemini/settings.json", '{"context": {"maxImportDepth": 0}}')
+    put(project, "GEMINI.md", "@./a.md")
+    assert "\n@./a.md\n" in alhena("memory", "show", "--skip-trust").out
+
+
+@pytest.mark.parametrize("name", [".env", ".env.local", "e.md"])
+def test_a_file_of_variables_is_not_imported_and_a_warning_says_so(project: Path, name: str):
+    put(project, ".env", "KEY=SECRET")
+    put(project, ".env.local", "KEY=SECRET")
+    (project / "e.md").symlink_to(".env")
+    put(project, "GEMINI.md", f"Use @./{name} for it.")
+    ran = alhena("memory", "show", "--skip-trust")
+    assert "SECRET" not in ran.out + ran.err
+    assert f"Import failed: ./{name} - files of variables" in ran.out
+    assert f"warning: memory: {project / 'GEMINI.md'}: Import failed: ./{name}" in ran.err
+    assert ran.err.count("files of variables") == 1
+    assert "warning: " in alhena("memory", "import", "GEMINI.md").err
 
 
 @pytest.mark.parametrize("name", ["none.md", ".", "fifo"])
@@ -135,11 +163,20 @@ def test_a_file_that_cannot_be_imported_is_one_line_and_exit_42(project: Path, n
     assert (ran.code, ran.out) == (42, "")
     assert ran.err.startswith("alhena: ")
     assert ran.err.count("\n") == 1
+    assert ran.err.endswith(" Name a text file, or - for standard input.\n")
+    assert "list_directory" not in ran.err
 
 
 @pytest.mark.parametrize(
     "words",
-    [["memory"], ["memory", "show", "x"], ["memory", "import"], ["memory", "lose", "--json"]],
+    [
+        ["memory"],
+        ["memory", "show", "x"],
+        ["memory", "import"],
+        ["memory", "lose", "--json"],
+        ["memory", "import", "a.md", "--max-depth", "-1"],
+        ["memory", "import", "a.md", "--max-depth", "x"],
+    ],
 )
 def test_wrong_words_are_exit_2(words: list[str]):
     ran = alhena(*words)

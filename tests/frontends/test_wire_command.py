@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from alhena.models.catalogue import ALIASES, MODELS
-from tests.support.command import alhena
+from tests.support.command import alhena, alhena_reads
 
 TEXT = {"role": "user", "parts": [{"text": "x"}]}
 CALL = {"role": "model", "parts": [{"functionCall": {"name": "f", "args": {}}}]}
@@ -14,7 +14,7 @@ BROKEN = [TEXT, CALL, {"role": "user", "parts": [{"text": "y", "zz": 1}]}]
 
 
 def checked(body: Any, *options: str) -> tuple[int, dict[str, Any]]:
-    ran = alhena("wire", "check", *options, "-", stdin=json.dumps(body).encode())
+    ran = alhena_reads(json.dumps(body).encode(), "wire", "check", *options, "-")
     return ran.code, ran.json
 
 
@@ -76,7 +76,7 @@ def test_the_model_decides_about_signatures() -> None:
     ],
 )
 def test_wrong_words_are_a_usage_error(arguments: tuple[str, ...]) -> None:
-    ran = alhena("wire", *arguments, stdin=b"{}")
+    ran = alhena_reads(b"{}", "wire", *arguments)
     assert ran.code == 2
     assert ran.err.count("\n") == 1
 
@@ -117,7 +117,7 @@ ASKED = {
 
 
 def converted(body: Any, *options: str) -> Any:
-    ran = alhena("wire", "convert", *options, "-", stdin=json.dumps(body).encode())
+    ran = alhena_reads(json.dumps(body).encode(), "wire", "convert", *options, "-")
     assert ran.code == 0, ran.err
     return ran.json
 
@@ -132,13 +132,10 @@ def test_a_request_goes_from_dialect_to_dialect_and_back() -> None:
 
 def test_a_request_that_cannot_be_converted_says_where() -> None:
     broken = {**ASKED, "messages": ASKED["messages"][:2]}
-    ran = alhena(
-        *("wire", "convert", "--from", "anthropic", "--to", "openai", "-"),
-        stdin=json.dumps(broken).encode(),
-    )
+    words = ("wire", "convert", "--from", "anthropic", "--to", "openai", "-")
+    ran = alhena_reads(json.dumps(broken).encode(), *words)
     assert ran.code == 42
     assert "messages: the results of the calls" in str(ran.err)
     assert alhena("wire", "convert", "--from", "latin", "--to", "openai", "-").code == 2
-    assert (
-        alhena("wire", "convert", "--from", "openai", "--to", "gemini", "-", stdin=b"{").code == 42
-    )
+    words = ("wire", "convert", "--from", "openai", "--to", "gemini", "-")
+    assert alhena_reads(b"{", *words).code == 42

@@ -10,6 +10,8 @@ from typing import Any
 import httpx2
 
 from alhena.gateway.app import gateway_app
+from alhena.gateway.closing import Closing
+from alhena.gateway.exchange import Terms
 from alhena.gateway.guard import Guard
 from alhena.gateway.limits import Limits
 from alhena.gateway.names import ModelNames
@@ -55,8 +57,9 @@ async def gateway(
     def log(line: str) -> None:
         running.lines.append(json.loads(line))
 
-    app = gateway_app(upstream, Guard(key), limits, log)
-    server = GatewayServer(app, limits, started=started.set, log=log)
+    terms = Terms(limits, Closing())
+    app = gateway_app(upstream, Guard(key), terms, log)
+    server = GatewayServer(app, terms, started=started.set, log=log)
     task = asyncio.create_task(server.serve(sockets=[listener]))
     await started.wait()
     try:

@@ -21,6 +21,7 @@ ROWS = {
     "a body that comes too slowly": FaultKind.SLOW_REQUEST,
     "a body that is too large": FaultKind.TOO_LARGE,
     "too many requests at a time": FaultKind.BUSY,
+    "the gateway stops": FaultKind.STOPPING,
     "a limit of the service": FaultKind.RATE_LIMIT,
     "its quota is spent": FaultKind.QUOTA,
     "the model has no room": FaultKind.OVERLOADED,

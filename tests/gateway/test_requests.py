@@ -117,6 +117,20 @@ async def test_a_history_of_geminis_own_dialect_is_repaired_where_that_helps():
     assert [part["functionResponse"]["name"] for part in seen[2]["parts"]] == ["f", "g"]
 
 
+@pytest.mark.parametrize("gemini", [True, False], ids=["gemini", "another service"])
+async def test_a_history_that_begins_and_ends_with_the_model_is_put_between_words_of_the_user(
+    gemini: bool,
+):
+    generator = ScriptedGenerator([text("x")])
+    contents = [{"role": "model", "parts": [{"text": "a"}]}]
+    async with gateway(generator, gemini=gemini) as running, client(running) as http:
+        path = "/v1beta/models/gemini-2.5-flash:generateContent"
+        assert (await http.post(path, json={"contents": contents})).status_code == 200
+    seen = generator.seen(0)
+    assert [one["role"] for one in seen] == ["user", "model", "user"]
+    assert seen[1] == contents[0]
+
+
 @pytest.mark.requirement("NATIVE-06")
 @given(
     conversations.anthropic_conversations(),

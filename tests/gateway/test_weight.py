@@ -1,9 +1,11 @@
 """Bodies that are small on the wire and large in memory."""
 
+import asyncio
 import json
 import os
 import subprocess
 import sys
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -11,15 +13,25 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from alhena.gateway.access_log import AccessLog
+from alhena.gateway.app import Gateway
 from alhena.gateway.body import weight_of
+from alhena.gateway.closing import Closing
+from alhena.gateway.exchange import Terms
 from alhena.gateway.faults import RefusedError
+from alhena.gateway.guard import Guard
 from alhena.gateway.limits import MB
-from tests.gateway.kit import LIMITS, client, gateway
+from alhena.gateway.names import ModelNames
+from alhena.gateway.requests import reads_anthropic
+from alhena.gateway.upstream import Upstream
+from tests.gateway.kit import LIMITS, MODEL, client, gateway
+from tests.gateway.sources import HeldGenerator
 from tests.gateway.test_streams import ANTHROPIC, GOOGLE, OPENAI
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import text
@@ -133,3 +145,53 @@ def test_thirty_megabytes_of_junk_take_no_multiple_of_it_in_memory(tmp_path: Pat
         assert peak_mb(process) - idle < 220
         process.terminate()
         assert process.wait(8) == 0
+
+
+def asking(parts: int) -> bytes:
+    content = [{"type": "text", "text": "a"}] * parts
+    asked = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": content}]}
+    return msgspec.json.encode(asked)
+
+
+@pytest.mark.parametrize(
+    ("body", "beside"),
+    [(asking(10), False), (asking(6_000), True), (asking(1)[:-1] + b" " * 300_000 + b"}", True)],
+    ids=["light", "heavy", "large"],
+)
+async def test_a_body_is_read_beside_the_loop_for_its_weight_as_for_its_size(
+    body: bytes, beside: bool
+):
+    readers: list[int] = []
+
+    def reading(value: Any, request: Any) -> Any:
+        readers.append(threading.get_ident())
+        return reads_anthropic(value, request)
+
+    upstream = Upstream(ScriptedGenerator([text("fine")]), ModelNames(MODEL))
+    lines: list[str] = []
+    posting = Gateway(upstream, Guard(), Terms(LIMITS, Closing())).posting(reading)
+    app: Any = AccessLog(posting, lines.append)
+    async with httpx2.AsyncClient(
+        transport=httpx2.ASGITransport(app), base_url="http://localhost"
+    ) as http:
+        assert (await http.post(ANTHROPIC[0], content=body)).status_code == 200
+    assert [reader != threading.get_ident() for reader in readers] == [beside]
+
+
+async def test_many_bodies_that_are_small_on_the_wire_have_their_limit_together():
+    body = asking(3_500)
+    weight = weight_of(body, LIMIT)
+    assert len(body) < 256 * 1024
+    assert weight > 4 * len(body)
+    generator = HeldGenerator(chunks=0)
+    limits = msgspec.structs.replace(LIMITS, bodies_bytes=3 * (weight + len(body)) + 1000)
+    async with gateway(generator, limits=limits) as running, client(running) as http:
+        held = [asyncio.create_task(http.post(ANTHROPIC[0], content=body)) for _ in range(3)]
+        while generator.running < 3:
+            await asyncio.sleep(0.001)
+        for _ in range(20):
+            assert (await http.post(ANTHROPIC[0], content=body)).status_code == 529
+        assert (await http.get("/healthz")).status_code == 200
+        generator.go.set()
+        assert [(await one).status_code for one in held] == [200] * 3
+        assert (await http.post(ANTHROPIC[0], content=body)).status_code == 200

@@ -20,6 +20,7 @@ from tests.mcp.bad_http import (
     bomb,
     endless,
     events,
+    good,
     head,
     listening,
     raw,
@@ -130,7 +131,7 @@ async def test_a_call_that_goes_wrong_is_a_failed_call_that_says_why(
 ) -> None:
     server, said = CALLS[name]
     async with listening(server) as bad:
-        entry = {"httpUrl": bad.url, "timeout": 1500}
+        entry = {"httpUrl": bad.url, "timeout": 1_500 if "within" in said else 60_000}
         story = await beside(entry, project, POKE)
     failed = story.answers[0]
     assert (failed.status, failed.error_type) == ("error", "mcp_tool_error")
@@ -139,20 +140,36 @@ async def test_a_call_that_goes_wrong_is_a_failed_call_that_says_why(
     assert len(story.told) <= 1
 
 
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-async def test_nothing_is_sent_where_a_server_redirects_to(project: Path, status: int) -> None:
+@pytest.mark.parametrize("kind", ["http", "sse", None])
+@pytest.mark.parametrize("status", [301, 303, 307, 308])
+async def test_nothing_is_sent_where_a_server_redirects_to(
+    project: Path, status: int, kind: str | None
+) -> None:
     async with listening(Bad()) as thief:
 
         async def redirect(_asked: Asked, write: Write) -> None:
             await write(head(f"{status} There", f"Location: {thief.url}", "Content-Length: 0"))
 
         async with listening(Bad(any=redirect)) as bad:
-            entry = {"httpUrl": bad.url, "headers": {"Authorization": "Bearer s3cret"}}
-            story = await beside(entry, project)
+            entry = {"url": bad.url, "headers": {"Authorization": "Bearer s3cret"}}
+            story = await beside(entry if kind is None else {**entry, "type": kind}, project)
     assert thief.asked == []
     (line,) = story.told
     assert "s3cret" not in line
     assert b"Bearer s3cret" in bad.asked[0].head
+
+
+async def test_a_redirect_within_the_host_is_followed(project: Path) -> None:
+    async def redirect(asked: Asked, write: Write) -> None:
+        if b" /mcp/ " in asked.head:
+            await good(asked, write)
+        else:
+            await write(head("307 There", "Location: /mcp/", "Content-Length: 0"))
+
+    async with listening(Bad(any=redirect)) as bad:
+        story = await beside({"httpUrl": bad.url}, project, POKE)
+    assert '"output":"poked"' in story.seen()
+    assert story.told == ()
 
 
 async def test_a_client_is_not_sent_to_another_host_by_the_first_transport(project: Path) -> None:

@@ -73,21 +73,12 @@ async def run(server: ScriptedServer, home: Path, entries: dict[str, Any], *call
     return ran
 
 
-ROOM = 120
-"""Megabytes that a run may take beyond one with a good server alone. A message may have 16."""
-
-
-async def grown(
-    server: ScriptedServer, home: Path, entries: dict[str, Any], *calls: str
-) -> tuple[int, list[str]]:
-    """Megabytes more than with a good server alone, and what was told."""
-    before = (await run(server, home, {})).peak
-    ran = await run(server, home, entries, *calls)
-    return ran.peak - before, ran.err.splitlines()
+MOST = 220
+"""Megabytes that a run may take. One with a good server takes about 75; a message may have 16."""
 
 
 START = {
-    "noise": "it did not answer within 3 s",
+    "noise": "it did not answer within 1.5 s",
     "endless line at initialize": "more than 16,777,216 bytes",
     "stderr flood": "",
     "huge instructions": "",
@@ -104,9 +95,12 @@ CALLS = ("endless line in a call", "huge text", "much media", "deepest result", 
 async def test_servers_that_send_much_at_the_start(
     server: ScriptedServer, home: Path, group: dict[str, str]
 ) -> None:
-    entries = {what: hostile(what, timeout=3_000) for what in group}
-    more, told = await grown(server, home, entries)
-    assert more < ROOM
+    entries = {what: hostile(what) for what in group}
+    if "noise" in entries:
+        entries["noise"]["timeout"] = 1_500  # it never says anything
+    ran = await run(server, home, entries)
+    assert ran.peak < MOST
+    told = ran.err.splitlines()
     for what, said in group.items():
         lines = [line for line in told if f"MCP server '{what}'" in line]
         assert said in "".join(lines)
@@ -114,10 +108,10 @@ async def test_servers_that_send_much_at_the_start(
 
 
 async def test_servers_that_send_much_in_a_call(server: ScriptedServer, home: Path) -> None:
-    entries = {what.replace(" ", "-"): hostile(what, timeout=4_000) for what in CALLS}
-    more, _ = await grown(server, home, entries, *(f"mcp_{name}_poke" for name in entries))
-    assert more < ROOM
-    told = [each.json["contents"][-1]["parts"][0] for each in server.requests[3:8]]
+    entries = {what.replace(" ", "-"): hostile(what) for what in CALLS}
+    ran = await run(server, home, entries, *(f"mcp_{name}_poke" for name in entries))
+    assert ran.peak < MOST
+    told = [each.json["contents"][-1]["parts"][0] for each in server.requests[1:6]]
     results = [each["functionResponse"]["response"] for each in told]
     assert "the connection was closed before it answered" in results[0]["error"]
     assert results[1]["output"].startswith("Output too large.")
@@ -132,9 +126,9 @@ async def test_servers_behind_urls_that_send_much(server: ScriptedServer, home: 
     event = Bad(any=endless(head("200 OK", EVENTS) + b"data: ", b"x" * 100_000))
     async with listening(packed), listening(body), listening(event):
         entries = {
-            name: {"httpUrl": each.url, "timeout": 4_000}
+            name: {"httpUrl": each.url}
             for name, each in (("packed", packed), ("body", body), ("event", event))
         }
-        more, told = await grown(server, home, entries)
-    assert more < ROOM
-    assert len(told) == len(entries)
+        ran = await run(server, home, entries)
+    assert ran.peak < MOST
+    assert len(ran.err.splitlines()) == len(entries)

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from mcp_types import jsonrpc_message_adapter
 
@@ -19,6 +19,7 @@ values = st.recursive(
 )
 
 
+@settings(max_examples=50)
 @given(st.integers(0, 10**9) | st.text(min_size=1), st.dictionaries(st.text(), values))
 def test_a_message_in_order_stays_as_it_is(number: int | str, result: dict[str, Any]) -> None:
     for message in (
@@ -31,6 +32,7 @@ def test_a_message_in_order_stays_as_it_is(number: int | str, result: dict[str, 
         assert readable(data) is data
 
 
+@settings(max_examples=50)
 @given(
     st.binary() | st.text().map(str.encode) | values.map(lambda value: json.dumps(value).encode())
 )

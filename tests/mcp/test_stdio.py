@@ -140,8 +140,7 @@ async def test_one_that_crashes_again_and_again_is_not_started_for_every_call(
     project: Path,
 ) -> None:
     script = {"tools": [tool("crash")], "does": {"crash": {"do": "crash"}}}
-    slow = {"first_retry": 30.0, "longest_retry": 60.0}
-    pace = Pace(connect=QUICK.connect, relist=QUICK.relist, **slow)
+    pace = Pace(connect=QUICK.connect, relist=QUICK.relist, first_retry=30.0, longest_retry=60.0)
     async with rigged({"odd": odd(project, script)}, project, pace=pace) as rig:
         await called(rig, "crash")
         await called(rig, "crash")

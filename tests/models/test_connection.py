@@ -3,7 +3,7 @@
 import asyncio
 import ssl
 from asyncio import StreamReader, StreamWriter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -12,9 +12,10 @@ from alhena.models.connection import MOST_INTERIM, Connection
 from alhena.models.dial import open_channel
 from alhena.models.direct import KEEP_ALIVE, DirectTransport
 from alhena.models.endpoint import parse_endpoint
-from alhena.models.errors import NetworkError, QuotaError, RequestRejectedError
+from alhena.models.errors import NetworkError, QuotaError
 from alhena.models.http import Timeouts
 from alhena.models.retry.manner import Manner, manner_of
+from alhena.wire.encode import RequestBody, request_body
 from tests.models.asking import (
     api,
     asked,
@@ -25,6 +26,7 @@ from tests.models.asking import (
     response,
     texts,
 )
+from tests.models.test_request_bodies import request
 
 HUGE = "x" * 30_000_000
 EARLY = b'{"error": {"code": %d, "message": "not this", "status": "X"}}'
@@ -170,46 +172,79 @@ async def test_a_connection_whose_request_has_not_left_is_not_used_again():
     assert taken == ["large", "small"]
 
 
-async def test_a_refusal_ends_the_sending_of_a_body():
-    read = 0
+class Counted(RequestBody):
+    """A body that counts how many of its pieces were asked for."""
 
+    taken = 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        for piece in super().__iter__():
+            self.taken += 1
+            yield piece
+
+
+MANY = request(*[100_000] * 201)
+"""40 MB, in about as many pieces as contents."""
+
+
+async def test_a_refusal_ends_the_sending_of_a_body():
     async def answer(reader: StreamReader, writer: StreamWriter) -> None:
-        nonlocal read
         await reader.readuntil(b"\r\n\r\n")
         writer.write(response(EARLY % 413, status="413 Content Too Large"))
         await writer.drain()
-        while data := await reader.read(65536):
-            read += len(data)
+        await reader.read()
 
+    body = Counted(b"[", MANY.contents, b"]")
     async with listening(answer) as port:
-        generator = api(f"http://127.0.0.1:{port}")
-        with pytest.raises(RequestRejectedError, match="not this"):
-            await chunks(generator, asked(HUGE))
-        await generator.aclose()
-        for _ in range(20):
-            await asyncio.sleep(0)
-    assert read < len(HUGE)
+        endpoint = parse_endpoint(f"http://127.0.0.1:{port}", "url")
+        transport = DirectTransport(endpoint, Timeouts(idle=5), {})
+        got = await transport.send("POST", "/", [("host", "x")], body)
+        assert got.status == 413
+        await got.aclose()
+        await transport.aclose()
+    assert 0 < body.taken < 100
 
 
-@pytest.mark.parametrize("early", [b"HTTP/1.1 100 Continue\r\n\r\n", b"", b"HTTP/1.1 200 O"])
-async def test_a_service_that_answers_early_and_accepts_gets_the_whole_body(early: bytes):
+@pytest.mark.parametrize("early", ["interim", "half a head", "head", "all"])
+async def test_a_service_that_answers_early_and_accepts_gets_the_whole_body(early: str):
     sizes: list[int] = []
+    said = response(event("ok"))
+    at = {"interim": 0, "half a head": 20, "head": said.index(b"\r\n\r\n") + 4, "all": len(said)}
 
     async def answer(reader: StreamReader, writer: StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
-        said = response(event("ok"))
-        writer.write(early or said[:40])
+        writer.write(said[: at[early]] or b"HTTP/1.1 100 Continue\r\n\r\n")
         await writer.drain()
-        length = next(line for line in head.lower().split(b"\r\n") if b"content-length" in line)
-        size = int(length.split(b":")[1])
-        sizes.append(size - len(await reader.readexactly(size)))
-        writer.write(said if early.endswith(b"\n") else said[len(early or said[:40]) :])
+        if early != "all":  # the other end may hang up as soon as it has its answer
+            length = next(line for line in head.lower().split(b"\r\n") if b"content-length" in line)
+            sizes.append(len(await reader.readexactly(int(length.split(b":")[1]))))
+        writer.write(said[at[early] :])
+        await writer.drain()
+        await reader.read()
 
     async with listening(answer) as port:
-        generator = api(f"http://127.0.0.1:{port}", timeouts=Timeouts(idle=5))
-        assert texts(await chunks(generator, asked(HUGE))) == ["ok"]
+        generator = api(f"http://127.0.0.1:{port}", timeouts=Timeouts(idle=2))
+        assert texts(await chunks(generator, MANY)) == ["ok"]
         await generator.aclose()
-    assert sizes == [0]
+    assert sizes == ([] if early == "all" else [len(request_body(MANY))])
+
+
+async def test_a_connection_whose_accepted_request_has_not_left_is_not_used_again():
+    connections = 0
+
+    async def answer(reader: StreamReader, writer: StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(response(event(str(connections))))  # and reads nothing more
+        await writer.drain()
+        await asyncio.Event().wait()
+
+    async with listening(answer) as port:
+        generator = api(f"http://127.0.0.1:{port}", timeouts=Timeouts(idle=2))
+        assert texts(await chunks(generator, MANY)) == ["1"]
+        assert texts(await chunks(generator)) == ["2"]
+        await generator.aclose()
 
 
 UNREADABLE = {

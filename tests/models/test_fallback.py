@@ -16,7 +16,7 @@ from alhena.models.errors import (
     ServerFaultError,
     ZeroQuotaError,
 )
-from alhena.models.fallback import fallback_model
+from alhena.models.fallback import fallback_model, successors
 
 DAILY = DailyQuotaError("x", status=429)
 MISSING = ModelNotFoundError("x", status=404)
@@ -74,3 +74,20 @@ def test_every_chain_of_models_ends(
         assert model not in seen
         seen.add(model)
     assert len(seen) <= 4
+
+
+@pytest.mark.parametrize(
+    ("model", "others"),
+    [
+        ("gemini-2.5-pro", {"gemini-2.5-flash"}),
+        ("gemini-2.5-flash", set[str]()),
+        (
+            "gemini-3.1-pro-preview",
+            {"gemini-2.5-pro", "gemini-2.5-flash", "gemini-3-flash-preview"},
+        ),
+        ("tunedModels/mine", set[str]()),
+    ],
+)
+def test_all_that_may_come_after_a_model_are_known_before(model: str, others: set[str]):
+    assert set(successors(model)) == others
+    assert len(successors(model)) == len(others)

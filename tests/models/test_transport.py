@@ -295,9 +295,11 @@ async def test_a_slow_reader_makes_the_server_wait():
         generator = api(f"http://127.0.0.1:{port}")
         stream = generator.stream(asked())
         await anext(stream)
-        for _ in range(200):
-            await asyncio.sleep(0)
-        held_back = sent
+        held_back = -1
+        while held_back != sent:
+            held_back = sent
+            for _ in range(2000):
+                await asyncio.sleep(0)
         rest = [one async for one in stream]
         await generator.aclose()
     assert held_back < 20_000

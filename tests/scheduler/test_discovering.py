@@ -2,10 +2,12 @@
 
 import asyncio
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 from alhena.scheduler.executor import Executor
 from alhena.tools.contract import Discover, ExecutionContext, ToolFailure, ToolLocation, ToolResult
+from alhena.wire.content import Part
 from tests.scheduler.kit import SmallTool, Stage, crash, request, told
 
 
@@ -24,8 +26,10 @@ async def test_what_is_known_of_a_place_follows_the_result_of_a_call_there():
 
     there = stage(SmallTool("echo"), discover)
     first, second = await there.run(request("1", "echo", text="a"), request("2", "echo", text="b"))
-    assert told(first) == {"output": "got a\n\ncontext"}
+    assert told(first) == {"output": "got a"}
+    assert first.response.response_parts[1:] == (Part(text="context"),)
     assert told(second) == {"output": "got b"}
+    assert len(second.response.response_parts) == 1
     assert heard == ["echo", "echo"]
 
 
@@ -58,3 +62,17 @@ async def test_a_call_cancelled_while_places_are_looked_into_says_what_its_tool_
     assert done.status == "cancelled"
     assert "got written" in str(done.response)
     assert "never" not in str(done.response)
+
+
+async def test_a_call_cancelled_behind_them_keeps_what_was_found():
+    async def discover(tool: str, places: tuple[ToolLocation, ...], stop: threading.Event) -> str:
+        there.scheduler.cancel_all()
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        return "context"
+
+    there = stage(SmallTool("echo"), discover)
+    (done,) = await there.run(request("1", "echo", text="written"))
+    assert done.status == "cancelled"
+    assert told(done)["output"] == "got written"
+    assert done.response.response_parts[1:] == (Part(text="context"),)

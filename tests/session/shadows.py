@@ -4,8 +4,9 @@ import os
 import subprocess
 from pathlib import Path
 
-from alhena.session.restoring import Restoration, restore
-from alhena.session.shadow import Limits, ShadowRepository, Snapshot
+from alhena.session.moments import Limits, Snapshot
+from alhena.session.restoring import Restoration, Target, restore
+from alhena.session.shadow import ShadowRepository
 
 
 def shadow(project: Path, limits: Limits | None = None) -> ShadowRepository:
@@ -26,7 +27,7 @@ def put(path: Path, content: str | bytes = "x\n") -> Path:
 
 
 def back(project: Path, moment: Snapshot, *forced: str) -> Restoration:
-    return restore(shadow(project), moment, forced)
+    return restore(shadow(project), Target(moment=moment, forced=frozenset(forced)))
 
 
 def kept(project: Path, *forced: str) -> Snapshot:

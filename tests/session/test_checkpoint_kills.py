@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from alhena.session.restoring import restore
+from alhena.session.restoring import Target, restore
 from alhena.session.shadow import ShadowRepository
 
 FILES = 40
@@ -59,11 +59,11 @@ def test_files_are_old_or_new_when_putting_them_back_is_killed(project: Path, se
     seen: set[str] = set()
     for _ in range(4):
         fill(project, "new")
-        killed(lambda: restore(shadow(project), moment), chance.uniform(0.02, 0.25))
+        killed(lambda: restore(shadow(project), Target(moment=moment)), chance.uniform(0.02, 0.25))
         found = words(project)
         seen.update(found)
         assert set(found) <= {"old", "new"}
-        restore(shadow(project), moment)
+        restore(shadow(project), Target(moment=moment))
         assert set(words(project)) == {"old"}
         assert not list(project.rglob("*.old"))
     assert "old" in seen
@@ -79,7 +79,7 @@ def test_a_snapshot_that_is_killed_spoils_none_before_or_after_it(project: Path,
         killed(lambda: shadow(project).snapshot(), chance.uniform(0, 0.12))
         later = shadow(project).snapshot()
         fill(project, "other")
-        restore(shadow(project), later)
+        restore(shadow(project), Target(moment=later))
         assert set(words(project)) == {f"{count}"}
-    restore(shadow(project), moment)
+    restore(shadow(project), Target(moment=moment))
     assert set(words(project)) == {"first"}

@@ -3,8 +3,8 @@
 import os
 from pathlib import Path
 
-from alhena.session.restoring import restore
-from alhena.session.shadow import Limits, Snapshot
+from alhena.session.moments import Limits, Snapshot
+from alhena.session.restoring import Target, restore
 from tests.session.shadows import back, git, kept, put, shadow, state
 
 
@@ -98,9 +98,9 @@ def test_a_file_that_has_grown_large_is_not_lost_when_its_old_content_comes_back
     put(project / "a.bin", b"small")
     moment = shadow(project, limits).snapshot()
     put(project / "a.bin", b"x" * 5_000)
-    done = restore(shadow(project, limits), moment)
+    done = restore(shadow(project, limits), Target(moment=moment))
     assert (project / "a.bin").read_bytes() == b"small"
-    restore(shadow(project, limits), done.before)
+    restore(shadow(project, limits), Target(moment=done.before))
     assert (project / "a.bin").read_bytes() == b"x" * 5_000
 
 
@@ -116,7 +116,7 @@ def test_a_file_that_changes_while_files_are_put_back_is_left_alone(project: Pat
         put(project / "b.txt", "newer\n")
         put(project / "c.txt", "newer\n")
 
-    done = restore(shadow(project), moment, kept=change)
+    done = restore(shadow(project), Target(moment=moment), kept=change)
     assert (project / "a.txt").read_text() == "old\n"
     assert (project / "b.txt").read_text() == "newer\n"
     assert (project / "c.txt").read_text() == "newer\n"

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from alhena.session.errors import CheckpointError, NoGitError
-from alhena.session.restoring import restore
-from alhena.session.shadow import Limits, ShadowRepository, Snapshot
+from alhena.session.moments import Limits, Snapshot
+from alhena.session.restoring import Target, restore
+from alhena.session.shadow import ShadowRepository
 from tests.session.shadows import back, git, kept, put, shadow
 
 
@@ -51,7 +52,7 @@ def test_variables_and_configuration_of_the_user_have_no_say(project: Path, tmp_
     moment = repository.snapshot()
     assert repository.paths(moment.tree) == ("a.txt",)
     put(project / "a.txt", b"two\n")
-    restore(repository, moment)
+    restore(repository, Target(moment=moment))
     assert (project / "a.txt").read_bytes() == b"one\r\n"
     assert not other.exists()
 

@@ -32,8 +32,13 @@ class Ran:
         return [line for line in self.lines if line["type"] == kind]
 
 
-def alhena(*arguments: str, stdin: bytes | None = None, **environ: str) -> Ran:
-    """Runs the command; without `stdin` it gets /dev/null."""
+def alhena(*arguments: str, **environ: str) -> Ran:
+    """Runs the command, with nothing to read and these variables besides the test's own."""
+    return alhena_reads(None, *arguments, **environ)
+
+
+def alhena_reads(stdin: bytes | None, /, *arguments: str, **environ: str) -> Ran:
+    """As `alhena`, with this on its standard input."""
     ran = subprocess.run(
         [ALHENA, *arguments],
         input=stdin,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from alhena.config.home import claim_project_temp, project_temp
 from alhena.system.errors import FileError, MissingFileError
 from alhena.system.spool import TextSpool
-from alhena.tools.output_store import OutputStore
+from alhena.tools.output_store import EXCERPT, WHOLE_AT, OutputStore
 from tests.tools.files import unprivileged
 
 
@@ -245,3 +245,52 @@ def test_a_store_claims_the_projects_directory_with_its_first_file(
     path = saved(store, "c1")
     assert path == home / ".gemini/tmp/project/tool-outputs/session-s1/tool__c1.txt"
     assert (temp / ".project_root").read_text(encoding="utf-8") == str(project)
+
+
+def test_many_texts_are_kept_one_by_one_and_one_that_fails_leaves_the_others(
+    store: OutputStore,
+) -> None:
+    texts = [("a", "1", "x" * 500), ("b", "2", "y" * 5_000), ("a", "1", "z"), ("c", "", "")]
+    with file_size_limit(1_000):
+        made = store.save_all(texts)
+    assert [each.path and each.path.name for each in made] == [
+        "a__1.txt",
+        None,
+        "a__1-2.txt",
+        "c___.txt",
+    ]
+    assert "No space left" in made[1].problem
+    assert sorted(os.listdir(store.directory)) == ["a__1-2.txt", "a__1.txt", "c___.txt"]
+    assert (store.directory / "a__1-2.txt").read_text(encoding="utf-8") == "z"
+    assert store.save_all([]) == []
+
+
+def test_nothing_can_be_kept_where_there_is_no_directory(tmp_path: Path) -> None:
+    (tmp_path / "outputs").write_text("in the way", encoding="utf-8")
+    store = OutputStore(tmp_path / "outputs", "s1")
+    made = store.save_all([("a", "1", "x"), ("a", "2", "y")])
+    assert [each.path for each in made] == [None, None]
+    assert all(each.problem for each in made)
+
+
+def test_an_excerpt_names_its_whole_only_if_that_is_of_the_same_call(store: OutputStore) -> None:
+    path = saved(store, "c1")
+    second = saved(store, "c1")
+
+    def named(where: object) -> str:
+        return f"{EXCERPT}1 and last 2 characters. {WHOLE_AT}{where}\nhead"
+
+    assert store.whole_of("c1", named(path)) == path
+    assert store.whole_of("c1", named(second)) == second
+    for call_id, text in (
+        ("c2", named(path)),
+        ("1", named(path)),
+        ("c1", named("/etc/passwd")),
+        ("c1", named(path.parent.parent / "x" / path.name)),
+        ("c1", named(path.name)),
+        ("c1", named(path.with_name("tool__c1-9.txt"))),
+        ("c1", f"It says: {named(path)}"),
+        ("c1", str(path)),
+        ("c1", ""),
+    ):
+        assert store.whole_of(call_id, text) is None, text

@@ -35,6 +35,7 @@ from alhena.wire.encode import (
     encode_request,
     resource_name,
 )
+from alhena.wire.encoded import encode_value, many_encoder
 from alhena.wire.errors import EncodeError
 from alhena.wire.request import (
     FunctionCallingConfig,
@@ -336,3 +337,21 @@ def test_whatever_a_tool_returns_becomes_strict_json_that_means_the_content(
     plain = json.loads(bytes(encoded.raw).decode("utf-8"), parse_constant=pytest.fail)
     assert plain == msgspec.to_builtins(encoded.content) | {"parts": plain["parts"]}
     assert plain["parts"] == list(msgspec.to_builtins(encoded.content)["parts"])
+
+
+@given(st.lists(st.text(max_size=300), max_size=8))
+def test_many_values_one_after_another_are_encoded_as_each_alone(texts: list[str]):
+    encode = many_encoder()
+    for said in texts:
+        content = text_content("user", said)
+        assert EncodedContent(content, encode) == EncodedContent(content)
+        with pytest.raises(EncodeError, match="no JSON form"):
+            encode({"x": object()})
+        assert encode([said]) == encode_value([said])  # as if nothing had failed
+
+
+def test_a_value_that_holds_itself_is_told_among_many_too():
+    endless: list[Any] = []
+    endless.append(endless)
+    with pytest.raises(EncodeError, match="holds itself"):
+        many_encoder()(endless)

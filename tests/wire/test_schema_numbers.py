@@ -128,3 +128,44 @@ def test_a_setting_that_holds_such_a_number_is_refused_by_name(field: str) -> No
     )
     with pytest.raises(EncodeError, match=field):
         encode_request(request)
+
+
+HUGE = 10**400
+LONGER = 10**5000
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"maximum": HUGE}, {}),
+        ({"minLength": HUGE}, {}),
+        ({"multipleOf": HUGE, "minimum": -HUGE}, {}),
+        ({"maximum": 10**300}, {"maximum": 10**300}),
+        ({"default": LONGER}, {"description": "(default: a number of thousands of digits)"}),
+        (
+            {"enum": [1, -LONGER]},
+            {"enum": [1], "description": "(enum: a number of thousands of digits)"},
+        ),
+        ({"enum": [1, 2**70]}, {"enum": [1, 2**70]}),
+    ],
+)
+def test_whole_numbers_that_no_floating_point_number_equals_are_as_infinite_ones(
+    given: dict[str, Any], told: dict[str, Any]
+) -> None:
+    assert one({"type": "number", **given}) == {"type": "number", **told}
+
+
+@given(WORDS, st.sampled_from([HUGE, -HUGE, LONGER]), st.sampled_from(list(SchemaForm)))
+def test_no_form_of_a_schema_holds_such_a_whole_number(
+    word: str, number: int, form: SchemaForm
+) -> None:
+    value = [[number]] if word in ("enum", "examples") else {"a": number}
+    schema = of(x={"type": "object", word: value})
+    made = adapted(
+        FunctionDeclaration(name="t", description="d", parameters_json_schema=schema), form
+    )
+    parameters = made.parameters_json_schema or made.parameters
+    assert parameters is not None
+    assert word not in parameters["properties"]["x"]
+    assert json.loads(msgspec.json.encode(made))["name"] == "t"
+    assert len(msgspec.json.encode(made)) < 1000

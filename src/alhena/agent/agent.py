@@ -154,7 +154,7 @@ class Agent:
             name=name,
             args=dict(args),
             is_client_initiated=True,
-            prompt_id=f"{self.session_id}#{self._prompts}",
+            prompt_id=self._opened().prompt_id(self._prompts),
         )
         return ToolRun(
             request.call_id,
@@ -169,24 +169,27 @@ class Agent:
                 answer = event.text
         return answer
 
-    async def compress(self) -> CompressedEvent:
+    async def compress(self, hear: Callable[[Event], object] | None = None) -> CompressedEvent:
         """Puts a summary in the place of all but the end of the conversation, if it is shorter so;
-        the event says what became of that. Raises BusyError while a run is at work,
+        the event says what became of that. `hear` is given each event on the way, those of the
+        requests for the summary among them. Raises BusyError while a run is at work,
         InterruptedRunError when it is interrupted, JournalError."""
         done: list[CompressedEvent] = []
-        async for _event in Run(
+        async for event in Run(
             partial(self._start, partial(drive_compression, self._channel, done.append))
         ):
-            pass
+            if hear is not None:
+                hear(event)
         return done[0]
 
     def interrupt(self) -> bool:
         """Ends the run in good order: tools are stopped, every call gets its response. Of a session
         that is being closed, the hooks it waits for. What the person waits for of an MCP server is
-        given up. False when there is nothing to interrupt, or it was interrupted already."""
+        given up, and files that are about to be put back are left. False when there is nothing to interrupt, or it was interrupted already."""
         control = None if self._session is None else self.workbench.server_control
         gave_up = control is not None and control.give_up()
-        return self._interrupted() or gave_up
+        stays = self._session is not None and self._session.stay()
+        return self._interrupted() or gave_up or stays
 
     def _interrupted(self) -> bool:
         driver, closing = self._driver, self._closing
@@ -253,7 +256,7 @@ class Agent:
     async def _drive(self, prompt: str, around: Around | None, session: Session) -> None:
         """Runs the prompt; with no `around`, the calls that the session went back to."""
         self._prompts += 1
-        prompt_id = f"{session.session_id}#{self._prompts}"
+        prompt_id = session.prompt_id(self._prompts)
         await drive_prompt(session, self._channel, prompt_id, prompt, around)
 
     def _opened(self) -> Session:

@@ -3,12 +3,14 @@
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
+from math import ceil
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from alhena.agent.errors import CostLimitError, LimitError, TimeLimitError, TokenLimitError
 from alhena.agent.going_on import wants_more
+from alhena.chat.estimates import config_tokens, content_tokens, part_tokens
 from alhena.config.errors import ConfigError
 from alhena.config.settings import LONG_PROMPT, BudgetSettings
 from alhena.events import Event, RunFinishedEvent, RunStartedEvent, ToolCallUpdateEvent
@@ -175,7 +177,8 @@ class Ledger:
 
 class BudgetedGenerator:
     """Passes requests on to `inner` as far as the `ledger` admits them, and charges what they took,
-    also of answers that break off."""
+    also of answers that break off: as the service says, and where it does not, as estimated. A
+    request that the service refuses costs nothing."""
 
     def __init__(self, inner: ContentGenerator, ledger: Ledger) -> None:
         self._inner = inner
@@ -184,9 +187,13 @@ class BudgetedGenerator:
     async def generate(self, request: GenerateContentRequest) -> GenerateContentResponse:
         """The whole answer in one piece. Raises LimitError, too."""
         await self._ledger.admit(request.model)
-        response = await self._inner.generate(request)
-        if response.usage_metadata is not None:
-            self._ledger.charge(request.model, response.usage_metadata)
+        try:
+            response = await self._inner.generate(request)
+        except asyncio.CancelledError:
+            self._ledger.charge(request.model, usage_of(request, None))
+            raise
+        output = sum(map(part_tokens, response.parts))
+        self._ledger.charge(request.model, usage_of(request, response.usage_metadata, output))
         return response
 
     async def stream(
@@ -195,14 +202,23 @@ class BudgetedGenerator:
         """The answer chunk by chunk. Raises LimitError, too."""
         await self._ledger.admit(request.model)
         usage: UsageMetadata | None = None
+        output = 0.0
+        taken = whole = False
         stream = self._inner.stream(request)
         try:
             async for chunk in stream:
+                taken = True
                 usage = chunk.usage_metadata or usage
+                output += sum(map(part_tokens, chunk.parts))
                 yield chunk
+            taken = whole = True
+        except asyncio.CancelledError:
+            taken = True  # it is on its way, and nobody will say what it took
+            raise
         finally:
-            if usage is not None:
-                self._ledger.charge(request.model, usage)
+            if taken:
+                used = usage_of(request, usage, output, whole=whole)
+                self._ledger.charge(request.model, used)
             if isinstance(stream, AsyncGenerator):
                 await stream.aclose()
 
@@ -215,11 +231,38 @@ class BudgetedGenerator:
     ) -> EmbedContentResponse:
         """One vector per content. Raises LimitError, too."""
         await self._ledger.admit(model)
-        return await self._inner.embed(contents, model=model)
+        response = await self._inner.embed(contents, model=model)
+        tokens = sum(content_tokens(entry.content) for entry in contents)
+        self._ledger.charge(model, UsageMetadata(prompt_token_count=tokens))
+        return response
 
     async def aclose(self) -> None:
         """Closes the inner generator."""
         await self._inner.aclose()
+
+
+def usage_of(
+    request: GenerateContentRequest,
+    usage: UsageMetadata | None,
+    output: float = 0.0,
+    *,
+    whole: bool = True,
+) -> UsageMetadata:
+    """What a request took: as the service says, and what it does not say, as estimated, some saying
+    so with noughts. So many tokens of answer came; not `whole`: more were to come, of which some
+    may not be counted."""
+    came = ceil(output)
+    if usage is None or not (usage.prompt_token_count or usage.total_token_count):
+        prompt = sum(content_tokens(entry.content) for entry in request.contents)
+        return UsageMetadata(
+            prompt_token_count=prompt + config_tokens(request.config), candidates_token_count=came
+        )
+    missing = came - usage.candidates_token_count - usage.thoughts_token_count
+    if whole or missing <= 0:
+        return usage
+    return msgspec.structs.replace(
+        usage, candidates_token_count=usage.candidates_token_count + missing
+    )
 
 
 def budgeted(generator: ContentGenerator, ledger: Ledger) -> ContentGenerator:

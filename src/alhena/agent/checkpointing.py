@@ -31,9 +31,12 @@ from alhena.session.checkpoints import (
     moments,
 )
 from alhena.session.errors import CheckpointError, NoGitError, TooMuchError
+from alhena.session.moments import Limits, Snapshot
 from alhena.session.replay import Replay
-from alhena.session.restoring import Restoration, restore
-from alhena.session.shadow import Limits, ShadowRepository, Snapshot
+from alhena.session.restoring import Restoration, Target, restore, undo
+from alhena.session.shadow import ShadowRepository
+from alhena.session.shadow_files import trouble
+from alhena.session.turns import EditingTurn, last_turn, named_later
 from alhena.tools.contract import ToolLocation
 from alhena.tools.daemon import in_daemon_thread
 from alhena.wire.calls import ToolCallRequestInfo
@@ -80,6 +83,8 @@ class Checkpoints:
         self._recording: Recording | None = None
         self._told: set[str] = set()
         self._tidied = self._off = False
+        self._turn = self._first = ""
+        self._named: set[str] = set()
         self._at_work = asyncio.Lock()
         self._closing = threading.Event()
 
@@ -99,12 +104,15 @@ class Checkpoints:
         if self._off:
             return None
         paths = self._paths(places)
+        # What a person calls is a turn of its own; what subagents call is part of the prompt's.
+        alone = f":{request.call_id}" if request.is_client_initiated else ""
+        self._turn = self._turn or request.prompt_id + alone
         checkpoint = Checkpoint(
             tool_call=ToolCall(request.name, request.args),
             message_id=request.prompt_id,
             session_id=self.session_id,
             call_id=request.call_id,
-            prompt_id=request.prompt_id,
+            prompt_id=self._turn,
             paths=paths,
         )
         stop = threading.Event()
@@ -117,6 +125,8 @@ class Checkpoints:
         except AlhenaError as error:
             self._warn(error)
             return None
+        self._first = self._first or name
+        self._named.update(paths)
         self._emit(
             CheckpointEvent(
                 name=name,
@@ -128,47 +138,56 @@ class Checkpoints:
         self._tidy()
         return name
 
-    async def restore(
-        self, checkpoint: Checkpoint, undoes: str = "", redoes: str = ""
-    ) -> tuple[str, Restoration]:
-        """Puts the files back; a checkpoint of what they were, whose name is returned, is made
-        first. `undoes` and `redoes` name the prompt whose edits are taken back by that, or come
-        back. Raises CheckpointError."""
-        before = Checkpoint(
-            kind="restore", session_id=self.session_id, undoes=undoes, redoes=redoes
-        )
-        async with self._at_work:
-            # Begun, it is carried to its end: half of it is of no use to anybody.
-            restoring = asyncio.ensure_future(
-                in_daemon_thread(partial(self.put_back, checkpoint, before))
+    async def turn_over(self) -> None:
+        """Notes what the files are at the end of a prompt, if there is a checkpoint of it."""
+        first, named = self._first, tuple(sorted(self._named))
+        self._turn = self._first = ""
+        self._named.clear()
+        if not first:
+            return
+        stop = threading.Event()
+        try:
+            async with self._at_work:
+                await in_daemon_thread(partial(self._ended, first, named, stop))
+        except asyncio.CancelledError:
+            stop.set()
+            raise
+        except AlhenaError as error:
+            self._tell(
+                f"/undo may take back too much, for the end of this turn is not kept: {error}"
             )
-            try:
-                name, done = await asyncio.shield(restoring)
-            except asyncio.CancelledError:
-                await asyncio.wait({restoring})
-                raise
-        self._emit(CheckpointEvent(name=name, tree=done.before.tree))
-        return name, done
+
+    async def restore(
+        self, name: str, checkpoint: Checkpoint, stop: threading.Event
+    ) -> tuple[str, Restoration]:
+        """Puts the files back to a checkpoint; one of what they were, whose name is returned, is
+        made first. `stop` ends it as long as no file has changed, and when git has come to a halt.
+        Raises CheckpointError."""
+        before = Checkpoint(kind="restore", session_id=self.session_id, back_to=name)
+        return await self._carried(partial(self.put_back, name, checkpoint, before, stop), stop)
+
+    async def undo(self, turn: EditingTurn, stop: threading.Event) -> tuple[str, Restoration]:
+        """As `restore`, for what a turn has changed, file by file."""
+        return await self._carried(partial(self._undone, turn, stop), stop)
 
     async def remembered(self, name: str, checkpoint: Checkpoint) -> Remembered | None:
         """The conversation at a checkpoint; None when nothing has it any more. Raises
         SessionError, CheckpointError."""
         return await in_daemon_thread(partial(self.conversation, name, checkpoint))
 
-    def put_back(self, checkpoint: Checkpoint, before: Checkpoint) -> tuple[str, Restoration]:
+    def put_back(
+        self, name: str, checkpoint: Checkpoint, before: Checkpoint, stop: threading.Event
+    ) -> tuple[str, Restoration]:
         """As `restore`, with what the checkpoint made first is to say, in this thread."""
         if not checkpoint.commit_hash:
             raise CheckpointError("this checkpoint has no files.")
-        repository = self._repository(threading.Event())
-        name = ""
-
-        def kept(present: Snapshot) -> None:
-            nonlocal name
-            name = self._write(before, present, checkpoint_name("restore", ()))
-
-        moment = Snapshot(checkpoint.commit_hash, checkpoint.left_out, checkpoint.private)
-        done = restore(repository, moment, self._ever(checkpoint), kept)
-        return name, done
+        found = self.files.all()
+        names = [each for each, _ in found]
+        after = found[names.index(name) + 1 :] if name in names else ()
+        target = _target(checkpoint, named_later(after, checkpoint.paths))
+        kept = _Kept(self._write, before)
+        done = restore(self._repository(stop), target, kept)
+        return kept.name, done
 
     def conversation(self, name: str, checkpoint: Checkpoint) -> Remembered | None:
         """As `remembered`, in this thread."""
@@ -194,20 +213,37 @@ class Checkpoints:
         found = conversation_at(journal, name)
         return None if found is None else Remembered(tuple(found.contents), found)
 
-    def last_turn(self) -> tuple[str, Checkpoint] | None:
-        """The checkpoint to which the last turn's edits are undone, by its name: the first of the
-        last prompt that is not undone. Raises CheckpointError."""
-        own = [item for item in self.files.all() if item[1].session_id == self.session_id]
-        undone: set[str] = set()
-        for _, checkpoint in own:
-            if checkpoint.kind == "restore":
-                undone.add(checkpoint.undoes)
-                undone.discard(checkpoint.redoes)
-        left = [item for item in own if item[1].kind == "call" and item[1].prompt_id not in undone]
-        if not left:
-            return None
-        prompt = left[-1][1].prompt_id
-        return next(item for item in left if item[1].prompt_id == prompt)
+    def last_turn(self) -> EditingTurn | None:
+        """The last turn of the session whose edits can be undone. Raises CheckpointError."""
+        return last_turn(self.files.all(), self.session_id)
+
+    def _undone(self, turn: EditingTurn, stop: threading.Event) -> tuple[str, Restoration]:
+        before = Checkpoint(kind="restore", session_id=self.session_id, undoes=turn.first.prompt_id)
+        kept = _Kept(self._write, before)
+        target = _target(turn.first, turn.later)
+        done = undo(self._repository(stop), target, turn.end, kept)
+        return kept.name, done
+
+    async def _carried(
+        self, work: Callable[[], tuple[str, Restoration]], stop: threading.Event
+    ) -> tuple[str, Restoration]:
+        """Carries out what changes files. Once they change it is carried to its end: half of it is
+        of no use to anybody."""
+        async with self._at_work:
+            carrying = asyncio.ensure_future(in_daemon_thread(work))
+            try:
+                name, done = await asyncio.shield(carrying)
+            except asyncio.CancelledError:
+                stop.set()
+                await asyncio.wait({carrying})
+                raise
+        self._emit(CheckpointEvent(name=name, tree=done.before.tree))
+        return name, done
+
+    def _ended(self, first: str, named: tuple[str, ...], stop: threading.Event) -> None:
+        repository = self._repository(stop)
+        with repository.alone():
+            self.files.note_end(first, repository.taken(named).tree)
 
     def _kept(self, checkpoint: Checkpoint, stop: threading.Event) -> tuple[str, str]:
         repository = self._repository(stop)
@@ -221,12 +257,13 @@ class Checkpoints:
         try:
             claim_project_temp(self._temp, self._cwd)
         except OSError as error:
-            raise CheckpointError(f"{self._temp}: {error.strerror or error}.") from error
+            raise trouble(error, self._temp) from error
         whole = msgspec.structs.replace(
             checkpoint,
             commit_hash=moment.tree,
             left_out=moment.left_out,
             private=moment.private,
+            ignored=moment.ignored,
             client_history=self._conversation(),
         )
         return self.files.write(name, whole)
@@ -238,22 +275,13 @@ class Checkpoints:
             return None
         return tuple(entry.raw for entry in self._chat.history.contents)
 
-    def _ever(self, checkpoint: Checkpoint) -> tuple[str, ...]:
-        """The paths of that call and of all that came later, which may be ignored."""
-        found = set(checkpoint.paths)
-        for _, later in reversed(self.files.all()):
-            found.update(later.paths)
-            if later == checkpoint:
-                break
-        return tuple(sorted(found))
-
     def _repository(self, stop: threading.Event) -> ShadowRepository:
         try:
             return ShadowRepository(
                 self._history, self.project, self._environ, limits=self._limits, cancellation=stop
             )
         except OSError as error:
-            raise CheckpointError(f"{self.project}: {error.strerror or error}.") from error
+            raise trouble(error, self.project) from error
 
     def _paths(self, places: Sequence[ToolLocation]) -> tuple[str, ...]:
         """Those of the places that are in the project, relative to it."""
@@ -270,12 +298,13 @@ class Checkpoints:
         """Says why there is no checkpoint. What would be no other the next time is not tried again
         in this session."""
         self._off = isinstance(error, NoGitError | TooMuchError)
-        if error.message not in self._told:
-            self._told.add(error.message)
-            what = (
-                "no checkpoints are made in this session" if self._off else "no checkpoint was made"
-            )
-            self._emit(WarningEvent(message=f"{what}: {error}"))
+        what = "no checkpoints are made in this session" if self._off else "no checkpoint was made"
+        self._tell(f"{what}: {error}")
+
+    def _tell(self, warning: str) -> None:
+        if warning not in self._told:
+            self._told.add(warning)
+            self._emit(WarningEvent(message=warning))
 
     def _tidy(self) -> None:
         """Lets go of old checkpoints, once in a session, beside what goes on."""
@@ -293,3 +322,24 @@ class Checkpoints:
                 gone = repository.keep_only(lambda: moments(self.files.all()))
             if gone >= MANY_GONE or repository.scattered:
                 repository.collect()
+
+
+class _Kept:
+    """Keeps the moment before files change; `name` is that of its checkpoint."""
+
+    def __init__(
+        self, write: Callable[[Checkpoint, Snapshot, str], str], before: Checkpoint
+    ) -> None:
+        self.name = ""
+        self._write = write
+        self._before = before
+
+    def __call__(self, present: Snapshot) -> None:
+        self.name = self._write(self._before, present, checkpoint_name("restore", ()))
+
+
+def _target(checkpoint: Checkpoint, later: Mapping[str, str]) -> Target:
+    moment = Snapshot(
+        checkpoint.commit_hash, checkpoint.left_out, checkpoint.private, checkpoint.ignored
+    )
+    return Target(moment=moment, forced=frozenset(checkpoint.paths), later=later)

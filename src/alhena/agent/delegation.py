@@ -22,6 +22,7 @@ from alhena.chat.chat import Chat, ModelTraits, Outlets
 from alhena.chat.errors import ChantingError
 from alhena.chat.history import History
 from alhena.chat.loops import Loop
+from alhena.chat.prompt import system_instruction
 from alhena.errors import AlhenaError
 from alhena.models.catalogue import resolved_name
 from alhena.models.generator import ContentGenerator
@@ -32,7 +33,7 @@ from alhena.tools.contract import ExecutionContext, ToolErrorType, ToolResult
 from alhena.tools.names import declared_name
 from alhena.tools.registry import ToolRegistry
 from alhena.wire.calls import CallIds, ToolCallRequestInfo
-from alhena.wire.content import USER, Content, Part
+from alhena.wire.content import Content, Part
 from alhena.wire.request import GenerateContentConfig, Tool
 
 GRACE_S = 60.0
@@ -279,8 +280,9 @@ def _config(
         "${directories}", ", ".join(str(root) for root in bench.workspace.roots)
     )
     text = f"{definition.system_prompt.strip()}\n{rules.rstrip()}"
+    memory = "" if bench.memory is None else bench.memory.user_text
     return GenerateContentConfig(
-        system_instruction=Content(role=USER, parts=(Part(text=text),)),
+        system_instruction=system_instruction(text, memory),
         tools=(Tool(function_declarations=registry.function_declarations()),),
     ).with_settings(_settings(definition, model, bench))
 

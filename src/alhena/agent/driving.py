@@ -62,6 +62,7 @@ async def drive_prompt(
             await propose(session, (prompt_id, session.session_id))
         else:
             await _carry(session, channel, prompt_id, prompt, around)
+        await session.bench.turn_over()
         await session.settle()
         reason = "done"
     except asyncio.CancelledError:
@@ -74,7 +75,7 @@ async def drive_prompt(
             raise
     finally:
         try:
-            await _flush(session, channel)
+            await _end(session, channel)
         finally:
             emit(
                 RunFinishedEvent(
@@ -106,7 +107,10 @@ async def drive_call(
     except asyncio.CancelledError:
         raise InterruptedRunError("the call was interrupted.") from None
     finally:
-        channel.close()
+        try:
+            await session.bench.turn_over()
+        finally:
+            channel.close()
 
 
 async def drive_compression(
@@ -150,6 +154,14 @@ async def _carry(
         send,
         lambda text: channel.emit(UserMessageEvent(prompt_id=prompt_id, text=text)),
     )
+
+
+async def _end(session: Session, channel: EventChannel) -> None:
+    """What is done at the end of a run, whatever has become of it."""
+    try:
+        await session.bench.turn_over()
+    finally:
+        await _flush(session, channel)
 
 
 async def _flush(session: Session, channel: EventChannel) -> None:

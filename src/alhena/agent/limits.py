@@ -72,11 +72,14 @@ class Spending:
     def __init__(self, own: Mapping[str, PriceSettings]) -> None:
         self._own = own
         self._used: dict[tuple[str, bool], tuple[int, int, int]] = {}
+        self._uncounted = False
 
     def feed(self, event: Event) -> None:
         """Takes an event."""
         if not isinstance(event, ApiResponseEvent):
             return
+        if not event.input_tokens:
+            self._uncounted = True
         key = event.model, event.input_tokens > LONG_PROMPT
         prompt, cached, output = self._used.get(key, (0, 0, 0))
         self._used[key] = (
@@ -86,7 +89,10 @@ class Spending:
         )
 
     def cost(self) -> float | None:
-        """US dollars by the table of prices; None where that of a model is not known."""
+        """US dollars by the table of prices; None where that of a model is not known, or how many
+        tokens an answer took."""
+        if self._uncounted:
+            return None
         from alhena.models.prices import Prices, Tokens
 
         prices, total = Prices(self._own), 0.0

@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from alhena.chat.errors import InvalidResponseError
 
 ROLE = "utility_tool"
-PLAIN = GenerationConfig(temperature=0, top_p=1)
+PLAIN = GenerateContentConfig(generation_config=GenerationConfig(temperature=0, top_p=1))
 
 Source = Callable[[], tuple[ContentGenerator, str]]
 """Who answers, under which model name; asked at the first question. May raise AlhenaError."""
 
 
 class SessionModel:
-    """A `tools.model_access.ModelAccess`. Requests and answers go out as events, as those of
-    `role`."""
+    """A `tools.model_access.ModelAccess`. Requests have the settings of `config`; they and their
+    answers go out as events, as those of `role`."""
 
     def __init__(
         self,
@@ -41,13 +41,13 @@ class SessionModel:
         *,
         texts: bool = False,
         role: str = ROLE,
-        generation: GenerationConfig = PLAIN,
+        config: GenerateContentConfig = PLAIN,
     ) -> None:
         self._source = source
         self._emit = emit
         self._texts = texts
         self._role = role
-        self._generation = generation
+        self._config = config
 
     async def generate(
         self,
@@ -79,13 +79,7 @@ class SessionModel:
             config=GenerateContentConfig(
                 system_instruction=text_content(USER, system) if system else None,
                 tools=tools or None,
-                generation_config=GenerationConfig(
-                    temperature=0,
-                    top_p=1,
-                    response_mime_type=None if schema is None else "application/json",
-                    response_json_schema=schema,
-                ),
-            ),
+            ).with_settings(self._settings(schema)),
         )
         request, _ = RequestGate().admit(request)
         patience = None
@@ -119,6 +113,16 @@ class SessionModel:
         self._emit(account.answered())
         return response
 
+    def _settings(self, schema: dict[str, Any] | None) -> GenerateContentConfig:
+        if schema is None:
+            return self._config
+        generation = msgspec.structs.replace(
+            self._config.generation_config or GenerationConfig(),
+            response_mime_type="application/json",
+            response_json_schema=schema,
+        )
+        return msgspec.structs.replace(self._config, generation_config=generation)
+
     def _tell(self, event: RetryEvent) -> None:
         self._emit(msgspec.structs.replace(event, role=self._role))
 
@@ -127,15 +131,22 @@ class SessionModel:
         return await self.answer((text_content(USER, prompt),))
 
     async def answer(
-        self, contents: Sequence[Content | EncodedContent], *, system: str | None = None
+        self,
+        contents: Sequence[Content | EncodedContent],
+        *,
+        system: str | None = None,
+        whole: bool = False,
     ) -> str:
-        """The text that answers contents. Raises ModelError or WireError."""
+        """The text that answers contents; `whole`: one that was cut at the model's output limit is
+        of no use. Raises ModelError or WireError."""
+        from alhena.models.errors import UnusableAnswerError
+
         response = await self.generate(contents, system=system)
         problem = _problem(response)
         if problem is not None:
-            from alhena.models.errors import UnusableAnswerError
-
             raise UnusableAnswerError(problem.message, remedy=problem.remedy)
+        if whole and response.finish_reason == FinishReason.MAX_TOKENS:
+            raise UnusableAnswerError("the answer was cut at the model's output limit.")
         return "".join(part.text or "" for part in response.parts if not part.thought)
 
 

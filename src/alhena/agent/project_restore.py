@@ -1,5 +1,6 @@
 """Goes back to a checkpoint of a project in which no session is at work on it."""
 
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -29,10 +30,8 @@ def restore_project(cwd: Path, environ: Mapping[str, str], name: str) -> Restore
     remembered = checkpoints.conversation(found, checkpoint)
     resumed = None if remembered is None else _held(cwd, environ, checkpoint)
     try:
-        before = Checkpoint(
-            kind="restore", session_id=checkpoint.session_id, redoes=checkpoint.undoes
-        )
-        kept, files = checkpoints.put_back(checkpoint, before)
+        before = Checkpoint(kind="restore", session_id=checkpoint.session_id, back_to=found)
+        kept, files = checkpoints.put_back(found, checkpoint, before, threading.Event())
         if resumed is not None and remembered is not None:
             _record(resumed, remembered, found, kept, files)
     finally:
@@ -43,6 +42,7 @@ def restore_project(cwd: Path, environ: Mapping[str, str], name: str) -> Restore
         kept=kept,
         files=files,
         conversation=resumed is not None,
+        forgotten=resumed is None,
         tool_call=plain_call(checkpoint),
     )
 

@@ -14,13 +14,7 @@ from alhena.config.errors import ConfigError
 from alhena.config.home import claim_project_temp, project_temp
 from alhena.config.settings import Settings
 from alhena.errors import AlhenaError
-from alhena.events import (
-    ApiRequestEvent,
-    Event,
-    RunFinishedEvent,
-    UserMessageEvent,
-    WarningEvent,
-)
+from alhena.events import ApiRequestEvent, Event, RunFinishedEvent, UserMessageEvent, WarningEvent
 from alhena.wire.text import scrub
 
 if TYPE_CHECKING:
@@ -154,9 +148,10 @@ class Recording:
         if journal.doubtful or self._failed:
             await self.settle()
             return
-        from threading import Thread
+        from _thread import start_new_thread
 
-        Thread(target=_synchronised, args=(journal,), name="alhena-journal", daemon=True).start()
+        # Thread.start() waits until the thread runs, which on a busy machine takes long.
+        start_new_thread(_synchronised, (journal,))
 
     async def flush(self) -> str | None:
         """As `settle`; says why it could not be done, unless that was said."""
@@ -168,13 +163,19 @@ class Recording:
         return None
 
     async def aclose(self) -> None:
-        """Brings what is left to the disk and lets the file go. Raises JournalError."""
+        """Brings what is left to the disk and lets the file go. Raises JournalError, unless the
+        reason was said already."""
         journal, self._journal, self._recorder, self._waiting = self._journal, None, None, None
         if journal is None:
             return
+        from alhena.session.errors import JournalError
         from alhena.tools.daemon import in_daemon_thread
 
-        await in_daemon_thread(journal.close)
+        try:
+            await in_daemon_thread(journal.close)
+        except JournalError:
+            if not self._told:
+                raise
 
     def abandon(self) -> None:
         """Lets the file go, of a session that did not begin."""
@@ -229,11 +230,19 @@ class Recording:
                 raise
         except (OSError, AlhenaError) as error:
             self._waiting = None
-            reason = error.message if isinstance(error, JournalError) else str(error)
-            self._emit(WarningEvent(message=f"this session is not recorded: {reason}"))
+            self._emit(WarningEvent(message=f"this session is not recorded: {self._why(error)}."))
             return
         self._start(journal)
         self.when_begun()
+
+    def _why(self, error: OSError | AlhenaError) -> str:
+        """What kept the file of a new session from being made."""
+        from alhena.session.journal import unwritable
+
+        cause = error if isinstance(error, OSError) else error.__cause__
+        if isinstance(cause, OSError):
+            return unwritable(cause, cause.filename or self.path)
+        return str(error).rstrip(".")
 
     def _start(self, journal: "Journal") -> None:
         from alhena.session.recorder import Recorder
@@ -247,7 +256,8 @@ class Recording:
 
 class Beginning:
     """What a session begins with: a record, and where it goes on from another run what that left:
-    `contents`, `prompts` so far, the `model` that answered, `notices` for people."""
+    `contents`, `prompts` so far, the `model` that answered, how many contents it `counted` as how
+    many tokens, `notices` for people."""
 
     def __init__(self, session_id: str) -> None:
         self.session_id = session_id
@@ -256,7 +266,9 @@ class Beginning:
         self.kept: tuple[EncodedContent, ...] = ()
         self.opening = 0
         self.prompts = 0
+        self.resumed = False
         self.model = ""
+        self.counted: tuple[int, int] | None = None
         self.notices: tuple[str, ...] = ()
 
     @property
@@ -289,6 +301,8 @@ class Beginning:
 
             sign = chat.model.sign_calls
             chat.history.restate(lambda content: for_another_model(content, sign_calls=sign))
+        else:
+            chat.measured = self.counted
 
     def abandon(self) -> None:
         """Undoes what holds the session, when it does not come about."""
@@ -310,7 +324,9 @@ def begin(
     HeldSessionError, JournalError, ConfigError."""
     cwd, environ, settings = place
     if resume is not None:
-        old = _resumed(resume, cwd, environ, emit)
+        from alhena.agent.resuming import resumed
+
+        old = resumed(resume, cwd, environ, emit)
         if old is not None:
             return old
     beginning = Beginning(new_session_id())
@@ -330,54 +346,6 @@ async def close_recording(recording: Recording) -> None:
     problem = closing.exception()
     if problem is not None:
         warnings.warn(str(problem), RuntimeWarning, stacklevel=2)
-
-
-def _resumed(
-    name: str, cwd: Path, environ: Mapping[str, str], emit: Callable[[Event], None]
-) -> Beginning | None:
-    """The session that is meant; None for the latest where there is none."""
-    from alhena.session.store import LATEST, open_store
-    from alhena.version import __version__
-
-    temp = project_temp(environ, cwd)
-    store = open_store(temp)
-    if name == LATEST and not store.files():
-        return None
-    found = store.resume(name, __version__)
-    replay = found.replay
-    beginning = Beginning(found.journal.path.stem)
-    beginning.kept = tuple(replay.contents)
-    beginning.contents = beginning.kept
-    answers = replay.unanswered()
-    if answers is not None:
-        from alhena.wire.encoded import EncodedContent
-
-        beginning.contents = (*beginning.kept, EncodedContent(answers))
-    beginning.opening = 0 if replay.header is None else replay.header.opening
-    beginning.prompts = replay.prompts
-    beginning.model = replay.model
-    beginning.notices = _told(found)
-    beginning.recording = Recording(beginning.session_id, temp, cwd, emit)
-    beginning.recording.go_on(found)
-    return beginning
-
-
-def _told(found: "Resumed") -> tuple[str, ...]:
-    """What a person should know of a session that goes on."""
-    notices: list[str] = []
-    damage = found.extent.damage
-    if damage is not None:
-        notices.append(
-            f"the record of this session was damaged at line {damage.line}: {damage.size} bytes "
-            f"were moved to {found.moved}, and what comes before them was restored."
-        )
-    unknown = found.replay.unknown_calls()
-    if unknown:
-        notices.append(
-            f"{', '.join(unknown)} had started when this session ended, and no result was recorded:"
-            " whether it took effect is unknown. It is not repeated."
-        )
-    return tuple(notices)
 
 
 def _prune(session_id: str, temp: Path, settings: Settings, emit: Callable[[Event], None]) -> None:

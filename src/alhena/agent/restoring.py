@@ -1,6 +1,8 @@
 """A session goes back to a checkpoint: its files, its conversation, and the call that came next."""
 
-from collections.abc import Awaitable, Callable
+import threading
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -56,8 +58,9 @@ class AgentCheckpoints:
         return await restore_session(await self._idle(), name)
 
     async def undo(self) -> "Restored | None":
-        """Takes back what the last turn has changed in the files, None when it changed nothing.
-        The conversation stays. Said again, the turn before. Raises CheckpointError."""
+        """Takes back what the last turn to change files has changed in them, None when there is
+        none. What has changed since is left. The conversation stays. Said again, the turn before.
+        Raises CheckpointError."""
         return await undo_turn(await self._idle())
 
     def propose(self) -> Run:
@@ -68,15 +71,16 @@ class AgentCheckpoints:
 
 class Restored(msgspec.Struct, frozen=True, kw_only=True):
     """What going back to the checkpoint `name` has come to: `files`, or why they were left
-    (`problem`), the `conversation` or not, and the names of the calls that can be `proposed` again.
-    `tool_call` is the one that it was made before; `kept` is the checkpoint of what the files were
-    until now."""
+    (`problem`), the `conversation` or not (`forgotten`: nothing has it any more), and the names of
+    the calls that can be `proposed` again. `tool_call` is the one that it was made before; `kept`
+    is the checkpoint of what the files were until now."""
 
     name: str
     kept: str = ""
     files: Restoration | None
     problem: str = ""
     conversation: bool = False
+    forgotten: bool = False
     proposed: tuple[str, ...] = ()
     tool_call: dict[str, Any] | None = None
 
@@ -99,7 +103,8 @@ async def restore_session(session: Session, name: str) -> Restored:
     remembered = await checkpoints.remembered(found, checkpoint)
     kept, files = "", None
     if checkpoint.commit_hash:
-        kept, files = await checkpoints.restore(checkpoint, redoes=checkpoint.undoes)
+        with _stoppable(session) as stop:
+            kept, files = await checkpoints.restore(found, checkpoint, stop)
     session.proposal = None
     if remembered is not None:
         _go_back(session, found, remembered)
@@ -110,6 +115,7 @@ async def restore_session(session: Session, name: str) -> Restored:
         files=files,
         problem="" if checkpoint.commit_hash else "the checkpoint has no files",
         conversation=remembered is not None,
+        forgotten=remembered is None,
         proposed=_names(session.proposal),
         tool_call=plain_call(checkpoint),
     )
@@ -119,13 +125,23 @@ async def undo_turn(session: Session) -> Restored | None:
     """Takes back what the last turn that was not undone has changed in the files; the conversation
     goes on. None when there is no such turn. Raises CheckpointError."""
     checkpoints: Checkpoints = session.checkpoints()
-    found = checkpoints.last_turn()
-    if found is None:
+    turn = checkpoints.last_turn()
+    if turn is None:
         return None
-    name, checkpoint = found
-    kept, files = await checkpoints.restore(checkpoint, undoes=checkpoint.prompt_id)
+    with _stoppable(session) as stop:
+        kept, files = await checkpoints.undo(turn, stop)
     session.proposal = None
-    return Restored(name=name, kept=kept, files=files, tool_call=plain_call(checkpoint))
+    return Restored(name=turn.name, kept=kept, files=files, tool_call=plain_call(turn.first))
+
+
+@contextmanager
+def _stoppable(session: Session) -> Generator[threading.Event]:
+    """While files are put back, an interruption sets this."""
+    stop = session.going_back = threading.Event()
+    try:
+        yield stop
+    finally:
+        session.going_back = None
 
 
 async def propose(session: Session, ids: tuple[str, str]) -> None:

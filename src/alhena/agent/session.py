@@ -16,6 +16,8 @@ from alhena.models.select import ChosenGenerator
 from alhena.scheduler.scheduler import Scheduler
 
 if TYPE_CHECKING:
+    import threading
+
     from alhena.agent.checkpointing import Checkpoints
     from alhena.agent.hooking import PromptHooks
     from alhena.agent.restoring import Proposal
@@ -30,7 +32,8 @@ KILL_S = 0.5
 class Session(msgspec.Struct, kw_only=True):
     """What a run works with, and what has to be closed behind it. `before_first` is still to be
     done before the first prompt. `checkpoints` opens those of the session; `proposal` are calls
-    that may be made again after it went back to one."""
+    that may be made again after it went back to one. `going_back` stops that, while files are put
+    back."""
 
     chat: Chat
     room: "ConversationRoom"
@@ -47,15 +50,22 @@ class Session(msgspec.Struct, kw_only=True):
     telemetry: "Telemetry | None" = None
     recording: Recording | None = None
     prompts: int = 0
+    mark: str = ""
     told: bool = False
     shown: int = 0
     proposal: "Proposal | None" = None
+    going_back: "threading.Event | None" = None
     before_first: Callable[[], Awaitable[None]] | None = None
 
     @property
     def model(self) -> str:
         """The model that answers now."""
         return self.chat.model.name
+
+    def prompt_id(self, number: int) -> str:
+        """The id of a prompt, or what comes behind it. No other run of the session has it: each
+        that goes on with one has a `mark` of its own, for a record may lack what had an id."""
+        return f"{self.session_id}#{self.mark}{number}"
 
     def take_notices(self) -> tuple[str, ...]:
         """What a person should be told; each given out once."""
@@ -126,6 +136,14 @@ class Session(msgspec.Struct, kw_only=True):
         from alhena.agent.session_telemetry import flushed
 
         return await flushed(self.telemetry)
+
+    def stay(self) -> bool:
+        """Has files left as they are that are about to be put back; False when none are."""
+        stop = self.going_back
+        if stop is None or stop.is_set():
+            return False
+        stop.set()
+        return True
 
     def kill(self) -> None:
         """Ends every process at once, for an exit without waiting."""

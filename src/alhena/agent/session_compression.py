@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from alhena.agent.model_access import SessionModel
+from alhena.agent.model_access import PLAIN, SessionModel
 from alhena.agent.workbench import Workbench
 from alhena.chat.chat import Chat, Outlets
 from alhena.chat.compression import (
@@ -20,14 +20,17 @@ from alhena.config.settings import ModelConfigSettings
 from alhena.models.catalogue import ANTHROPIC, model_info
 from alhena.models.generator import ContentGenerator
 from alhena.models.retry.generator import RetryingGenerator
+from alhena.tools.output_store import OutputStore
 from alhena.wire.content import Part
 from alhena.wire.encoded import EncodedContent
-from alhena.wire.request import GenerationConfig
+from alhena.wire.request import GenerateContentConfig
 
 if TYPE_CHECKING:
     from alhena.hooks.system import Hooks
 
 ROLE = "utility_compressor"
+SCOPE = "chat-compression"
+"""What overrides of `modelConfigs` call those who ask for summaries."""
 ALIAS = "chat-compression-"
 """The beginning of the aliases of `modelConfigs` that say how a model is asked for a summary; with
 `default` behind it, of any model."""
@@ -42,24 +45,16 @@ def open_room(
     inner = generator.inner if isinstance(generator, RetryingGenerator) else generator
 
     async def ask(contents: tuple[EncodedContent, ...], system: str) -> str:
-        name, generation = compression_model(chat.model.name, bench.model_configs)
+        name, config = compression_model(chat.model.name, bench.model_configs)
         model = SessionModel(
-            lambda: (generator, name),
-            emit,
-            texts=outlets.texts,
-            role=ROLE,
-            generation=generation,
+            lambda: (generator, name), emit, texts=outlets.texts, role=ROLE, config=config
         )
         if name.startswith(ANTHROPIC):
             contents = in_words(contents)
-        return await model.answer(contents, system=system)
+        return await model.answer(contents, system=system, whole=True)
 
     async def count(contents: Sequence[EncodedContent]) -> int:
         return await inner.count_tokens(contents, model=chat.model.name)
-
-    def keep(tool: str, call_id: str, text: str) -> str | None:
-        path = bench.outputs.save(tool, call_id, text).path
-        return None if path is None else str(path)
 
     def after() -> None:
         if bench.memory is None:
@@ -81,30 +76,48 @@ def open_room(
     )
     services = CompressionServices(
         ask=ask,
-        keep=keep,
+        keep=lambda texts: kept(bench.outputs, texts),
         count=count,
         limit=lambda name: model_info(name).input_limit,
         emit=emit,
         before=_before(bench.hooks),
         after=after,
+        aside=in_a_thread,
     )
     return ContextRoom(chat, opening, options, services)
 
 
-def compression_model(name: str, configs: ModelConfigSettings) -> tuple[str, GenerationConfig]:
+def compression_model(name: str, configs: ModelConfigSettings) -> tuple[str, GenerateContentConfig]:
     """The model that summarises the conversation of another, and its settings: what an alias of
-    `modelConfigs` says, else the same model with no settings. Raises ConfigError."""
+    `modelConfigs` says, else the same model, without any creativity. Raises ConfigError."""
     known = {**configs.aliases, **configs.custom_aliases}
     series = name.removeprefix("models/").removeprefix("gemini-").removesuffix("-preview")
     alias = next(
         (f"{ALIAS}{each}" for each in (series, "default") if f"{ALIAS}{each}" in known), ""
     )
-    if not alias:
-        return name, GenerationConfig()
+    if not (alias or configs.overrides or configs.custom_overrides):
+        return name, PLAIN
     from alhena.models.configs import resolve
 
-    found = resolve(alias, configs)
-    return name if found.name == alias else found.name, found.generation
+    found = resolve(alias or name, configs, scope=SCOPE, base="base")
+    return name if found.name == alias else found.name, found.config
+
+
+def kept(outputs: OutputStore, texts: Sequence[tuple[str, str, str]]) -> list[str | None]:
+    """Where texts are whole on the disk: of what is an excerpt itself, the file that it names; all
+    others are saved. None for what cannot be."""
+    found = [outputs.whole_of(call_id, text) for _tool, call_id, text in texts]
+    fresh = (text for text, path in zip(texts, found, strict=True) if path is None)
+    saved = iter(outputs.save_all(list(fresh)))
+    paths = (next(saved).path if path is None else path for path in found)
+    return [None if path is None else str(path) for path in paths]
+
+
+def in_a_thread(work: Callable[[], None]) -> None:
+    """Does it without keeping anybody waiting, the end of the program included."""
+    from _thread import start_new_thread
+
+    start_new_thread(work, ())
 
 
 def in_words(contents: Sequence[EncodedContent]) -> tuple[EncodedContent, ...]:

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from alhena.config.environment import own_environment
 from alhena.system.environment import child_environment
 from alhena.tools.builtin.run_shell_command import ShellEnvironment
 from alhena.tools.discovered.discovery import discover
@@ -18,11 +19,14 @@ if TYPE_CHECKING:
 def add_discovery(
     bench: "Workbench",
     options: "WorkbenchOptions",
-    groups: "ProcessGroups | None",
-    sandbox: "Sandbox | None",
+    surroundings: "tuple[ProcessGroups | None, Sandbox | None]",
+    *,
+    trusted: bool,
 ) -> None:
     """Has the commands of the settings bring their tools before the first prompt. What keeps them
-    from it is a warning of the workbench."""
+    from it is a warning of the workbench. In a folder that is not trusted they are not run: they
+    work in it, and may name a program of it."""
+    groups, sandbox = surroundings
     settings = options.settings
     listing_command = settings.tools.discovery_command or ""
     call_command = settings.tools.call_command or ""
@@ -32,13 +36,18 @@ def add_discovery(
     def warn(problem: str) -> None:
         bench.warnings += (f"tools.discoveryCommand: {problem}.",)
 
+    if not trusted:
+        bench.warnings += (f"tools.discoveryCommand is not run: {cwd} is not trusted.",)
+        return
+
     async def source() -> None:
         try:
             words = arguments(call_command)
         except ValueError as error:
             warn(f"its tools are left out, for tools.callCommand cannot be run: {error}")
             return
-        env = child_environment(options.environ, redaction).variables
+        environ = own_environment(options.environ)
+        env = child_environment(environ, redaction).variables
         listing = await discover(listing_command, cwd, env, groups, sandbox)
         for problem in listing.problems:
             warn(problem)
@@ -46,7 +55,7 @@ def add_discovery(
             text=call_command,
             words=words,
             cwd=cwd,
-            environment=ShellEnvironment(options.environ, redaction, sandbox),
+            environment=ShellEnvironment(environ, redaction, sandbox),
             groups=groups,
             outputs=bench.outputs,
             inactivity=settings.tools.shell.inactivity_timeout,

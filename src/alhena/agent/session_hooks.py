@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from alhena.config.environment import own_environment
 from alhena.config.home import (
     system_defaults_path,
     system_settings_path,
@@ -67,7 +68,7 @@ def open_session_hooks(
     around = HookSurroundings(
         session_id=options.session_id,
         cwd=cwd,
-        environ=options.environ,
+        environ=own_environment(options.environ),
         project_dir=cwd,
         plans_dir=str(options.plans),
         transcript_path=options.transcript,

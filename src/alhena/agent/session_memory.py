@@ -4,19 +4,20 @@ anew."""
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from alhena.chat.prompt import told_of_project, unframed
+from alhena.chat.prompt import told_of_project
 from alhena.config.settings import Settings
 from alhena.config.trust import FolderTrust, folder_trust
 from alhena.events import Event, WarningEvent
+from alhena.memory.frames import DISCOVERED, discovered, without_tags
 from alhena.memory.hierarchy import Memory, MemoryRequest, load_memory
 from alhena.memory.tree import MemoryKind
 from alhena.system.workspace import Workspace
 from alhena.tools.contract import ToolLocation
-from alhena.wire.content import Content
+from alhena.wire.content import USER, Content
 
 if TYPE_CHECKING:
     from alhena.agent.workbench import Workbench
@@ -32,7 +33,6 @@ _OF_PLACES = frozenset({"read_many_files", "list_directory"})
 FRESH_S = 1.0
 _MAX_LOOKED = 1000
 NOTHING = "There are no context files any more."
-FRAME = "--- Newly Discovered Project Context ---\n{}\n--- End Project Context ---"
 
 
 def memory_request(
@@ -73,6 +73,7 @@ class SessionMemory:
         self.memory: Memory = load_memory(request)
         self._project_told: str | None = None
         self.forgotten = 0
+        self.said: tuple[str, ...] = ()
 
     @property
     def user_text(self) -> str:
@@ -103,11 +104,13 @@ class SessionMemory:
         return self.memory
 
     def began_with(self, contents: Iterable[Content]) -> None:
-        """Takes note of what a conversation has been told of the project so far: one that goes on
-        was told what its files said when it began."""
-        now, told = unframed(self.project_text), told_of_project(contents)
-        same = (now or NOTHING) in told if told else not now
+        """Takes note of what the session's conversation, all that is left of it, has been told: of
+        the project when it began or since, and of files around the places that tools touched."""
+        contents = tuple(contents)
+        now, told = without_tags(self.project_text), told_of_project(contents)
+        same = not now if told is None else told == (now or NOTHING)
         self._project_told = self.project_text if same else None
+        self.said = tuple(_discoveries(contents))
 
     def take_changes(self) -> str:
         """What the project's files say now, when the model has been told otherwise; given out
@@ -124,17 +127,25 @@ class SessionMemory:
         are gone."""
         self.forgotten += 1
 
-    def conversation(self) -> "Discover":
-        """What tells one conversation of the files around the places its tools touch."""
-        return _ConversationMemory(self).touched
+    def conversation(self, *, own: bool = False) -> "Discover":
+        """What tells one conversation of the files around the places its tools touch: the
+        session's, or a subagent's `own`."""
+        return _ConversationMemory(self, own=own).touched
 
 
 class _ConversationMemory:
     """What one conversation has been told; a subagent's is its own. A place that was looked at
     within FRESH_S seconds is not looked at again: many calls at once often touch the same one."""
 
-    def __init__(self, session: SessionMemory, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        session: SessionMemory,
+        *,
+        own: bool,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._session = session
+        self._own = own
         self._clock = clock
         self._looked: dict[str, float] = {}
         self._memory: Memory | None = None
@@ -162,7 +173,7 @@ class _ConversationMemory:
             self._session.emit(WarningEvent(message=problem))
         # No await from here to the end of the call: what counts as told is told.
         text = place.take(found)
-        return text and FRAME.format(text)
+        return text and discovered(text)
 
     def _is_due(self, around: str) -> bool:
         """Whether a directory is to be looked at, which it is then."""
@@ -184,5 +195,15 @@ class _ConversationMemory:
             self._memory, self._forgotten = memory, forgotten
             self._looked.clear()
             told = (item.identity for item in memory.files)
-            self._place = TouchedMemory(self._session.request, told)
+            said = () if self._own else self._session.said
+            self._place = TouchedMemory(self._session.request, told, said)
         return self._place
+
+
+def _discoveries(contents: Iterable[Content]) -> Iterator[str]:
+    """The texts in which a conversation was told of files around places."""
+    for content in contents:
+        if content.role == USER:
+            for part in content.parts:
+                if part.text is not None and part.text.startswith(DISCOVERED):
+                    yield part.text

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import msgspec
+
 from alhena.chat.chat import ModelTraits
 from alhena.config.settings import ModelConfigSettings, Settings
 from alhena.models.catalogue import default_generation, default_model, model_info, resolved_name
@@ -20,12 +22,25 @@ class SessionModels:
             given or environ.get("GEMINI_MODEL") or settings.model.name or default_model()
         )
         self._configs = settings.model_configs
+        self._left_out: tuple[str, ...] = ()
         if self._configs == _UNCONFIGURED:
             self.name = resolved_name(self.requested)
         else:
-            from alhena.models.configs import resolve
+            from alhena.models.configs import require_usable, resolve
 
             self.name = resolve(self.requested, self._configs).name
+            alone = settings.model.fallback == "never"
+            require_usable(self.requested, self.name, self._configs, alone=alone)
+
+    def served_by(self, auth_type: str | None, settings: Settings) -> Settings:
+        """The settings of a session that is signed in to its model in this way: without what that
+        service does not know."""
+        if self._configs == _UNCONFIGURED:
+            return settings
+        from alhena.models.service_keys import known_to
+
+        self._configs, self._left_out = known_to(auth_type, self._configs)
+        return msgspec.structs.replace(settings, model_configs=self._configs)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -34,7 +49,7 @@ class SessionModels:
             return ()
         from alhena.models.config_oddities import oddities
 
-        return oddities(self._configs)
+        return (*self._left_out, *oddities(self._configs))
 
     def config(self, model: str, *, is_retry: bool = False) -> GenerateContentConfig:
         """The settings for the conversation, which `model` answers; `is_retry`: those of an attempt

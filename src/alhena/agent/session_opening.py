@@ -74,6 +74,7 @@ def _open(
     cwd, environ, settings = place
     models = SessionModels(options.model, environ, settings)
     chosen = session_generator(options, models.name, environ, settings, channel)
+    settings = models.served_by(chosen.auth_type, settings)
     watch = _watch(settings, environ, cwd)
     processes = SessionProcesses()
     bus, close_bus = _bus(options, channel)
@@ -81,7 +82,7 @@ def _open(
     memory = open_memory(workspace, (environ, settings), channel.emit, skip=given.skip_trust)
     first = begun.opening_contents or given.history
     opening = first or first_contents(workspace, place, memory.project_text)
-    memory.began_with(opening)
+    memory.began_with([entry.content for entry in begun.contents] or opening)
     ask = given.ask or (None if given.bus is None else _questions(given.bus))
     chosen, ask, ledger = within_budget(given, settings, chosen, ask, channel)
     mode = fallback_mode(settings.model.fallback, models.requested)
@@ -152,6 +153,7 @@ def _open(
         recording=begun.recording,
         room=room,
         prompts=begun.prompts,
+        mark=f"{os.urandom(4).hex()}." if begun.resumed else "",
     )
     course.step = session.step
     again = given.history or begun.contents
@@ -200,6 +202,7 @@ def _checkpoints(
 
         made = Checkpoints(cwd, environ, begun.session_id, channel.emit)
         made.attach(chat, begun.recording)
+        bench.turn_over = made.turn_over
         bench.when_closed.append(made.close)
         return made
 

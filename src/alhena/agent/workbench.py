@@ -1,12 +1,13 @@
 """Tools and policy over a workspace: what runs calls, with or without a model."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from alhena.agent.links import at_once
 from alhena.agent.modes import SessionMode
 from alhena.agent.tool_sources import ToolSources
 from alhena.config.settings import ModelConfigSettings, OutputMaskingSettings, Settings
@@ -39,6 +40,10 @@ if TYPE_CHECKING:  # deciding and listing need no event loop
     from alhena.scheduler.questions import Asking, Edit
     from alhena.scheduler.scheduler import Scheduler
     from alhena.tools.output_store import OutputStore
+
+_SHELL = "run_shell_command"
+_OF_SHELL = ("list_background_processes", "read_background_output")
+"""Tools for what only commands of the shell leave behind."""
 
 PolicySource = str | os.PathLike[str] | PolicyRule
 
@@ -112,6 +117,7 @@ class Workbench:
         self.server_control: ServerControl | None = None
         self.durable: Durable | None = None
         self.keep: Keep | None = None
+        self.turn_over: Callable[[], Awaitable[None]] = at_once
         self._tool_hooks: ToolHooks | None = None
         self._watchers: dict[Callable[[], None], None] = {}
         self.modes.subscribe(self.policy_changed)
@@ -172,7 +178,8 @@ class Workbench:
         executor = Executor(self.workspace.cwd, outputs=self.outputs, hooks=self._hooks_of_tools())
         executor.durable = self.durable
         executor.keep = self.keep
-        executor.discover = None if self.memory is None else self.memory.conversation()
+        if self.memory is not None:
+            executor.discover = self.memory.conversation(own=registry is not None)
         return Scheduler(
             self.registry if registry is None else registry,
             Authority(self.decide, None if self.checks is None else self.check, self.watch),
@@ -199,9 +206,10 @@ class Workbench:
         called again when that has changed."""
         self.registry.hide(())
         context = self.context
-        self.registry.hide(
-            [tool.name for tool in self.registry.all_tools if self._only_denied(tool, context)]
-        )
+        denied = [tool.name for tool in self.registry.all_tools if self._only_denied(tool, context)]
+        if _SHELL in denied and not context.interactive:  # nothing can have been started
+            denied += _OF_SHELL
+        self.registry.hide(denied)
 
     def _only_denied(self, tool: Tool, context: PolicyContext) -> bool:
         entry = self.registry.find(tool.name)

@@ -98,7 +98,7 @@ def open_workbench(
     if options.settings.tools.discovery_command:
         from alhena.agent.session_discovery import add_discovery
 
-        add_discovery(bench, options, groups, sandbox)
+        add_discovery(bench, options, (groups, sandbox), trusted=gathered.trusted)
     settings = options.settings
     if options.servers and (settings.mcp_servers or settings.mcp.server_command):
         from alhena.agent.session_mcp import add_servers

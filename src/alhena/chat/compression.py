@@ -11,19 +11,13 @@ import msgspec
 
 from alhena.chat import compression_request as asking
 from alhena.chat.chat import Chat
-from alhena.chat.compression_split import (
-    Cut,
-    assembled,
-    cut_content,
-    cuts_after,
-    find_cut,
-    summary_content,
-)
+from alhena.chat.compression_split import Cut, assembled, find_cut, summary_content
 from alhena.chat.errors import ContextOverflowError
-from alhena.chat.estimates import content_tokens, response_tokens
+from alhena.chat.estimates import content_tokens
+from alhena.chat.fitting import with_short_results, without_beginning
 from alhena.chat.gauge import Gauge, prefix_sums
 from alhena.chat.history import History
-from alhena.chat.masking import Keep, MaskingLimits, masked, to_mask
+from alhena.chat.masking import Keep, KeptAhead, MaskingLimits, masked, to_mask
 from alhena.chat.refusals import TooLarge, too_large
 from alhena.errors import AlhenaError
 from alhena.events import (
@@ -37,8 +31,6 @@ from alhena.wire.content import USER, Content, Part
 from alhena.wire.encoded import EncodedContent
 
 Trigger = Literal["manual", "auto"]
-Ask = Callable[[tuple[EncodedContent, ...], str], Awaitable[str]]
-"""The model's answer to contents under an instruction. Raises AlhenaError."""
 Count = Callable[[Sequence[EncodedContent]], Awaitable[int]]
 """How many tokens contents take, as the service counts. Raises AlhenaError."""
 
@@ -51,7 +43,8 @@ RESULTS_SHARE = 0.5
 UNSURE_MEDIA = 20_000
 """Tokens of media from which the service is asked, rather than a guess trusted."""
 CLOSE = 0.1
-"""How close to a limit, by share of it, an estimate may come before the service is asked."""
+"""How far above an estimate, by share of it, the truth may be: where a limit lies between them, or
+between it and what is known already, the service is asked."""
 COUNT_S = 10.0
 PLAUSIBLE = 3.0
 """So many tokens the service may count for one that is estimated, for this to be of use."""
@@ -85,15 +78,17 @@ class CompressionOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 class CompressionServices(msgspec.Struct, frozen=True, kw_only=True):
     """What is needed from outside. `limit` is the window of a model by its name, in tokens.
-    `before` is awaited before a summary is asked for, `after` called when contents are gone."""
+    `before` is awaited before a summary is asked for, `after` called when contents are gone.
+    `aside` does what the next request need not wait for."""
 
-    ask: Ask
+    ask: asking.Ask
     keep: Keep
     limit: Callable[[str], int]
     emit: Callable[[Event], None]
     count: Count | None = None
     before: Callable[[Trigger], Awaitable[None]] | None = None
     after: Callable[[], None] = lambda: None
+    aside: Callable[[Callable[[], None]], object] = lambda work: work()
 
 
 class ContextRoom:
@@ -110,6 +105,7 @@ class ContextRoom:
         self._not_before = 0
         self._learned: dict[str, int] = {}
         self._history = chat.history
+        self._kept = KeptAhead(services.keep)
 
     @property
     def window(self) -> int:
@@ -124,8 +120,15 @@ class ContextRoom:
         gauge.follow()
         if self._chat.history is not self._history:  # somebody else has put another in its place
             self._history, self._not_before = self._chat.history, 0
+            self._kept.forget()
         if limits is not None and gauge.outputs >= limits.protected + limits.least:
             self._mask(limits)
+        elif limits is not None and gauge.outputs > limits.protected:
+            entries = self._history.contents
+            old = gauge.outputs_older(limits.protected, len(entries) - limits.latest)
+            work = self._kept.prepare(entries, old)
+            if work is not None:
+                self._services.aside(work)
         total = await self._total(parts)
         if self._threshold and total > max(self._threshold, self._not_before):
             event = await self.compress("auto", total)
@@ -194,19 +197,25 @@ class ContextRoom:
         """Tokens of the next request. Where an estimate will not do, the service is asked."""
         gauge = self._gauge
         fresh, media = gauge.unmeasured_tokens(parts)
-        total = gauge.history_tokens + content_tokens(Content(role=USER, parts=parts))
+        own = content_tokens(Content(role=USER, parts=parts))
+        total = gauge.history_tokens + own
         bounds = (self._threshold, int(self.window * FULL))
-        close = fresh > self.window * CLOSE / 2 and any(
-            abs(total - bound) <= bound * CLOSE for bound in bounds if bound
+        decides = fresh > self.window * CLOSE / 2 and any(
+            total - fresh <= bound <= total * (1 + CLOSE) for bound in bounds if bound
         )
-        if self._services.count is None or not (media >= UNSURE_MEDIA or close):
+        if self._services.count is None or not (media >= UNSURE_MEDIA or decides):
             return total
         try:
             async with asyncio.timeout(COUNT_S):
                 counted = await self._services.count(gauge.unmeasured(parts))
         except (AlhenaError, TimeoutError):
             return total
-        return total - fresh + counted if counted > 0 else total
+        if counted <= 0:
+            return total
+        # What was counted is taken to be spread over it as it was estimated to be.
+        behind = fresh - own
+        gauge.replaced(gauge.history_tokens - behind + counted * behind // max(1, fresh))
+        return total - fresh + counted
 
     def _mask(self, limits: MaskingLimits, *, always: bool = False) -> None:
         """Masks what is old enough, in the history."""
@@ -214,17 +223,16 @@ class ContextRoom:
         entries = history.contents
         tokens, before = gauge.history_tokens, gauge.overhead + gauge.sums[-1]
         scale = min(gauge.scale, PLAUSIBLE)
-        changed: dict[int, Content] = {}
-        count = 0
-        for index, places in to_mask(entries, limits).items():
-            content = masked(entries[index].content, places, self._services.keep, always=always)
-            pairs = zip(content.parts, entries[index].content.parts, strict=True)
-            different = sum(now is not was for now, was in pairs)
-            if different:
-                changed[index] = content
-                count += different
+        places = to_mask(entries, limits)
+        old = {index: entries[index].content for index in places}
+        changed = masked(old, places, self._kept, always=always)
         if not changed:
             return
+        count = sum(
+            now is not was
+            for index, content in changed.items()
+            for now, was in zip(content.parts, old[index].parts, strict=True)
+        )
         history.amend(changed)
         gauge.follow()
         after = gauge.overhead + gauge.sums[-1]
@@ -264,19 +272,7 @@ class ContextRoom:
         """A summary of contents, of whose estimate a token is `scale` for the service."""
         answer = min(_ANSWER_TOKENS, self.window // 8)
         room = (self.window * FULL - asking.overhead() - 2 * answer) / scale
-        asked = asking.summary_request(entries, int(room))
-        if asked is None:
-            return ""
-        instruction = asking.compression_text()
-        summary = asking.snapshot(await self._services.ask(asked, instruction))
-        check = asking.check_request(asked, summary)
-        if not summary or prefix_sums(check)[-1] > room + answer:
-            return summary
-        try:
-            checked = await self._services.ask(check, instruction)
-        except AlhenaError:  # the summary that is there is good enough to go on from
-            return summary
-        return asking.snapshot(checked) or summary
+        return await asking.summary_of(self._services.ask, entries, int(room), answer)
 
     def _put_in_place(
         self,
@@ -306,6 +302,7 @@ class ContextRoom:
     def _replace(self, fresh: tuple[EncodedContent, ...], tokens: int) -> None:
         """Puts another conversation, which needs so many tokens, in the place of this one."""
         self._chat.history = self._history = History(fresh)
+        self._kept.forget()
         self._gauge.replaced(tokens)
         self._services.after()
 
@@ -315,12 +312,14 @@ class ContextRoom:
         ContextOverflowError."""
         gauge, full = self._gauge, int(self.window * FULL)
         content = EncodedContent(Content(role=USER, parts=parts)).content
-        # What the service counted beyond the estimate is taken to be in what was not sent before.
-        beyond = max(0, total - gauge.history_tokens - content_tokens(content))
+        # What the service counted beyond the estimate stays, whatever is masked of what is sent.
+        estimated, counted = content_tokens(content), max(0, total - gauge.history_tokens)
         if any(part.function_response for part in parts):
-            content = self._short_results(content, int(self.window * RESULTS_SHARE))
+            most = int(self.window * RESULTS_SHARE)
+            content = with_short_results(content, most, self._kept)
         least = gauge.overhead + gauge.sums[min(self._opening, len(gauge.sums) - 1)]
-        pending = content_tokens(content) + beyond
+        short = content_tokens(content)
+        pending = counted - estimated + short if counted > estimated else min(counted, short)
         if least + pending > full:
             raise self._overflow(least + pending)
         self._mask(MaskingLimits(protected=0, least=1, latest=bool(parts)), always=True)
@@ -341,44 +340,16 @@ class ContextRoom:
             raise self._overflow(left)
         return content.parts
 
-    def _short_results(self, content: Content, most: int) -> Content:
-        """The results of one turn with the longest of them masked, so that they fit."""
-        tokens = content_tokens(content)
-        sizes = {
-            place: int(response_tokens(part.function_response))
-            for place, part in enumerate(content.parts)
-            if part.function_response is not None
-        }
-        chosen: set[int] = set()
-        for place in sorted(sizes, key=lambda place: -sizes[place]):
-            if tokens <= most:
-                break
-            tokens -= sizes[place]
-            chosen.add(place)
-        return masked(content, frozenset(chosen), self._services.keep, always=True)
-
     def _leave_out(self, room: int) -> None:
         """Leaves out as much of the beginning as has to be for the rest to need `room` tokens at
-        most; if need be, all but the last step and the prompt it belongs to."""
+        most, as far as that can be."""
         gauge = self._gauge
-        entries = self._chat.history.contents
-        sums, end = gauge.sums, len(entries)
         most = room / max(0.01, gauge.scale) - gauge.overhead
-        lead = cut_content(entries, self._opening)
-        beside = sums[min(self._opening, end)] + content_tokens(lead.content)
-        chosen: Cut | None = None
-        for cut in cuts_after(entries, self._opening):
-            chosen = cut
-            tokens = beside + sums[end] - sums[cut.at]
-            if cut.prompt is not None:
-                tokens += sums[cut.prompt + 1] - sums[cut.prompt]
-            if tokens <= most:
-                break
-        if chosen is None:
+        fresh = without_beginning(self._chat.history.contents, self._opening, gauge.sums, most)
+        if fresh is None:
             return
-        fresh = assembled(entries, self._opening, chosen, lead)
         tokens = prefix_sums(fresh)[-1]
-        if tokens < sums[end]:
+        if tokens < gauge.sums[-1]:
             self._replace(fresh, int((gauge.overhead + tokens) * gauge.scale))
 
     def _overflow(self, tokens: int) -> ContextOverflowError:

@@ -2,7 +2,7 @@
 is taken from the answer."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -10,16 +10,20 @@ import msgspec
 
 from alhena.chat.estimates import content_tokens, part_tokens, text_tokens
 from alhena.chat.masking import preview, said
+from alhena.errors import AlhenaError
 from alhena.wire.conformance.slices import slice_history
 from alhena.wire.content import MODEL, USER, Content, Part, text_content
 from alhena.wire.encoded import EncodedContent
+
+Ask = Callable[[tuple[EncodedContent, ...], str], Awaitable[str]]
+"""The model's whole answer to contents under an instruction. Raises AlhenaError."""
 
 RESULT_TOKENS = 50_000
 """Tokens of the newest results of tools that go in whole; of older ones a preview."""
 TEXT_LENGTH = 8_000
 """Characters of any text, where the conversation would not fit otherwise."""
 CHECKED_SHARE = 0.5
-"""The share of a summary's length that is left of it, at least, after it was checked."""
+"""The share of a summary's length, without tags, that is left of it after it was checked."""
 LEFT_OUT = "[The beginning of this conversation was left out, because it does not fit.]"
 TOOLS_DONE = "[Tool execution completed.]"
 
@@ -67,14 +71,36 @@ def snapshot(answer: str) -> str:
     if start < 0 or end < start:
         return ""
     body = answer[start + len(_OPEN) : end]
-    return f"{_OPEN}{body.rstrip()}\n{_CLOSE}" if re.sub(r"<[^<>]*>", "", body).strip() else ""
+    return f"{_OPEN}{body.rstrip()}\n{_CLOSE}" if _without_tags(body) else ""
 
 
 def checked(summary: str, answer: str) -> str:
     """What a summary is after the model has looked at it again: what it answered, unless that is no
     summary, or so much shorter that it cannot be the whole of it."""
     found = snapshot(answer)
-    return found if len(found) >= len(summary) * CHECKED_SHARE else summary
+    least = len(_without_tags(summary)) * CHECKED_SHARE
+    return found if len(_without_tags(found)) >= least else summary
+
+
+def _without_tags(text: str) -> str:
+    return re.sub(r"<[^<>]*>", "", text).strip()
+
+
+async def summary_of(ask: Ask, entries: Sequence[EncodedContent], room: int, answer: int) -> str:
+    """A summary of contents, asked for in `room` estimated tokens and checked by the model that
+    wrote it, where there are `answer` more for that; "" when there is none. Raises AlhenaError."""
+    asked = summary_request(entries, room)
+    if asked is None:
+        return ""
+    instruction = compression_text()
+    summary = snapshot(await ask(asked, instruction))
+    check = check_request(asked, summary)
+    if not summary or sum(content_tokens(entry.content) for entry in check) > room + answer:
+        return summary
+    try:
+        return checked(summary, await ask(check, instruction))
+    except AlhenaError:  # the summary that is there is good enough to go on from
+        return summary
 
 
 def _fitting(entries: Sequence[EncodedContent], room: int) -> tuple[EncodedContent, ...]:

@@ -34,8 +34,19 @@ class Cut(msgspec.Struct, frozen=True):
 
 
 def find_cut(entries: Sequence[EncodedContent], opening: int, sums: Sequence[int]) -> Cut | None:
-    """Where about the last 30 % begin. None when nothing would be left out. `sums` are the tokens
-    before each position; the first `opening` contents always stay."""
+    """Where about the last 30 % begin. None when nothing would be left out, or what stands for
+    others alone. `sums` are the tokens before each position; the first `opening` contents always
+    stay."""
+    cut = _near_the_end(entries, opening, sums)
+    if cut is None:
+        return None
+    left_out = (entries[i] for i in range(opening, cut.at) if i != cut.prompt)
+    return None if all(map(_stands_for_others, left_out)) else cut
+
+
+def _near_the_end(
+    entries: Sequence[EncodedContent], opening: int, sums: Sequence[int]
+) -> Cut | None:
     end = len(entries)
     total = sums[end] - sums[opening]
     goal = sums[opening] + total * (1 - KEPT)
@@ -112,6 +123,15 @@ def _is_prompt(entry: EncodedContent) -> bool:
         return False
     text = content.parts[0].text if content.parts else None
     return not (text and text.startswith((SUMMARY_LEAD, CUT_LEAD)))
+
+
+def _stands_for_others(entry: EncodedContent) -> bool:
+    """Whether it is a summary, a note that something was left out, or the answer to these."""
+    content = entry.content
+    text = content.parts[0].text if len(content.parts) == 1 else None
+    if content.role == MODEL:
+        return text == TAKEN_NOTE
+    return bool(text and text.startswith((SUMMARY_LEAD, CUT_LEAD)))
 
 
 def _is_step(entry: EncodedContent) -> bool:

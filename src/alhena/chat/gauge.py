@@ -1,5 +1,6 @@
 """How full a model's window is: what the service counted last, and an estimate of the rest."""
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import accumulate
 
@@ -32,19 +33,14 @@ class Gauge:
     def follow(self) -> None:
         """Takes note of what has changed since the last time."""
         chat, history = self._chat, self._chat.history
-        if history is not self._history or history.restatements != self._restated:
-            self._keep(0)
-            self._history, self._restated = history, history.restatements
         contents = history.contents
         known = min(len(self._entries), len(contents))
+        if history is not self._history or history.restatements != self._restated:
+            self._history, self._restated = history, history.restatements
+            self._measure, known = None, 0
         while known and self._entries[known - 1] is not contents[known - 1]:
             known -= 1
-        self._keep(known)
-        for entry in contents[known:]:
-            self._entries.append(entry)
-            self._sums.append(self._sums[-1] + content_tokens(entry.content))
-            self._outputs.append(self._outputs[-1] + maskable_tokens(entry.content))
-            self._media.append(self._media[-1] + media_tokens(entry.content))
+        self._take(contents, known)
         if chat.measured is not self._seen:
             self._seen = self._measure = chat.measured
         if self._measure is not None and self._measure[0] > len(contents):
@@ -61,6 +57,11 @@ class Gauge:
     def outputs(self) -> int:
         """Tokens of results that could be masked."""
         return self._outputs[-1]
+
+    def outputs_older(self, tokens: int, end: int) -> int:
+        """The position before which results are that come before the last so many tokens of them,
+        in the first `end` contents."""
+        return bisect_left(self._outputs, self._outputs[end] - tokens, 0, end)
 
     @property
     def overhead(self) -> int:
@@ -100,13 +101,27 @@ class Gauge:
         self.follow()
         self._measure = (len(self._entries), tokens)
 
-    def _keep(self, length: int) -> None:
-        if length < len(self._entries):
-            del self._entries[length:]
-            for sums in (self._sums, self._outputs, self._media):
-                del sums[length + 1 :]
-            if self._measure is not None and self._measure[0] > length:
-                self._measure = None
+    def _take(self, contents: Sequence[EncodedContent], known: int) -> None:
+        """Goes on from the first `known` contents; those that were looked at where they are now
+        are not looked at again."""
+        old = self._entries[known:]
+        sums = (self._sums, self._outputs, self._media)
+        gone = [each[known:] for each in sums]
+        del self._entries[known:]
+        for each in sums:
+            del each[known + 1 :]
+        if old and self._measure is not None and self._measure[0] > known:
+            self._measure = None
+        for place, entry in enumerate(contents[known:]):
+            if place < len(old) and old[place] is entry:
+                tokens = [each[place + 1] - each[place] for each in gone]
+            else:
+                content = entry.content
+                measures = (content_tokens, maskable_tokens, media_tokens)
+                tokens = [measure(content) for measure in measures]
+            self._entries.append(entry)
+            for each, more in zip(sums, tokens, strict=True):
+                each.append(each[-1] + more)
 
 
 def prefix_sums(entries: Sequence[EncodedContent]) -> list[int]:

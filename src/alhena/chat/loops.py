@@ -205,7 +205,7 @@ def _settled(text: str) -> tuple[str, tuple[float, ...]]:
 
 
 def _of_day(time: str) -> float:
-    """`10:02:03,5` in seconds, or `10:02` in minutes: between two of a kind that is all the same."""
+    """`10:02:03,5` in seconds, or `10:02` in minutes: it is compared with its own kind."""
     amount = 0.0
     for field in time.replace(",", ".").split(":"):
         amount = amount * 60 + float(field)

@@ -1,10 +1,11 @@
 """The system prompt, composed from the texts in `prompts/`, and the context of a session."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
+from alhena.memory.frames import without_tags
 from alhena.wire.content import MODEL, USER, Content, Part, text_content
 from alhena.wire.request import FunctionDeclaration
 
@@ -31,10 +32,11 @@ MAX_SENTENCE = 160
 _MOST_OF_DESCRIPTION = 2_000
 
 _SHELL = "run_shell_command"
+_CHANGING = frozenset({_SHELL, "write_file", "replace", "smart_edit"})
 FULL_CONTEXT = "--- Full File Context ---"
 """What the text of the workspace's files begins with."""
 
-_FRAMES = ("loaded_context", "project_context", "global_context")
+_GREETING = "This is alhena. We are setting up the context for our chat."
 _PROMPTS = Path(__file__).parent / "prompts"
 
 
@@ -63,7 +65,7 @@ def composed_prompt(declarations: Sequence[FunctionDeclaration], facts: PromptFa
     values = {"tools": _listing(declarations), "sandbox": facts.sandbox or facts.contained}
     texts = (
         _filled(_text(part), names, values)
-        for section, part in _parts(facts, commands=_SHELL in names)
+        for section, part in _parts(facts, names)
         if part and section not in facts.without
     )
     return "\n\n".join(text for text in texts if text)
@@ -99,7 +101,7 @@ def environment_context(facts: EnvironmentFacts) -> tuple[Content, Content]:
     """
     directories = "\n".join(f"  - {directory}" for directory in facts.directories)
     text = (
-        "This is alhena. We are setting up the context for our chat.\n"
+        f"{_GREETING}\n"
         f"Today's date is {facts.date}.\n"
         f"My operating system is: {facts.platform}\n"
         f"The project's temporary directory is: {facts.temp}\n"
@@ -127,36 +129,50 @@ def changed_memory(text: str) -> Part:
 
 def _with_memory(name: str, memory: str) -> str:
     """A text of `prompts/` around what memory files say, which cannot end its frame."""
-    return _text(name).strip().replace("${memory}", unframed(memory))
+    before, after = _around_memory(name)
+    return f"{before}{without_tags(memory)}{after}"
 
 
-def unframed(memory: str) -> str:
-    """What memory files say, with nothing in it that could end the frame it is told in."""
-    for tag in _FRAMES:
-        memory = memory.replace(f"</{tag}>", f"&lt;/{tag}>")
-    return memory
+def _around_memory(name: str) -> tuple[str, str]:
+    """What stands before and behind what memory files say in a text of `prompts/`."""
+    before, _, after = _text(name).strip().partition("${memory}")
+    return before, after
 
 
-def told_of_project(contents: Iterable[Content]) -> str:
-    """The text in which a conversation was last told what the project's context files say; "" for
-    none."""
-    texts = (part.text or "" for item in contents if item.role == USER for part in item.parts)
-    own = [text for text in texts if not text.startswith(FULL_CONTEXT)]
-    return next((text for text in reversed(own) if "<project_context>" in text), "")
+def told_of_project(contents: Sequence[Content]) -> str | None:
+    """What a conversation was last told that the project's context files say, as it was told; None
+    when it was told nothing."""
+    changed, began = _around_memory("changed_memory"), _around_memory("project_memory")
+    for index in range(len(contents) - 1, -1, -1):
+        if contents[index].role != USER:
+            continue
+        for part in contents[index].parts:
+            text = part.text or ""
+            if text.startswith(changed[0]) and text.endswith(changed[1]):
+                return text[len(changed[0]) : len(text) - len(changed[1])]
+            if text.startswith(_GREETING) and began[0] in text and text.endswith(began[1]):
+                return text.partition(began[0])[2].removesuffix(began[1])
+    return None
 
 
 def _text(name: str) -> str:
     return (_PROMPTS / f"{name}.md").read_text(encoding="utf-8")
 
 
-def _parts(facts: PromptFacts, *, commands: bool) -> tuple[tuple[str, str], ...]:
-    """The sections in their order, each with its text, "" where there is none for these facts."""
-    session = "headless" if facts.headless else "unasked" if facts.unasked else "interactive"
+def _parts(facts: PromptFacts, names: frozenset[str]) -> tuple[tuple[str, str], ...]:
+    """The sections in their order, each with its text, "" where there is none for these facts and
+    tools."""
+    commands = _SHELL in names
+    if facts.headless:
+        session = "headless_unasked" if facts.unasked else "headless"
+    else:
+        session = "unasked" if facts.unasked else "interactive"
+    work = "workflows" if names & _CHANGING else "looking"
     around = "sandbox" if facts.sandbox else "contained" if facts.contained else "no_sandbox"
     return (
         ("preamble", "preamble_headless" if facts.headless else "preamble"),
         ("mandates", "mandates"),
-        ("plan", "plan") if facts.plan else ("workflows", "workflows"),
+        ("plan", "plan") if facts.plan else ("workflows", work),
         ("operation", "operation"),
         ("session", session),
         ("sandbox", around if commands else ""),

@@ -44,23 +44,36 @@ _NEVER = frozenset(
         *("GOFLAGS", "GOPROXY", "GONOSUMDB", "MAKEFLAGS", "VAULT_ADDR"),
     }
 )
+_TOOLS = frozenset(
+    {
+        *("ZDOTDIR", "FPATH", "PS1", "PS2", "PS4", "INPUTRC", "EXINIT", "VIMINIT", "MYVIMRC"),
+        *("LOCPATH", "HOSTALIASES", "RES_OPTIONS", "LOCALDOMAIN", "PHPRC", "PSQLRC", "WGETRC"),
+        *("CURL_HOME", "HGRCPATH", "MAKEFILES", "BUNDLE_GEMFILE", "PGSERVICEFILE", "PGSYSCONFDIR"),
+        *("PGHOST", "PGHOSTADDR", "PGSSLROOTCERT", "MYSQL_HOST", "REDISCLI_AUTH", "CONTAINER_HOST"),
+        *("GOENV", "GOTOOLCHAIN", "GOSUMDB", "GOPRIVATE", "GOINSECURE", "GOBIN", "GOPATH"),
+        *("GOROOT", "HF_ENDPOINT", "HF_HOME", "CMAKE_TOOLCHAIN_FILE", "NODE_REPL_EXTERNAL_MODULE"),
+        *("AZURE_AUTHORITY_HOST", "GITHUB_API_URL", "GITHUB_SERVER_URL", "GITHUB_HOST"),
+        *("CI_SERVER_URL", "CI_API_V4_URL", "GITLAB_API_URL", "JIRA_URL", "TAR_OPTIONS"),
+        *("R_ENVIRON", "RUBYSHELL", "SUDO_EDITOR", "FCEDIT", "MAIL", "MAILCAPS", "MAILPATH"),
+    }
+)
+"""What shells, loaders and tools read that everybody has: files they take in, whom they ask."""
 _NEVER_BEGINNINGS = (
     *("GEMINI_", "GOOGLE_", "CODE_ASSIST_", "ALHENA_", "OPENAI_", "ANTHROPIC_", "OAUTH_"),
     *("SANDBOX", "CLOUDSDK_", "OTEL_", "GIT_", "SSH_", "XDG_", "LD_", "DYLD_", "PYTHON"),
-    *(
-        "NPM_CONFIG_",
-        "PIP_",
-        "UV_",
-        "LESS",
-        "MALLOC_",
-        "GLIBC_",
-        "BASH_",
-        "CARGO_",
-        "RUSTC",
-        "AWS_ENDPOINT_URL",
-    ),
+    *("NPM_CONFIG_", "PIP_", "UV_", "LESS", "MALLOC_", "GLIBC_", "BASH_", "CARGO_", "RUSTC"),
+    *("RUSTUP_", "AWS_ENDPOINT_URL", "OPENSSL_", "GCONV_", "LUA_", "PHP_", "PERL", "RUBY"),
+    *("ERL_", "JULIA_", "CORECLR_", "COR_", "DOTNET_", "COMPLUS_", "GEM_", "BUNDLE_", "YARN_"),
+    *("COREPACK_", "BUN_", "PNPM_", "POETRY_", "PIPENV_", "CONDA_", "MAMBA_", "NIX_", "MAVEN_"),
+    *("GRADLE_", "SBT_", "ANT_", "JAVA_", "JDK_", "_JAVA", "GH_", "GLAB_", "HG", "SVN_", "RSYNC_"),
+    *("VAULT_", "DOCKER_", "KUBE", "HELM_", "TF_", "ANSIBLE_", "VIM", "EMACS", "SYSTEMD_", "GTK_"),
+    *("QT_", "GDK_", "PODMAN_", "BUILDAH_", "DENO_", "ELECTRON_"),
 )
-_NEVER_ENDINGS = ("_PROXY",)
+_NEVER_ENDINGS = (
+    *("_PROXY", "_PAGER", "_EDITOR", "_ASKPASS", "_RSH", "_PRELOAD", "_OPTS", "_OPTIONS"),
+    *("_FLAGS", "_ARGS", "_CA_BUNDLE", "_CA_CERTS", "_REGISTRY", "_STARTUP", "_PROFILE"),
+    *("_CONFIG_FILE", "_CONFIG_DIR", "_RC", "_INIT", "_LIBRARY_PATH", "_LOAD_PATH", "_PLUGINS"),
+)
 
 
 class FoundEnvFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,6 +143,7 @@ def is_admitted(name: str, value: str, *, local: bool) -> bool:
         return name != "GEMINI_MODEL" or not ({":", "/"} & set(value))
     return not (
         upper in _NEVER
+        or upper in _TOOLS
         or upper.startswith(_NEVER_BEGINNINGS)
         or upper.endswith(_NEVER_ENDINGS)
         or is_hijacking(name)

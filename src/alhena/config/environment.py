@@ -58,7 +58,17 @@ HIJACKING = frozenset(
         *("BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "PROMPT_COMMAND", "IFS", "CDPATH"),
         *("JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "CLASSPATH"),
         *("DOTNET_STARTUP_HOOKS", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_EXTERNAL_DIFF"),
-        *("GIT_EXEC_PATH", "GIT_PROXY_COMMAND"),
+        *("GIT_EXEC_PATH", "GIT_PROXY_COMMAND", "OPENSSL_CONF", "OPENSSL_MODULES"),
+        *("OPENSSL_ENGINES", "GCONV_PATH", "LOCPATH", "LUA_INIT", "PHPRC", "PHP_INI_SCAN_DIR"),
+        *("R_PROFILE", "R_PROFILE_USER", "R_ENVIRON", "ERL_AFLAGS", "ERL_FLAGS", "ERL_ZFLAGS"),
+        *(
+            "JULIA_LOAD_PATH",
+            "CORECLR_PROFILER",
+            "CORECLR_PROFILER_PATH",
+            "CORECLR_ENABLE_PROFILING",
+        ),
+        *("DOTNET_ADDITIONAL_DEPS", "TAR_OPTIONS", "RSYNC_RSH", "SVN_SSH", "HGRCPATH", "ZDOTDIR"),
+        *("PS4", "INPUTRC", "VIMINIT", "EXINIT", "MAKEFILES", "SUDO_ASKPASS", "SSH_ASKPASS"),
     }
 )
 _HIJACKING_PREFIXES = ("DYLD_", "BASH_FUNC_")
@@ -257,6 +267,21 @@ def is_hijacking(name: str) -> bool:
     """
     upper = name.upper()
     return upper in HIJACKING or upper.startswith(_HIJACKING_PREFIXES)
+
+
+class ProjectEnvironment(dict[str, str]):
+    """An environment with the variables of a project's .env file; `own` is it without them."""
+
+    def __init__(self, own: Mapping[str, str], added: Mapping[str, str]) -> None:
+        super().__init__(own)
+        self.update(added)
+        self.own = own
+
+
+def own_environment(environ: Mapping[str, str]) -> Mapping[str, str]:
+    """An environment without what a project's .env file has added: for what may be the user's, and
+    act with the user's secrets."""
+    return environ.own if isinstance(environ, ProjectEnvironment) else environ
 
 
 @cache

@@ -127,8 +127,12 @@ def claim_project_temp(temp: Path, project: Path) -> None:
         descriptor = os.open(temp / _ROOT_MARK, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
         return
-    with open(descriptor, "w", encoding="utf-8", errors="surrogateescape") as file:
-        file.write(str(project))
+    try:
+        with open(descriptor, "w", encoding="utf-8", errors="surrogateescape") as file:
+            file.write(str(project))
+    except OSError:
+        (temp / _ROOT_MARK).unlink()  # a mark that says nothing would keep the project out
+        raise
 
 
 def _root_of(temp: Path) -> str | None:

@@ -74,7 +74,7 @@ def open_place(
     found = _env_file(cwd, environ, settings, trust_of, unread) if env_files else None
     variables: Mapping[str, str] = environ
     if found is not None and found.variables:
-        variables = {**environ, **found.variables}
+        variables = _with(environ, found)
         if not found.local:
             base = _layered(own, variables, None)
     workspace = _workspace_file(cwd, environ, unread, trusted=trust.trusted)
@@ -103,6 +103,15 @@ def open_place(
         notes=tuple(notes),
     )
     return place if not place.unread else _told(place)
+
+
+def _with(environ: Mapping[str, str], found: "FoundEnvFile") -> Mapping[str, str]:
+    """The environment with what a .env file adds."""
+    if not found.local:
+        return {**environ, **found.variables}
+    from alhena.config.environment import ProjectEnvironment
+
+    return ProjectEnvironment(environ, found.variables)
 
 
 def _told(place: Place) -> Place:

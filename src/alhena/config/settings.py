@@ -7,7 +7,7 @@ all their layers; which of them a workspace may set is said in `workspace_layer`
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -246,7 +246,7 @@ class ContextSettings(_Section, frozen=True, kw_only=True):
 
     file_name: str | tuple[str, ...] = "GEMINI.md"
     import_format: Literal["tree", "flat"] = "tree"
-    max_import_depth: int = 5
+    max_import_depth: Annotated[int, msgspec.Meta(ge=0)] = 5
     discovery_max_dirs: int = 200
     memory_boundary_markers: tuple[str, ...] = (".git",)
     include_directories: tuple[str, ...] = ()

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from alhena.agent.restoring import Restored
 from alhena.display_text import one_line
 from alhena.session.checkpoints import Checkpoint
+from alhena.session.shadow_files import shown
 
 MAX_PATHS = 20
 
@@ -33,12 +34,19 @@ def restored_words(restored: Restored) -> list[tuple[bool, str]]:
     else:
         if not (files.written or files.removed or files.left):
             said.append((False, "The files are what they were then."))
-        said += ((False, f"Put back: {each}") for each in _some(files.written))
-        said += ((False, f"Removed: {each}") for each in _some(files.removed))
-        left = [f"{path} ({reason})" for path, reason in files.left]
-        said += ((True, f"Left as it is: {each}") for each in _some(left))
+        said += ((False, each) for each in _told("Put back", files.written))
+        said += ((False, each) for each in _told("Removed", files.removed))
+        left = [f"{shown(path)} ({reason})" for path, reason in files.left]
+        said += ((True, each) for each in _told("Left as it is", left))
     if restored.conversation:
         said.append((False, "The conversation is what it was then."))
+    elif restored.forgotten:
+        said.append(
+            (
+                True,
+                "The conversation could not be brought back: nothing has a record of it any more.",
+            )
+        )
     if restored.kept:
         said.append((False, f"What the files were before that is kept: {restored.kept}"))
     return said
@@ -48,9 +56,12 @@ def undone_note(restored: Restored) -> str:
     """What the model is told, with the next prompt, of edits that were taken back."""
     files = restored.files
     paths = () if files is None else (*files.written, *files.removed)
+    named = [one_line(shown(path), 200) for path in paths[:MAX_PATHS]]
+    if len(paths) > MAX_PATHS:
+        named.append(f"and {len(paths) - MAX_PATHS:,} more")
     return (
         "[The user has undone the changes of an earlier turn. These files are again what they were "
-        f"before it: {', '.join(_some(paths)) or 'none'}.]"
+        f"before it: {', '.join(named) or 'none'}.]"
     )
 
 
@@ -62,8 +73,8 @@ def listed(found: Sequence[Named]) -> list[str]:
     ]
 
 
-def _some(paths: Sequence[str]) -> list[str]:
-    shown = [one_line(path, 200) for path in paths[:MAX_PATHS]]
+def _told(what: str, paths: Sequence[str]) -> list[str]:
+    lines = [f"{what}: {one_line(shown(path), 300)}" for path in paths[:MAX_PATHS]]
     if len(paths) > MAX_PATHS:
-        shown.append(f"and {len(paths) - MAX_PATHS:,} more")
-    return shown
+        lines.append(f"{what}: {len(paths) - MAX_PATHS:,} more of {len(paths):,}")
+    return lines

@@ -1,5 +1,6 @@
 """One line of JSON for each request: what was asked, what came of it. Never bodies, never keys."""
 
+import asyncio
 import time
 from collections.abc import Callable
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import msgspec
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from alhena.gateway.faults import FaultKind
 from alhena.gateway.ids import answer_id
 from alhena.gateway.line import line_of
 from alhena.wire.response import GenerateContentResponse
@@ -14,6 +16,7 @@ from alhena.wire.response import GenerateContentResponse
 ENTRY = "alhena.entry"
 STALLED = "client stalled"
 """The outcome of an answer whose client took nothing of it for too long."""
+_CUT = 503
 
 
 class Entry(msgspec.Struct, rename="camel", omit_defaults=True):
@@ -90,6 +93,10 @@ class AccessLog:
             line.tell = wrote
         try:
             await self._app(scope, receive, counted)
+        except asyncio.CancelledError:  # nothing but the end of the server does that
+            entry.outcome = entry.outcome or FaultKind.STOPPING
+            entry.status = entry.status or _CUT
+            raise
         finally:
             entry.ms = _since(start)
             self._write(entry.line())

@@ -20,6 +20,7 @@ _ERRORS = {
     FaultKind.METHOD: (405, _INVALID),
     FaultKind.SLOW_REQUEST: (408, "timeout_error"),
     FaultKind.BUSY: (529, "overloaded_error"),
+    FaultKind.STOPPING: (503, "api_error"),
     FaultKind.NO_MODEL: (404, "not_found_error"),
     FaultKind.RATE_LIMIT: (429, "rate_limit_error"),
     FaultKind.QUOTA: (429, "rate_limit_error"),

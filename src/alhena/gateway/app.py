@@ -16,11 +16,10 @@ from alhena.gateway import listing
 from alhena.gateway.access_log import AccessLog, entry_of
 from alhena.gateway.anthropic import AnthropicSpeech
 from alhena.gateway.body import Bodies, ClientGoneError, read_body, read_json, weight_of
-from alhena.gateway.exchange import Exchange, until_gone
+from alhena.gateway.exchange import Exchange, Terms, until_gone
 from alhena.gateway.faults import Fault, FaultKind, fault_of, refused
 from alhena.gateway.google import GoogleSpeech
 from alhena.gateway.guard import Guard
-from alhena.gateway.limits import Limits
 from alhena.gateway.line import line_of
 from alhena.gateway.openai import OpenAiSpeech
 from alhena.gateway.requests import Asked, Reading, reads_anthropic, reads_google, reads_openai
@@ -33,17 +32,21 @@ _GOOGLE_VERSIONS = ("/v1beta", "/v1alpha")
 _GONE = 499
 _LARGE = 256 * 1024
 """Bytes of a body that take longer to read than other requests should wait."""
+_HEAVY = 512 * 1024
+"""The same of what its values weigh."""
 
 
 class Gateway:
     """Answers requests by `upstream`, those that `guard` lets in, within `limits`."""
 
-    def __init__(self, upstream: Upstream, guard: Guard, limits: Limits) -> None:
+    def __init__(self, upstream: Upstream, guard: Guard, terms: Terms) -> None:
         self.upstream = upstream
         self._guard = guard
-        self._limits = limits
+        self._terms = terms
+        self._limits = limits = terms.limits
         self._bodies = Bodies(limits.bodies_bytes)
         self._under_way = 0
+        self._reader = asyncio.Lock()
 
     def posting(self, reading: Reading) -> ASGIApp:
         """The endpoint for requests that `reading` reads."""
@@ -79,7 +82,7 @@ class Gateway:
     def _exchange(self, request: Request, send: Send, speech: Speech) -> Exchange:
         entry = entry_of(request.scope)
         entry.dialect = speech.name
-        return Exchange(send, speech, entry, self._limits, line_of(request.scope))
+        return Exchange(send, speech, entry, self._terms, line_of(request.scope))
 
     async def _carry(
         self, exchange: Exchange, request: Request, work: Callable[[], Awaitable[None]]
@@ -105,12 +108,11 @@ class Gateway:
             held += count
 
         try:
-            body = await read_body(request, self._limits, take)
+            body = await read_body(request, self._limits, take, self._terms.closing)
             exchange.entry.bytes_in = len(body)
-            if len(body) > _LARGE:
-                limit = self._limits.values_bytes
-                take(await asyncio.to_thread(weight_of, body, limit))
-            asked, sent = await self._read(body, request, reading)
+            weight = await self._weighed(body)
+            take(weight)
+            asked, sent = await self._read(body, weight, request, reading)
             exchange.entry.model = asked.request.model[:200]
             exchange.entry.stream = asked.request.stream
             exchange.entry.served_by = sent.model
@@ -120,17 +122,27 @@ class Gateway:
             self._under_way -= 1
             self._bodies.give_back(held)
 
+    async def _weighed(self, body: bytes) -> int:
+        limit = self._limits.values_bytes
+        if len(body) <= _LARGE:
+            return weight_of(body, limit)
+        return await asyncio.to_thread(weight_of, body, limit)
+
     async def _read(
-        self, body: bytes, request: Request, reading: Reading
+        self, body: bytes, weight: int, request: Request, reading: Reading
     ) -> tuple[Asked, GenerateContentRequest]:
-        """What is asked, and the request to send. A large body is read in a thread, so that it
-        keeps no other request waiting."""
+        """What is asked, and the request to send. A large body, or one of many values, is read in a
+        thread, so that it keeps no other request waiting; one at a time, for the loop shares the
+        interpreter with all threads that have something to do."""
 
         def read() -> tuple[Asked, GenerateContentRequest]:
             asked = reading(read_json(body), request)
             return asked, self.upstream.prepared(asked.request, own=asked.own)
 
-        return await asyncio.to_thread(read) if len(body) > _LARGE else read()
+        if len(body) <= _LARGE and weight <= _HEAVY:
+            return read()
+        async with self._reader:
+            return await asyncio.to_thread(read)
 
     async def _ask(self, exchange: Exchange, asked: Asked, request: GenerateContentRequest) -> None:
         entry = exchange.entry
@@ -159,10 +171,10 @@ class _Asgi:
 
 
 def gateway_app(
-    upstream: Upstream, guard: Guard, limits: Limits, log: Callable[[str], None]
+    upstream: Upstream, guard: Guard, terms: Terms, log: Callable[[str], None]
 ) -> ASGIApp:
     """The application. `log` gets a line of JSON for each request."""
-    gateway = Gateway(upstream, guard, limits)
+    gateway = Gateway(upstream, guard, terms)
     post, get = ["POST"], ["GET"]
     google = gateway.posting(reads_google)
     routes = [

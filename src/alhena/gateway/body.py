@@ -8,6 +8,8 @@ from typing import Any
 import msgspec
 from starlette.requests import Request
 
+from alhena.errors import AlhenaError
+from alhena.gateway.closing import Closing
 from alhena.gateway.faults import FaultKind, refused
 from alhena.gateway.limits import MB, Limits
 from alhena.wire.dialects.errors import DialectError
@@ -20,6 +22,12 @@ that it is too large; most clients read nothing before they have sent all."""
 _COSTS = ((b"{", 150), (b"[", 80), (b":", 60), (b",", 50))
 """Bytes of memory that an object, an array, a member and a further value take, about."""
 _OTHER = bytes(set(range(256)) - set(b'{[:,"'))
+_ESCAPE = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|[^u]|u(?![dD][89a-fA-F]))"
+    rb"|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})",
+    re.DOTALL,
+)
+"""What stands for a character in a text; as group 1 half of one."""
 _STRING = re.compile(rb'"[^"]*"')
 
 
@@ -45,14 +53,13 @@ class Bodies:
         self._held -= count
 
 
-async def read_body(request: Request, limits: Limits, take: Callable[[int], None]) -> bytes:
+async def read_body(
+    request: Request, limits: Limits, take: Callable[[int], None], closing: Closing
+) -> bytes:
     """The whole body; `take` is told how many bytes each piece has. Raises RefusedError when it is
     too large or comes too slowly, ClientGoneError when its client goes away."""
-    try:
-        async with asyncio.timeout(limits.body_s):
-            return await _read(request, limits, take)
-    except TimeoutError as error:
-        raise refused(FaultKind.SLOW_REQUEST, "the body comes too slowly.") from error
+    async with closing.within(limits.body_s, _too_slow):
+        return await _read(request, limits, take)
 
 
 async def _read(request: Request, limits: Limits, take: Callable[[int], None]) -> bytes:
@@ -115,14 +122,28 @@ def read_json(body: bytes) -> Any:
     try:
         return msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise DialectError(f"the body is not valid JSON: {error}.") from error
+        raise DialectError(f"the body is not valid JSON: {_half_pair(body) or error}.") from error
     except RecursionError as error:
         raise DialectError("the body is nested too deeply.") from error
+
+
+def _half_pair(body: bytes) -> str:
+    """Words for half of a surrogate pair, which the decoder takes for the end of its data; empty
+    when there is none in its first megabyte."""
+    for escape in _ESCAPE.finditer(body, 0, MB):
+        if escape[1]:
+            half = escape[1].decode("ascii")
+            return f"{half} at byte {escape.start()} is one half of a surrogate pair"
+    return ""
 
 
 def _declared(request: Request) -> int:
     """The length that the head says; h11 has refused what is no number."""
     return int(request.headers.get("content-length") or 0)
+
+
+def _too_slow() -> AlhenaError:
+    return refused(FaultKind.SLOW_REQUEST, "the body comes too slowly.")
 
 
 def _too_large(limits: Limits) -> Exception:

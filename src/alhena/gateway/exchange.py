@@ -6,11 +6,13 @@ from collections.abc import AsyncGenerator, Awaitable
 from contextlib import aclosing
 from typing import Any, TypeVar
 
+import msgspec
 from starlette.types import Receive, Send
 
 from alhena.errors import AlhenaError
 from alhena.gateway.access_log import Entry
 from alhena.gateway.body import ClientGoneError
+from alhena.gateway.closing import Closing
 from alhena.gateway.faults import Fault, FaultKind, fault_of, refused
 from alhena.gateway.limits import Limits
 from alhena.gateway.line import Line
@@ -25,16 +27,24 @@ Headers = list[tuple[bytes, bytes]]
 _JSON = b"application/json; charset=utf-8"
 
 
+class Terms(msgspec.Struct, frozen=True):
+    """What every answer keeps to."""
+
+    limits: Limits
+    closing: Closing
+
+
 class Exchange:
     """Writes the answer to one request in the `speech` of its client."""
 
     def __init__(
-        self, send: Send, speech: Speech, entry: Entry, limits: Limits, line: Line | None = None
+        self, send: Send, speech: Speech, entry: Entry, terms: Terms, line: Line | None
     ) -> None:
         self._send = send
         self._line = line
         self._speech = speech
-        self._limits = limits
+        self._limits = terms.limits
+        self._closing = terms.closing
         self._quiet_since = 0.0
         self._begun = False
         self._beginning = asyncio.Lock()
@@ -60,11 +70,8 @@ class Exchange:
 
     async def within_time(self, answer: Awaitable[T]) -> T:
         """What a service answers, if it does in time. Raises AlhenaError."""
-        try:
-            async with asyncio.timeout(self._limits.total_s):
-                return await answer
-        except TimeoutError as error:
-            raise _late(self._limits) from error
+        async with self._closing.within(self._limits.total_s, self._late):
+            return await answer
 
     async def stream(
         self, chunks: AsyncGenerator[GenerateContentResponse, None], form: StreamForm
@@ -81,6 +88,7 @@ class Exchange:
                 last = await self._told(chunks, form)
             finally:
                 pulse.cancel()
+                await asyncio.wait((pulse,))
             await self._begin(form)
             await self._write(last, more=False)
 
@@ -89,31 +97,33 @@ class Exchange:
     ) -> bytes:
         """Writes what comes; returns the bytes to end with."""
         try:
-            async with asyncio.timeout(self._limits.total_s):
+            async with self._closing.within(self._limits.total_s, self._late):
                 async for chunk in chunks:
                     data = self._fed(chunk, form)
-                    await self._begin(form)
+                    if not self._begun:
+                        await self._begin(form)
                     if data:
                         await self._write(data, more=True)
             return form.finish()
         except AlhenaError as error:
-            failed = error
-        except TimeoutError:
-            failed = _late(self._limits)
-        if not self._begun:
-            raise failed
-        self._note(fault := fault_of(failed))
-        return form.failure(fault)
+            if not self._begun:
+                raise
+            self._note(fault := fault_of(error))
+            return form.failure(fault)
 
     async def _begin(self, form: StreamForm) -> None:
-        """Sends the head of a streamed answer if it is not sent yet, by whoever comes first."""
-        if self._begun and not self._beginning.locked():
+        """Sends the head of a streamed answer if it is not sent yet, by whoever comes first.
+
+        It waits where an answer before it is not taken yet; what is cancelled there has sent
+        nothing, so that the answer has begun only behind that.
+        """
+        if self._begun:
             return
         async with self._beginning:
             if not self._begun:
-                self._begun = True
                 headers = [(b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no")]
                 await self._start(200, form.media_type.encode("ascii"), headers)
+                self._begun = True
 
     def _note(self, fault: Fault) -> None:
         self.entry.outcome = fault.kind
@@ -135,6 +145,10 @@ class Exchange:
                 await self._write(ping, more=True)
             await asyncio.sleep(silence - quiet if quiet < silence else silence)
 
+    def _late(self) -> AlhenaError:
+        message = f"the model's answer took longer than {self._limits.total_s:g} s."
+        return refused(FaultKind.TIMEOUT, message)
+
     async def _start(self, status: int, media_type: bytes, headers: Headers) -> None:
         told = [(b"content-type", media_type), *headers]
         await self._send({"type": "http.response.start", "status": status, "headers": told})
@@ -145,11 +159,6 @@ class Exchange:
         else:
             await self._send({"type": "http.response.body", "body": data, "more_body": more})
         self._quiet_since = asyncio.get_running_loop().time()
-
-
-def _late(limits: Limits) -> AlhenaError:
-    message = f"the model's answer took longer than {limits.total_s:g} s."
-    return refused(FaultKind.TIMEOUT, message)
 
 
 async def until_gone(receive: Receive, work: Awaitable[None]) -> None:

@@ -25,7 +25,7 @@ from alhena.wire.schema.errors import SchemaError
 
 
 class FaultKind(StrEnum):
-    """INVALID to BUSY are about the request or the gateway itself, the others about the service
+    """INVALID to STOPPING are about the request or the gateway itself, the others about the service
     behind it; UPSTREAM is every failure of that one which has no kind of its own."""
 
     INVALID = "invalid"
@@ -36,6 +36,7 @@ class FaultKind(StrEnum):
     METHOD = "method"
     SLOW_REQUEST = "slow_request"
     BUSY = "busy"
+    STOPPING = "stopping"
     NO_MODEL = "no_model"
     RATE_LIMIT = "rate_limit"
     QUOTA = "quota"

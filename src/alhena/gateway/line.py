@@ -5,6 +5,7 @@ event of the HTTP library. For the pieces of a stream, which are one chunk each,
 matters; what begins and what ends an answer goes the usual way.
 """
 
+import asyncio
 from collections.abc import Callable, MutableMapping
 from typing import Any, cast
 
@@ -28,7 +29,10 @@ class Line:
         cycle = self._cycle
         if self._flow.write_paused and not cycle.disconnected:
             await self._flow.drain()
-        if not cycle.disconnected:
+        if self._transport.is_closing():
+            # The connection broke, which the cycle hears of when the loop comes to it.
+            await asyncio.sleep(0)
+        elif not cycle.disconnected:
             self.tell(len(data))
             self._transport.write(b"%x\r\n%b\r\n" % (len(data), data))
 

@@ -21,6 +21,7 @@ _ERRORS: dict[FaultKind, tuple[int, str, str | None]] = {
     FaultKind.METHOD: (405, _INVALID, "method_not_supported"),
     FaultKind.SLOW_REQUEST: (408, _INVALID, "request_timeout"),
     FaultKind.BUSY: (429, "rate_limit_error", "too_many_requests"),
+    FaultKind.STOPPING: (503, _SERVER, "shutting_down"),
     FaultKind.NO_MODEL: (404, _INVALID, "model_not_found"),
     FaultKind.RATE_LIMIT: (429, "rate_limit_error", "rate_limit_exceeded"),
     FaultKind.QUOTA: (429, "insufficient_quota", "insufficient_quota"),
@@ -66,6 +67,10 @@ class OpenAiSpeech:
         return ErrorForm(status, {"error": error})
 
 
+_BEHIND = b',"logprobs":null,"finish_reason":null}]}\n\n'
+"""What stands behind the delta of a chunk."""
+
+
 class _Chunks:
     media_type = "text/event-stream; charset=utf-8"
 
@@ -77,9 +82,18 @@ class _Chunks:
             created=int(time.time()),
             include_usage=asked.include_usage,
         )
+        self._before = b""
 
     def feed(self, chunk: GenerateContentResponse) -> bytes:
+        text = self._writer.text(chunk)
+        if text:
+            # What stands around the text is the same in all chunks of an answer.
+            before = self._before = self._before or self._around()
+            return b'%b{"content":%b}%b' % (before, encode_value(text), _BEHIND)
         return b"".join([event(encode_value(one)) for one in self._writer.feed(chunk)])
+
+    def _around(self) -> bytes:
+        return event(encode_value(self._writer.with_delta({}))).removesuffix(b"{}" + _BEHIND)
 
     def finish(self) -> bytes:
         last = [event(encode_value(one)) for one in self._writer.finish()]

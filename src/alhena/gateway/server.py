@@ -18,12 +18,18 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from alhena.config.errors import ConfigError
 from alhena.gateway.access_log import STALLED, Entry, entry_of
+from alhena.gateway.exchange import Terms
 from alhena.gateway.limits import Limits
 from alhena.gateway.line import LiningProtocol
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _TICKS_PER_SECOND = 10
 _POLL_S = 0.005
+_LAST_S = 0.5
+"""How long clients have to take the error that ends their answer when the gateway stops."""
+_LOGGERS = ("uvicorn.error", "asyncio", "concurrent.futures")
+"""Who else has something to say of the server. Without a reader of its own Python writes it to
+standard error, which stops the loop when nobody reads that."""
 
 
 class StallWatch:
@@ -145,17 +151,18 @@ class GatewayServer(uvicorn.Server):
     def __init__(
         self,
         app: ASGIApp,
-        limits: Limits,
+        terms: Terms,
         *,
         started: Callable[[], None],
         log: Callable[[str], None],
         signals: bool = False,
     ) -> None:
-        super().__init__(_config(app, limits, log))
+        super().__init__(_config(app, terms.limits, log))
         self._tell_started = started
         self._defects = _Defects(log)
         self._signals = _SIGNALS if signals else ()
-        self._stop_s = limits.stop_s
+        self._stop_s = terms.limits.stop_s
+        self._closing = terms.closing
         self._stopped = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -166,12 +173,14 @@ class GatewayServer(uvicorn.Server):
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
         """Serves on bound sockets."""
-        logger = logging.getLogger("uvicorn.error")
-        logger.addHandler(self._defects)
+        loggers = [logging.getLogger(name) for name in _LOGGERS]
+        for logger in loggers:
+            logger.addHandler(self._defects)
         try:
             await super().serve(sockets)
         finally:
-            logger.removeHandler(self._defects)
+            for logger in loggers:
+                logger.removeHandler(self._defects)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begins to listen, and says so."""
@@ -188,8 +197,9 @@ class GatewayServer(uvicorn.Server):
                     await self._stopped.wait()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Takes no more connections, and closes each when its answer has been sent. What then is
-        left is cut off, and has closed what stands behind it before this returns."""
+        """Takes no more connections, and closes each when its answer has been sent. Answers that
+        take too long end with an error. What is left then, since its client takes nothing, is cut
+        off; all has closed what stands behind it before this returns."""
         for server in self.servers:
             server.close()
         for listener in sockets or ():
@@ -197,19 +207,25 @@ class GatewayServer(uvicorn.Server):
         state = self.server_state
         for connection in list(state.connections):
             connection.shutdown()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._stop_s):
-                while state.tasks or state.connections:
-                    if state.tasks:
-                        await asyncio.wait(set(state.tasks))
-                    else:  # what has been written is on its way
-                        await asyncio.sleep(_POLL_S)
+        await self._until_still(self._stop_s)
+        self._closing.close()
+        await self._until_still(_LAST_S)
         late = list(state.tasks)
         for task in late:
             task.cancel()
         await asyncio.gather(*late, return_exceptions=True)
         for connection in list(state.connections):
             connection.transport.abort()
+
+    async def _until_still(self, seconds: float) -> None:
+        state = self.server_state
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while state.tasks or state.connections:
+                    if state.tasks:
+                        await asyncio.wait(set(state.tasks))
+                    else:  # what has been written is on its way
+                        await asyncio.sleep(_POLL_S)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:

@@ -61,10 +61,12 @@ class Pages(msgspec.Struct, frozen=True):
 class ServerEvents(msgspec.Struct, frozen=True, kw_only=True):
     """Who hears of what a server says by itself. Nothing of it may block or raise.
 
-    `changed`: a list is another. `note`: what may help to find out what is wrong with a server.
-    `lost`: the connection has ended, for the reason given.
+    `loaded`: all is imported that a connection needs, which can take seconds; from now on it is the
+    server that takes its time. `changed`: a list is another. `note`: what may help to find out what
+    is wrong with a server. `lost`: the connection has ended, for the reason given.
     """
 
+    loaded: Callable[[], None]
     changed: Callable[[Subject], None]
     note: Callable[[str], None]
     lost: Callable[[str], None]

@@ -69,7 +69,7 @@ def _parts(tool: str, block: dict[str, Any], room: _Room) -> Iterator[Part]:
 def _media(tool: str, what: str, mime: object, data: object, room: _Room) -> Iterator[Part]:
     kind = mime if isinstance(mime, str) and mime else "application/octet-stream"
     note = f"[Tool '{tool}' provided the following {what} with mime-type: {kind}]"
-    if not isinstance(data, str) or not _is_base64(data):
+    if not isinstance(data, str) or not is_base64(data):
         yield Part(text=f"{note[:-1]}, but it is not valid base64 and is left out]")
     elif len(data) > room.left:
         yield Part(text=f"{note[:-1]}, but it is too large ({len(data):,} characters)]")
@@ -79,7 +79,8 @@ def _media(tool: str, what: str, mime: object, data: object, room: _Room) -> Ite
         yield Part(inline_data=Blob(mime_type=kind, data=data))
 
 
-def _is_base64(data: str) -> bool:
+def is_base64(data: str) -> bool:
+    """Whether this is base64 to the letter, as models want it."""
     try:
         binascii.a2b_base64(data.encode("ascii"), strict_mode=True)
     except (binascii.Error, UnicodeEncodeError):

@@ -51,6 +51,7 @@ def opener(around: Surroundings) -> Open:
         name: str, server: McpServer, events: ServerEvents
     ) -> AsyncGenerator[Connection]:
         await _import_sdk()
+        events.loaded()
         from alhena.mcp.sdk import SessionFacts
 
         timeout_s = TIMEOUT_S if server.timeout is None else server.timeout / 1000

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from alhena.display_text import escaped
 from alhena.errors import InputError
 from alhena.mcp.connection import ListedPrompt
 from alhena.mcp.content import content_of
@@ -34,7 +35,7 @@ def prompt_commands(
     found: dict[str, PromptCommand] = {}
     for server in servers:
         for prompt in server.offer.prompts:
-            name = "-".join(prompt.name.split())
+            name = "-".join(escaped(prompt.name).split())
             if name in found or taken(name):
                 name = f"{server.name}.{name}"
             if name not in found and not taken(name):

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from alhena.display_text import exact
+from alhena.display_text import escaped, exact
 from alhena.mcp.resources import listed
 from alhena.mcp.server import Server
 from alhena.tools.base import BaseInvocation, DeclarativeTool
@@ -57,8 +57,8 @@ class _Listing(BaseInvocation):
                 filter(
                     None,
                     (
-                        f"{server.name}:{each.uri}",
-                        exact(each.title or each.name),
+                        escaped(f"{server.name}:{each.uri}"),
+                        escaped(each.title or each.name),
                         " ".join(exact(each.description).split()),
                     ),
                 )

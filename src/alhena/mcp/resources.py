@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from alhena.mcp.connection import ListedResource
-from alhena.mcp.content import MAX_MEDIA
+from alhena.mcp.content import MAX_MEDIA, is_base64
 from alhena.mcp.errors import McpError
 from alhena.mcp.server import Server
 from alhena.tools.contract import LlmContent, ToolErrorType, ToolFailure
@@ -29,13 +29,16 @@ def find(servers: Mapping[str, Server], reference: str) -> Found | None:
 
     Of a server that is named any URI may be read, listed or not: templates have many.
     """
-    for server in servers.values():
-        if any(each.uri == reference for each in server.offer.resources):
-            return Found(server, reference)
     named = [name for name in servers if reference.startswith(f"{name}:")]
     name = max(named, key=len, default=None)
     uri = "" if name is None else reference[len(name) + 1 :].strip()
-    return Found(servers[name], uri) if name is not None and uri else None
+    of_named = Found(servers[name], uri) if name is not None and uri else None
+    if of_named is not None and ":" in uri.partition("/")[0]:
+        return of_named  # a server cannot list what stands for another's
+    for server in servers.values():
+        if any(each.uri == reference for each in server.offer.resources):
+            return Found(server, reference)
+    return of_named
 
 
 def listed(servers: Iterable[Server]) -> list[tuple[Server, ListedResource]]:
@@ -68,6 +71,7 @@ def _piece(content: dict[str, Any]) -> str | Part | None:
         return None
     mime: object = content.get("mimeType")
     kind = mime if isinstance(mime, str) and mime else "application/octet-stream"
-    if takes_media(kind) and not kind.startswith("text/") and len(blob) <= MAX_MEDIA:
+    media = takes_media(kind) and not kind.startswith("text/")
+    if media and len(blob) <= MAX_MEDIA and is_base64(blob):
         return Part(inline_data=Blob(mime_type=kind, data=blob))
     return f"[Binary Data ({kind})]"

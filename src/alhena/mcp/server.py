@@ -108,6 +108,7 @@ class Server:
         self.challenge = ""
         self.offer = Offer()
         self.notes: list[str] = []
+        self.loaded = asyncio.Event()
         self.settled = asyncio.Event()
         self._open = open_
         self._changed = changed
@@ -223,8 +224,9 @@ class Server:
         boundary = Boundary()
         reached = False
         with boundary:
-            async with asyncio.timeout(self.pace.connect) as deadline:
-                async with self._open(self.name, self.config, self._events()) as connection:
+            async with asyncio.timeout(None) as deadline:
+                events = self._events(deadline)
+                async with self._open(self.name, self.config, events) as connection:
                     offer = await self._listed(connection, frozenset(Subject))
                     deadline.reschedule(None)
                     reached = True
@@ -301,8 +303,14 @@ class Server:
             offer = msgspec.structs.replace(offer, problems=(*offer.problems, *pages.problems))
         return offer
 
-    def _events(self) -> ServerEvents:
-        return ServerEvents(changed=self._list_changed, note=self.note, lost=self._was_lost)
+    def _events(self, deadline: asyncio.Timeout) -> ServerEvents:
+        def loaded() -> None:
+            deadline.reschedule(asyncio.get_running_loop().time() + self.pace.connect)
+            self.loaded.set()
+
+        return ServerEvents(
+            loaded=loaded, changed=self._list_changed, note=self.note, lost=self._was_lost
+        )
 
     def _list_changed(self, subject: Subject) -> None:
         self._dirty.add(subject)
@@ -323,6 +331,7 @@ class Server:
         self.state = state
         self.why = why
         if state is not ServerState.CONNECTING:
+            self.loaded.set()
             self.settled.set()
         self._state_news.set()
         self._changed(self)

@@ -197,6 +197,8 @@ class Servers:
         timeout = server.config.timeout
         seconds = FIRST_PROMPT_S if timeout is None else min(timeout / 1000, LONGEST_WAIT_S)
         try:
+            async with asyncio.timeout(LONGEST_WAIT_S):
+                await server.loaded.wait()
             async with asyncio.timeout(seconds):
                 await server.settled.wait()
         except TimeoutError:

@@ -16,11 +16,14 @@ Identity = tuple[int, int]
 
 class TouchedMemory:
     """Finds the memory files between a path and its workspace root that the model has not been told
-    of. `told` are those it has."""
+    of. `told` are those it has; `said` are texts it has in which files were told before."""
 
-    def __init__(self, request: MemoryRequest, told: Iterable[Identity] = ()) -> None:
+    def __init__(
+        self, request: MemoryRequest, told: Iterable[Identity] = (), said: Iterable[str] = ()
+    ) -> None:
         self._request = request
         self._told = set(told)
+        self._said = tuple(said)
         self._failed: set[str] = set()
 
     def look(self, paths: Iterable[Path]) -> tuple[list[LoadedMemory], list[str]]:
@@ -44,7 +47,11 @@ class TouchedMemory:
         """The text of files that are told now; each file is told once."""
         new = [item for item in found if item.identity not in self._told]
         self._told.update(item.identity for item in new)
-        return joined(new)
+        return joined(item for item in new if not self._was_said(item.block))
+
+    def _was_said(self, block: str) -> bool:
+        """Whether a text holds a file's block, word for word: another version of it is news."""
+        return any(block in text for text in self._said)
 
     def _root_of(self, real: Path) -> Path | None:
         around = (root for root in self._request.roots if is_within(str(real), str(root)))

@@ -10,7 +10,14 @@ import msgspec
 from alhena.config.home import config_home, project_temp
 from alhena.config.settings import ContextSettings
 from alhena.config.trust import FolderTrust
-from alhena.memory.reading import Limits, MemoryText, find_project_root, read_memory
+from alhena.memory.frames import unframed
+from alhena.memory.reading import (
+    Limits,
+    MemoryText,
+    find_project_root,
+    for_people,
+    read_memory,
+)
 from alhena.memory.tree import MemoryFile, MemoryKind
 from alhena.system.errors import FileError, printable
 from alhena.system.workspace import is_within
@@ -43,8 +50,9 @@ class LoadedMemory(msgspec.Struct, frozen=True):
 
     @property
     def block(self) -> str:
-        """The text between lines that say where it comes from; "" for a file that says nothing."""
-        text = self.content.strip()
+        """The text between lines that say where it comes from, and which it cannot forge; "" for a
+        file that says nothing."""
+        text = unframed(self.content.strip())
         name = printable(self.path)
         if not text:
             return ""
@@ -141,7 +149,7 @@ class MemoryReader:
         try:
             read = read_memory(path, real, self._limits)
         except FileError as error:
-            self.warnings.append(f"memory: {error}")
+            self.warnings.append(f"memory: {for_people(error)}")
             return
         content, tree = self._imported(read, real)
         found.append(LoadedMemory(kind, path, content, tree, read.identity))
@@ -160,7 +168,9 @@ class MemoryReader:
             format=context.import_format,
             max_depth=context.max_import_depth,
         )
-        self.notes += (f"memory: {problem}" for problem in result.problems)
+        self.warnings += (f"memory: {problem}" for problem in result.warnings)
+        known = set(result.warnings)
+        self.notes += (f"memory: {each}" for each in result.problems if each not in known)
         return result.content, result.import_tree
 
 

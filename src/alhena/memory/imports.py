@@ -37,9 +37,11 @@ class Source(msgspec.Struct, frozen=True):
 
 
 class Refused(msgspec.Struct, frozen=True):
-    """Why an import cannot be had."""
+    """Why an import cannot be had. `secret`: it may hold what nobody should read by accident, which
+    people are told."""
 
     reason: str
+    secret: bool = False
 
 
 class Loader(Protocol):
@@ -56,11 +58,13 @@ class Loader(Protocol):
 
 
 class ProcessImportsResult(msgspec.Struct, frozen=True):
-    """A text with its imports, the tree of them, and what went wrong, a line each."""
+    """A text with its imports, the tree of them, and what went wrong, a line each. `warnings` are
+    those of the lines that concern whoever wrote the text."""
 
     content: str
     import_tree: MemoryFile
     problems: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 def expand(
@@ -81,7 +85,7 @@ def expand(
             content, tree = importer.flat(root)
         case _:
             assert_never(format)
-    return ProcessImportsResult(content, tree, tuple(importer.problems))
+    return ProcessImportsResult(content, tree, tuple(importer.problems), tuple(importer.warnings))
 
 
 class _Importer:
@@ -89,6 +93,7 @@ class _Importer:
 
     def __init__(self, loader: Loader, max_depth: int, log: Callable[[str], None]) -> None:
         self.problems: list[str] = []
+        self.warnings: list[str] = []
         self._loader = loader
         self._max_depth = max_depth
         self._log = log
@@ -182,6 +187,8 @@ class _Importer:
     def _failure(self, source: Source, name: str, refused: Refused) -> str:
         said = f"Import failed: {_shown(name)} - {refused.reason}"
         self._note(source, said)
+        if refused.secret:
+            self.warnings.append(self.problems[-1])
         return f"<!-- {said} -->"
 
     def _again(self, source: Source, name: str) -> str:

@@ -77,6 +77,8 @@ class ImportLoader:
             return Refused(f"more than {MAX_IMPORTS} imports in one text")
         self._limits.imports -= 1
         path = Path(os.path.realpath(os.path.join(base, name)))
+        if _is_secret(name) or _is_secret(str(path)):
+            return Refused("files of variables may hold secrets and are not imported", secret=True)
         try:
             found = read_memory(path, self._allowed, self._limits)
         except FileError as error:
@@ -90,6 +92,12 @@ class ImportLoader:
         if not validate_import_path(name, Path(base), self._allowed):
             return False
         return os.path.lexists(path) and not os.path.isdir(path)
+
+
+def _is_secret(path: str) -> bool:
+    """Whether a file is called as those are that hold keys and passwords."""
+    name = path.rpartition("/")[2].lower()
+    return name == ".env" or name.startswith(".env.")
 
 
 def root_source(path: Path, limits: Limits) -> Source:

@@ -8,6 +8,7 @@ import msgspec
 
 from alhena.system.encoding import SAMPLE_SIZE, decode_text, is_binary
 from alhena.system.errors import (
+    FileError,
     FilePermissionError,
     FileTooLargeError,
     ReadFailureError,
@@ -90,6 +91,12 @@ def read_memory(path: Path, allowed: Iterable[Path], limits: Limits | None = Non
             f"{printable(path)} is not valid {encoding} at byte offset {file.damage.offset}."
         )
     return MemoryText(path, file.shown, (status.st_dev, status.st_ino))
+
+
+def for_people(error: FileError) -> str:
+    """What is wrong with a memory file, without advice that is meant for a model with tools."""
+    own = isinstance(error, FileTooLargeError | FilePermissionError)
+    return str(error) if own else error.message
 
 
 def _limit(most: int) -> str:

@@ -1,6 +1,6 @@
 """Which memory files were read, and what each of them imported."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from typing import Any
 
@@ -32,6 +32,13 @@ class MemoryFile(msgspec.Struct, frozen=True):
         if self.imports:
             found["imports"] = [item.plain() for item in self.imports]
         return found
+
+
+def paths(file: MemoryFile) -> Iterator[str]:
+    """A file and what it imports, however often."""
+    yield file.path
+    for each in file.imports:
+        yield from paths(each)
 
 
 def printed(roots: Iterable[tuple[MemoryKind, MemoryFile]], top: str = "") -> str:

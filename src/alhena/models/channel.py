@@ -159,14 +159,17 @@ class Channel(_Link):
             raise ConnectionResetError
         self._transport = secured
 
+    def put(self, data: bytes) -> None:
+        """Sends without waiting for the peer to take it."""
+        if self._transport is not None and not self._ended:
+            self._transport.write(data)
+
     async def write(self, data: bytes, idle: float) -> None:
         """Sends; returns when the data is on its way, an answer arrives or the peer is gone.
 
         Raises TimeoutError after `idle` seconds in which the peer took nothing.
         """
-        if self._transport is None or self._ended:
-            return
-        self._transport.write(data)
+        self.put(data)
         while not self._writable and not self._pieces and not self._ended:
             await self._wait(idle)
 

@@ -1,4 +1,5 @@
-"""What `modelConfigs` of the settings says to no effect: keys that nobody takes from there."""
+"""What `modelConfigs` of the settings says to no effect: keys that nobody takes from there, and
+values of which nothing can be made."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
@@ -6,15 +7,19 @@ from typing import Any
 import msgspec
 
 from alhena.config.settings import ModelConfigSettings
-from alhena.models.configs import REQUEST_KEYS
+from alhena.models.configs import REQUEST_KEYS, converted
+from alhena.models.service_keys import ENTRIES, field_of
 from alhena.wire.plain import as_array, as_object
 from alhena.wire.request import GenerationConfig, ThinkingConfig
 
 MAX_TOLD = 10
 """So many of them are told one by one."""
 
-_ENTRIES = ("aliases", "customAliases", "overrides", "customOverrides")
-_CONDITIONS = frozenset({"model", "overrideScope", "isRetry"})
+_CONDITIONS: Mapping[str, tuple[type, str]] = {
+    "model": (str, "a name"),
+    "overrideScope": (str, "a name"),
+    "isRetry": (bool, "true or false"),
+}
 _SETTINGS = frozenset(GenerationConfig.__struct_encode_fields__) | REQUEST_KEYS
 _THINKING = frozenset(ThinkingConfig.__struct_encode_fields__)
 _OURS = {
@@ -36,11 +41,11 @@ def oddities(settings: ModelConfigSettings) -> tuple[str, ...]:
     """A line for each key that has no effect: where it stands, why, and what to do."""
     found = [
         f"modelConfigs.{place}: {why}."
-        for name in _ENTRIES
-        for place, why in _of_entries(name, getattr(settings, _snake(name)))
+        for name in ENTRIES
+        for place, why in _of_entries(name, getattr(settings, field_of(name)))
     ]
     if len(found) > MAX_TOLD:
-        more = f"modelConfigs: {len(found) - MAX_TOLD} more keys are of no effect."
+        more = f"modelConfigs: {len(found) - MAX_TOLD} more things are of no effect."
         found[MAX_TOLD:] = [more]
     return tuple(found)
 
@@ -56,8 +61,9 @@ def _of_entries(name: str, entries: Any) -> _Odd:
         fields = as_object(entry) or {}
         match = as_object(fields.get("match")) or {}
         for key in _given(match):
-            if key not in _CONDITIONS:
-                why = f"not known{_near(key, _CONDITIONS)}, so that the override never applies"
+            why = _never_fits(key, match[key])
+            if why:
+                why = f"{why}, so that the override never applies"
                 yield f"{place}.match.{key}", f"{why}; correct or remove it in settings.json"
         if match.get("isRetry") is not None and (as_object(fields.get("modelConfig")) or {}).get(
             "model"
@@ -76,6 +82,18 @@ def _of_entry(place: str, entry: Any, known: frozenset[str]) -> _Odd:
     yield from _unknown(place, generation, _SETTINGS, _OURS.get)
     thinking = as_object(generation.get("thinkingConfig")) or {}
     yield from _unknown(f"{place}.thinkingConfig", thinking, _THINKING)
+    try:
+        converted({key: value for key, value in generation.items() if value is not None})
+    except msgspec.ValidationError as error:
+        yield place, f"not usable: {error}; whoever it is for is not asked"
+
+
+def _never_fits(key: str, value: Any) -> str:
+    """Why a condition is never met, "" if it can be."""
+    if key not in _CONDITIONS:
+        return f"not known{_near(key, _CONDITIONS)}"
+    kind, words = _CONDITIONS[key]
+    return "" if isinstance(value, kind) else f"not {words}"
 
 
 def _unknown(
@@ -106,8 +124,3 @@ def _near(key: str, known: Collection[str]) -> str:
     asked = key.replace("_", "").casefold()
     found = get_close_matches(asked, sorted(folded), n=1, cutoff=0.75)
     return f" (did you mean {folded[found[0]]}?)" if found else ""
-
-
-def _snake(name: str) -> str:
-    fields = msgspec.structs.fields(ModelConfigSettings)
-    return next(field.name for field in fields if field.encode_name == name)

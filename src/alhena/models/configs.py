@@ -12,6 +12,7 @@ import msgspec
 from alhena.config.errors import ConfigError
 from alhena.config.settings import ModelConfigSettings
 from alhena.models.catalogue import Thinking, model_info, resolved_name, thinking_config
+from alhena.wire.encoded import needs_mending
 from alhena.wire.plain import as_object
 from alhena.wire.request import GenerateContentConfig, GenerationConfig
 
@@ -80,17 +81,40 @@ def resolve(
         config = _config(override, "an override")
         name = config.get("model") or name
         merged = _merged(merged, config.get("generateContentConfig") or {})
-    beside = {key: merged.pop(key) for key in REQUEST_KEYS & merged.keys()}
     try:
-        generation = msgspec.convert(merged, GenerationConfig)
-        config = msgspec.convert(beside, GenerateContentConfig)
+        config = converted(merged)
     except msgspec.ValidationError as error:
+        attempts = " for further attempts" if is_retry else ""
         raise ConfigError(
-            f"modelConfigs: what is set for {requested} cannot be used: {error}.",
+            f"modelConfigs: what is set for {requested}{attempts} cannot be used: {error}.",
             remedy="Correct that value in the settings.",
         ) from error
-    config = msgspec.structs.replace(config, generation_config=generation)
     return ResolvedModel(name=resolved_name(name), config=config)
+
+
+def converted(settings: Mapping[str, Any]) -> GenerateContentConfig:
+    """A `generateContentConfig` of the settings as a request has it. Raises ValidationError, also
+    for numbers that JSON lacks."""
+    if needs_mending(settings):
+        raise msgspec.ValidationError("a number in it is not finite")
+    beside = {key: settings[key] for key in REQUEST_KEYS & settings.keys()}
+    others = {key: value for key, value in settings.items() if key not in REQUEST_KEYS}
+    return msgspec.structs.replace(
+        msgspec.convert(beside, GenerateContentConfig),
+        generation_config=msgspec.convert(others, GenerationConfig),
+    )
+
+
+def require_usable(
+    requested: str, name: str, settings: ModelConfigSettings, *, alone: bool
+) -> None:
+    """Raises ConfigError for what could not be used later in a session that asked for `requested`,
+    the model `name`: by a further attempt or, unless it is `alone`, by a model that takes over."""
+    from alhena.models.fallback import successors
+
+    for model in (requested, *(() if alone else successors(name))):
+        for is_retry in (False, True):
+            resolve(model, settings, is_retry=is_retry)
 
 
 def names_retries(settings: ModelConfigSettings) -> bool:
@@ -179,8 +203,11 @@ def _matching(
             )
         conditions = {key: value for key, value in match.items() if value is not None}
         model = conditions.pop("model", None)
-        level = levels.get(str(model), -1) if model is not None else 0
+        level = -1 if model is not None else 0
+        if isinstance(model, str):
+            level = levels.get(model, -1)
         fits = level >= 0 and all(wanted.get(key) == value for key, value in conditions.items())
+        fits = fits and isinstance(conditions.get("isRetry", False), bool)  # 1 is equal to true
         if fits and (model is not None or conditions):
             found.append((level, len(conditions) + (model is not None), index, override))
     return [override for *_, override in sorted(found, key=lambda item: item[:3])]

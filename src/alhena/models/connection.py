@@ -66,6 +66,9 @@ class Connection:
         request = h11.Request(method=method, target=path, headers=[*headers, *length])
         try:
             for data in self._sent(request, body):
+                if self._answer is not None:
+                    self._channel.put(data)  # whoever has answered may never read it
+                    continue
                 await self._channel.write(data, self._idle)
                 if self._channel.arrived and self._is_refused():
                     break
@@ -101,9 +104,8 @@ class Connection:
     def _is_refused(self) -> bool:
         """Whether an answer that came while the body is being sent makes the rest of it useless. A
         service that accepts a request early may still want to read it."""
-        if self._answer is None:
-            self._hear(self._channel.take())
-            self._answer = self._next_head()
+        self._hear(self._channel.take())
+        self._answer = self._next_head()
         return self._answer is not None and self._answer.status_code >= 300
 
     async def _head(self) -> h11.Response | None:

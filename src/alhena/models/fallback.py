@@ -9,6 +9,20 @@ _PREVIEW_FLASH = "gemini-3-flash-preview"
 _STABLE = "gemini-2.5-"
 
 
+def successors(model: str) -> tuple[str, ...]:
+    """All models that may come to answer instead of `model`, one after another."""
+    found: list[str] = []
+    waiting = [model]
+    while waiting:
+        asked = waiting.pop()
+        for error in (ModelNotFoundError("gone", status=404), QuotaError("spent", status=429)):
+            other = fallback_model(asked, error)
+            if other is not None and other not in found:
+                found.append(other)
+                waiting.append(other)
+    return tuple(found)
+
+
 def fallback_model(model: str, error: ModelError) -> str | None:
     """The next model after `model`, when `error` says that it is out of quota or room, is not to be
     had, or goes on failing; None when there is none, or another model would fail alike.

@@ -30,6 +30,7 @@ from alhena.tools.response import response_parts
 from alhena.tools.truncation import Truncation, bounded, bounded_display
 from alhena.wire.calls import ToolCallRequestInfo
 from alhena.wire.content import Part
+from alhena.wire.text import scrub
 
 if TYPE_CHECKING:
     from alhena.hooks.model import TailCall
@@ -55,12 +56,13 @@ MAX_REPLACEMENTS = 8
 
 class Execution(msgspec.Struct, frozen=True):
     """A result together with what the model and people get of it. `truncation` is what was left out
-    for its length."""
+    for its length; `beside` are those of the parts that are no part of the result."""
 
     result: ToolResult
     parts: tuple[Part, ...]
     data: dict[str, Any] | None
     truncation: Truncation | None = None
+    beside: tuple[Part, ...] = ()
 
 
 class Executor:
@@ -70,9 +72,9 @@ class Executor:
     ends all the same. Of a result too long for the model the whole goes to `outputs`; without
     that nothing is left out (TOOLS-22). What `hooks` make of a result is done before the call ends;
     when they put another call in its place, it goes on from `TrackedCall.current`. What `discover`
-    has to say of the places of a call that succeeded goes behind its result. A call that may change
-    something, or that a person has approved, starts when `durable` has returned: what led to it is
-    on the disk by then; and `keep` has kept what it may change.
+    has to say of the places of a call that succeeded is a part behind its result. A call that may
+    change something, or that a person has approved, starts when `durable` has returned: what led to
+    it is on the disk by then; and `keep` has kept what it may change.
     """
 
     def __init__(
@@ -191,24 +193,25 @@ class Executor:
                     return ToolFailure(UNHEARD, ToolErrorType.CANCELLED)
             if not isinstance(said, str):
                 return said
-            told = await self._discovered(call, scheduled, result)
-            said = "\n\n".join(text for text in (said, told) if text)
-            return self._bounded(call, scheduled.tool.name, result, said)
+            beside = await self._discovered(call, scheduled, result)
+            made = self._bounded(call, scheduled.tool.name, result, said)
+            return msgspec.structs.replace(made, parts=(*made.parts, *beside), beside=beside)
         reason = "unknown" if boundary.failure is None else one_line(boundary.failure)
         return ToolFailure(reason, ToolErrorType.UNHANDLED_EXCEPTION)
 
     async def _discovered(
         self, call: TrackedCall, scheduled: ScheduledToolCall, result: ToolResult
-    ) -> str:
+    ) -> tuple[Part, ...]:
         """What the model should know of the places of this call. Cancelled meanwhile, nothing: the
         tool has run, and what it did is told."""
         if self.discover is None or result.error is not None:
-            return ""
+            return ()
         places = tuple(scheduled.invocation.locations())
         try:
-            return await self.discover(scheduled.tool.name, places, call.cancellation)
+            told = await self.discover(scheduled.tool.name, places, call.cancellation)
         except asyncio.CancelledError:
-            return ""
+            return ()
+        return (Part(text=scrub(told)),) if told else ()
 
     def _bounded(self, call: TrackedCall, tool: str, result: ToolResult, said: str) -> Execution:
         """The result as it is passed on, `said` by its hooks behind what is left of it."""
@@ -306,7 +309,7 @@ def _end(
 def _end_with(call: TrackedCall, done: Execution, reason: str, *, stopped: bool) -> None:
     result = done.result
     if stopped:
-        call.end_cancelled(reason, result.llm_content, result.display or None)
+        call.end_cancelled(reason, result.llm_content, result.display or None, done.beside)
     elif result.error is None:
         call.succeed(done.parts, result.display, done.data)
     elif result.error.type is ToolErrorType.CANCELLED:

@@ -208,9 +208,11 @@ class TrackedCall(CallOnItsWay):
         reason: str,
         partial: LlmContent | None = None,
         display: ToolDisplay | None = None,
+        beside: tuple[Part, ...] = (),
     ) -> None:
-        """Ends the call as cancelled, keeping what it had come to."""
-        parts = cancelled_parts(self.request.name, self.request.call_id, reason, partial)
+        """Ends the call as cancelled, keeping what it had come to, and what stands beside that."""
+        own = cancelled_parts(self.request.name, self.request.call_id, reason, partial)
+        parts = (*own, *beside)
         text = scrub(cancelled_text(reason))
         if display is None and isinstance(self.state, WaitingToolCall):
             display = proposal(self.state.details)

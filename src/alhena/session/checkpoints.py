@@ -20,8 +20,9 @@ from alhena.session.errors import CheckpointError, NoCheckpointError
 from alhena.session.reading import read_session
 from alhena.session.records import Happened, record_of
 from alhena.session.replay import Replay
+from alhena.session.shadow_files import trouble
 from alhena.system.durable import CREATE, synchronise
-from alhena.system.errors import from_os_error, printable
+from alhena.system.errors import printable
 from alhena.wire.encoded import encode_value, mend
 from alhena.wire.errors import EncodeError
 
@@ -46,9 +47,10 @@ class ToolCall(msgspec.Struct, frozen=True):
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """A checkpoint as its file has it. `client_history` is the conversation, where the journal of
     `session_id` does not have it. `paths`, relative to the project, are those of the call; the
-    files lack `left_out`, and of them only their owner may read `private`. One of the kind
-    `restore` was made before files were put back: by that the edits of the prompt `undoes` were
-    taken back, those of `redoes` came back."""
+    files lack `left_out`, and of them only their owner may read `private`; `ignored` names the list
+    of what was ignored. On the first of a prompt, `after` is the tree of the files when that was
+    over. One of the kind `restore` was made before files were put back to the checkpoint `back_to`,
+    or the edits of the prompt `undoes` were taken back."""
 
     commit_hash: str = ""
     tool_call: ToolCall | None = None
@@ -61,9 +63,11 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     paths: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
     private: tuple[str, ...] = ()
+    ignored: str = ""
+    after: str = ""
     kind: Literal["call", "restore"] = "call"
     undoes: str = ""
-    redoes: str = ""
+    back_to: str = ""
 
 
 class CheckpointFiles:
@@ -85,16 +89,16 @@ class CheckpointFiles:
         except FileNotFoundError:
             return ()
         except OSError as error:
-            raise CheckpointError(str(from_os_error(error, self.directory))) from error
+            raise trouble(error, self.directory) from error
         return tuple(name for _, name in sorted(found))
 
     def find(self, name: str) -> str:
         """The checkpoint that is meant: by its name, with or without `.json`, by its number in
-        `names` from 1, or `latest`. Raises NoCheckpointError."""
-        names = self.names()
+        `all` from 1, or `latest`. Raises NoCheckpointError, CheckpointError."""
         wanted = name.removesuffix(SUFFIX)
-        if wanted in names:
+        if wanted in self.names():
             return wanted
+        names = tuple(each for each, _ in self.all())
         if names and wanted == "latest":
             return names[-1]
         if wanted.isdecimal() and 1 <= int(wanted) <= len(names):
@@ -112,7 +116,7 @@ class CheckpointFiles:
         except FileNotFoundError as error:
             raise NoCheckpointError(f"there is no checkpoint {printable(name)!r}.") from error
         except OSError as error:
-            raise CheckpointError(str(from_os_error(error, path))) from error
+            raise trouble(error, path) from error
         except msgspec.DecodeError as error:
             raise CheckpointError(f"{printable(path)} is no checkpoint: {error}.") from error
 
@@ -133,18 +137,31 @@ class CheckpointFiles:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             return self._write(name, data)
         except OSError as error:
-            raise CheckpointError(
-                str(from_os_error(error, self.directory, writing=True))
-            ) from error
+            raise trouble(error, self.directory) from error
+
+    def note_end(self, name: str, tree: str) -> None:
+        """Notes on a checkpoint what the files were at the end of its prompt; its place among the
+        others stays. Raises CheckpointError, NoCheckpointError."""
+        path = self._path(name)
+        data = _json(msgspec.structs.replace(self.read(name), after=tree))
+        try:
+            when = path.stat()
+            fresh = self._fresh(data)
+            try:
+                os.utime(fresh, ns=(when.st_atime_ns, when.st_mtime_ns))
+                os.rename(fresh, path)
+            except BaseException:
+                fresh.unlink(missing_ok=True)
+                raise
+        except OSError as error:
+            raise trouble(error, self.directory) from error
 
     def remove(self, name: str) -> None:
         """Takes a checkpoint away, if it is there. Raises CheckpointError."""
         try:
             self._path(name).unlink(missing_ok=True)
         except OSError as error:
-            raise CheckpointError(
-                str(from_os_error(error, self.directory, writing=True))
-            ) from error
+            raise trouble(error, self.directory) from error
 
     def prune(self, now: float, *, keep: int = KEEP, max_age_s: float = MAX_AGE_S) -> int:
         """Removes checkpoints that are too old, and the oldest of too many; of how many. Raises
@@ -169,13 +186,8 @@ class CheckpointFiles:
         return self.directory / f"{name}{SUFFIX}"
 
     def _write(self, name: str, data: bytes) -> str:
-        fresh = self.directory / f".{os.urandom(8).hex()}.new"
-        descriptor = os.open(fresh, CREATE, 0o600)
+        fresh = self._fresh(data)
         try:
-            with open(descriptor, "wb") as file:
-                file.write(data)
-                file.flush()
-                synchronise(file.fileno())
             number = 1
             while True:
                 chosen = name if number == 1 else f"{name}-{number}"
@@ -187,6 +199,20 @@ class CheckpointFiles:
                     return chosen
         finally:
             fresh.unlink()
+
+    def _fresh(self, data: bytes) -> Path:
+        """A new file with this content, on the disk, under a name that is no checkpoint's."""
+        fresh = self.directory / f".{os.urandom(8).hex()}.new"
+        descriptor = os.open(fresh, CREATE, 0o600)
+        try:
+            with open(descriptor, "wb") as file:
+                file.write(data)
+                file.flush()
+                synchronise(file.fileno())
+        except BaseException:
+            fresh.unlink()
+            raise
+        return fresh
 
 
 def checkpoint_name(tool: str, paths: Sequence[str], at_ns: int | None = None) -> str:
@@ -237,5 +263,10 @@ def _names(line: bytes, name: str) -> bool:
 
 
 def moments(checkpoints: Iterable[tuple[str, Checkpoint]]) -> frozenset[str]:
-    """The moments that checkpoints need."""
-    return frozenset(checkpoint.commit_hash for _, checkpoint in checkpoints)
+    """What checkpoints need of a shadow repository: moments, and what is said of them."""
+    return frozenset(
+        name
+        for _, checkpoint in checkpoints
+        for name in (checkpoint.commit_hash, checkpoint.after, checkpoint.ignored)
+        if name
+    )

@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 
 from alhena.session.errors import HeldSessionError, JournalError
+from alhena.session.names import damaged_name
 from alhena.session.reading import Extent
 from alhena.session.records import KnownRecord, line_of
 from alhena.system.durable import CREATE, synchronise, synchronise_directory
@@ -55,6 +56,7 @@ class Journal:
         self._synced = extent.end
         self._torn = False
         self._lost = False
+        self._astray = False
         self._named = True
         self._syncing = threading.Lock()
         if not extent.ended:
@@ -91,7 +93,11 @@ class Journal:
                 require_regular(os.fstat(descriptor), path)
                 _hold(descriptor, path, hold)
                 extent = read(path)
-                moved = None if extent.damage is None else _set_aside(descriptor, path, extent)
+                moved = (
+                    None
+                    if extent.damage is None
+                    else _set_aside(descriptor, path, extent, disk or Disk())
+                )
             except OSError as error:
                 raise _failed(error, path) from error
             return cls(descriptor, path, extent, hold.pop_all(), disk or Disk()), extent, moved
@@ -103,8 +109,12 @@ class Journal:
         self._put(line)
 
     def write(self) -> None:
-        """Writes what is left to be written. Raises JournalError."""
+        """Writes what is left to be written. Raises JournalError, also when the file is not what
+        was written to it: then nothing is added to it."""
         try:
+            sure = not (self._torn or self._lost)
+            end = self._synced if self._lost else self._end
+            self._require_own(os.fstat(self._descriptor), end, exact=sure)
             if self._lost:
                 self._again()
             if self._torn:
@@ -125,7 +135,7 @@ class Journal:
     @property
     def doubtful(self) -> bool:
         """Whether something could not be written, or not be brought to the disk."""
-        return self._lost or self._torn or bool(self._pending)
+        return self._lost or self._torn or self._astray or bool(self._pending)
 
     def synchronise(self) -> None:
         """Brings what is written to the disk. Raises JournalError; then it will be written again,
@@ -134,6 +144,7 @@ class Journal:
             mark = self._end
             if mark == self._synced:
                 return
+            self._require_place(mark)
             try:
                 self._disk.synchronise(self._descriptor)
             except OSError as error:
@@ -160,6 +171,34 @@ class Journal:
     def drop(self) -> None:
         """Lets the file go as it is."""
         self._hold.close()
+
+    def _require_place(self, mark: int) -> None:
+        """Raises JournalError unless the file still has its name and the first `mark` bytes."""
+        self._astray = True
+        try:
+            own = os.fstat(self._descriptor)
+            self._require_own(own, mark, exact=False)
+            found = os.stat(self.path, follow_symlinks=False)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise _gone(self.path, "its file was removed or moved") from error
+        except OSError as error:
+            raise _failed(error, self.path) from error
+        if not os.path.samestat(own, found):
+            raise _gone(self.path, "something else has taken its place")
+        self._astray = False
+
+    def _require_own(self, status: os.stat_result, end: int, *, exact: bool) -> None:
+        """Raises JournalError unless the file has a name, and ends at `end` or (not `exact`)
+        behind it, where another thread may be writing."""
+        if status.st_nlink == 0:
+            raise _gone(self.path, "its file was removed")
+        size = status.st_size
+        if size < end or (exact and size > end):
+            raise JournalError(
+                f"the session cannot be recorded: another program has changed "
+                f"{printable(self.path)}, which has {size} bytes instead of {end}.",
+                remedy=f"What is left of it: alhena --resume {self.path.stem}.",
+            )
 
     def _put(self, line: bytes) -> None:
         self._pending.append(line)
@@ -203,33 +242,33 @@ def _hold(descriptor: int, path: Path, hold: ExitStack) -> None:
         ) from error
 
 
-def _set_aside(descriptor: int, path: Path, extent: Extent) -> Path:
+def _set_aside(descriptor: int, path: Path, extent: Extent, disk: Disk) -> Path:
     """Moves the end of a journal that cannot be trusted to a file beside it. Raises OSError, and
-    then everything is as it was."""
+    then everything is as it was: nothing is cut off before the copy of it is on the disk."""
     aside, copy = _new_beside(path)
     try:
         offset = extent.end
         while data := os.pread(descriptor, _COPY, offset):
             rest = memoryview(data)
             while rest:
-                rest = rest[os.write(copy, rest) :]
+                rest = rest[disk.write(copy, bytes(rest)) :]
             offset += len(data)
-        synchronise(copy)
+        disk.synchronise(copy)
+        _synchronise_name(aside)
+        disk.truncate(descriptor, extent.end)
     except BaseException:
         aside.unlink(missing_ok=True)
         raise
     finally:
         os.close(copy)
-    _synchronise_name(aside)
-    os.ftruncate(descriptor, extent.end)
-    synchronise(descriptor)
+    disk.synchronise(descriptor)
     return aside
 
 
 def _new_beside(path: Path) -> tuple[Path, int]:
     number = 1
     while True:
-        aside = path.with_name(f"{path.stem}.damaged-{number}")
+        aside = path.with_name(damaged_name(path.stem, number))
         try:
             return aside, os.open(aside, CREATE, 0o600)
         except FileExistsError:
@@ -245,11 +284,22 @@ def _synchronise_name(path: Path) -> None:
             os.close(directory)
 
 
+def unwritable(error: OSError, path: str | Path) -> str:
+    """Why a file of sessions cannot be written, as the end of a sentence without its full stop."""
+    said = from_os_error(error, path, writing=True).message
+    return said.removesuffix("; the old content stands.").rstrip(".")
+
+
 def _failed(error: OSError, path: Path) -> JournalError:
-    said = from_os_error(error, path, writing=True).message.removesuffix(
-        "; the old content stands."
-    )
     return JournalError(
-        f"the session cannot be recorded: {said.rstrip('.')}. What was recorded before stands.",
+        f"the session cannot be recorded: {unwritable(error, path)}. What was recorded before "
+        "stands.",
         remedy=f"When that is mended: alhena --resume {path.stem}.",
+    )
+
+
+def _gone(path: Path, how: str) -> JournalError:
+    return JournalError(
+        f"the session cannot be recorded: {how} while it was at work: {printable(path)}.",
+        remedy="Put the file back in its place, or begin another session.",
     )

@@ -1,17 +1,21 @@
 """From what happens in a session to the records of it."""
 
 from collections.abc import Callable, Sequence
+from typing import Any, cast
 
 import msgspec
 
 from alhena.events import (
     ApiRequestEvent,
     ApiResponseEvent,
+    ConfirmationRequestEvent,
     ContentEvent,
     Event,
     HookCallEvent,
     ModelFallbackEvent,
+    RunFinishedEvent,
     RunStartedEvent,
+    ToolCallRequestEvent,
     ToolCallResponseEvent,
     ToolCallsUpdateEvent,
     ToolCallUpdateEvent,
@@ -37,6 +41,11 @@ from alhena.wire.text import scrub
 
 _PASSING = (ContentEvent, ToolOutputEvent, ToolCallsUpdateEvent, ApiRequestEvent)
 """Events of which the contents, or later events, say all that lasts."""
+
+_LONGEST = 20_000
+"""Characters of a text that an event brings for people."""
+_DEEPEST = 8
+_WHOLE_TEXTS = frozenset({"originalContent", "newContent"})
 
 
 class Recorder:
@@ -94,7 +103,8 @@ class Recorder:
                     parts=tuple(map(msgspec.Raw, raws)),
                 )
             )
-        self._happened(msgspec.structs.replace(event, parts=()))
+        shown = _bounded(event.display)
+        self._happened(msgspec.structs.replace(event, parts=(), display=shown))
 
     def _happened(self, event: Event) -> None:
         self._append(Happened(at=self._clock(), event=msgspec.Raw(_json(event))))
@@ -140,7 +150,31 @@ def _without_ballast(event: Event) -> Event:
         return msgspec.structs.replace(event, input={})
     if isinstance(event, ApiResponseEvent):
         return msgspec.structs.replace(event, text=None)
+    if isinstance(event, RunFinishedEvent):
+        return msgspec.structs.replace(event, text="")
+    if isinstance(event, ConfirmationRequestEvent):
+        return msgspec.structs.replace(event, details=_bounded(event.details))
+    if isinstance(event, ToolCallRequestEvent):
+        return msgspec.structs.replace(event, args=_bounded(event.args))
     return event
+
+
+def _bounded(value: Any, depth: int = _DEEPEST) -> Any:
+    """The value without the two texts of a file's change, of which the diff tells; of other long
+    texts the beginning."""
+    if isinstance(value, str):
+        if len(value) <= _LONGEST:
+            return value
+        return f"{value[:_LONGEST]}… [{len(value) - _LONGEST} more characters]"
+    if not depth:
+        return value
+    if isinstance(value, dict):
+        known = cast("dict[str, Any]", value)
+        whole = _WHOLE_TEXTS if "fileDiff" in known else frozenset[str]()
+        return {key: _bounded(each, depth - 1) for key, each in known.items() if key not in whole}
+    if isinstance(value, list | tuple):
+        return [_bounded(each, depth - 1) for each in cast("Sequence[Any]", value)]
+    return value
 
 
 def _json(event: Event) -> bytes:

@@ -27,15 +27,28 @@ NOT_STARTED = "This call was not started: the session ended before. It had no ef
 _REFS = b'{"calls":'
 _RESPONSE = b'{"functionResponse":'
 _EVENT = b'{"type":"event",'
+_RESPONDED = b'"event":{"type":"api_response"'
+_RESPONDED_BY = 100
+"""Bytes of a line within which it says what event it is of."""
+
+
+class _Response(msgspec.Struct, frozen=True, kw_only=True):
+    role: str = "main"
+    input_tokens: int = 0
+
+
+class _Responded(msgspec.Struct, frozen=True):
+    event: _Response
 
 
 class Replay:
     """Takes the lines of a journal in order. `contents` is the history they lead to.
 
     `prompts` counts what people have said, `model` is who was last to answer; `times` says when
-    each content came. `superseded` are those that are part of it no more, with their times, when
-    somebody wants them (`whole`). `feed` raises msgspec.DecodeError for a line that contradicts
-    those before it.
+    each content came. `counted` is how many contents the service counted last, and as how many
+    tokens; None where these are gone. `superseded` are those that are part of it no more, with
+    their times, when somebody wants them (`whole`). `feed` raises msgspec.DecodeError for a line
+    that contradicts those before it.
     """
 
     def __init__(self, *, whole: bool = False) -> None:
@@ -47,12 +60,15 @@ class Replay:
         self.prompts = 0
         self.model = ""
         self.last_at = ""
+        self.counted: tuple[int, int] | None = None
         self._answers: dict[str, tuple[bytes, ...]] = {}
         self._started: set[str] = set()
 
     def feed(self, line: bytes) -> None:
-        """Takes a line. Events change nothing here, and are not even read."""
+        """Takes a line. Of events only those are read that say how much was counted."""
         if line.startswith(_EVENT) and self.header is not None:
+            if line.find(_RESPONDED, 0, _RESPONDED_BY) > 0:
+                self._count(line)
             return
         record = record_of(line)
         if record is None:
@@ -119,9 +135,19 @@ class Replay:
             if call is not None and call.id in self._started and call.id not in self._answers
         )
 
+    def _count(self, line: bytes) -> None:
+        try:
+            event = _counts().decode(line).event
+        except msgspec.ValidationError:
+            return  # of a version that counts otherwise
+        if event.role == "main" and event.input_tokens > 0:
+            self.counted = (len(self.contents), event.input_tokens)
+
     def _splice(self, record: Contents) -> None:
         if record.keep > len(self.contents):
             raise msgspec.DecodeError("contents that are not there cannot be kept")
+        if self.counted is not None and record.keep < self.counted[0]:
+            self.counted = None
         self._supersede(record.keep)
         for raw in record.contents:
             data = bytes(raw)
@@ -163,3 +189,8 @@ def _contents() -> msgspec.json.Decoder[Content]:
 @cache
 def _refs() -> msgspec.json.Decoder[CallRefs]:
     return msgspec.json.Decoder(CallRefs)
+
+
+@cache
+def _counts() -> msgspec.json.Decoder[_Responded]:
+    return msgspec.json.Decoder(_Responded)

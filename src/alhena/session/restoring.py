@@ -6,27 +6,26 @@ then not what was kept is left alone, whoever has changed it.
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from hashlib import sha1
 from pathlib import Path
 
 import msgspec
 
 from alhena.session.errors import CheckpointError
-from alhena.session.shadow import ALL, Change, ShadowRepository, Snapshot
+from alhena.session.moments import ALL, EXECUTABLE, NOTHING, SYMLINK, Change, Snapshot, within
+from alhena.session.shadow import ShadowRepository
 from alhena.session.shadow_files import shown
 from alhena.system.durable import CREATE
 from alhena.system.errors import FileError, MissingFileError
 from alhena.system.files import Snapshot as FileState
 from alhena.system.files import open_directory, open_real, read_whole
 from alhena.system.leftovers import temporary_name
-from alhena.system.replacement import replace_file
+from alhena.system.replacement import open_made, remove_directory, replace_file
 
-NOTHING = "000000"
-SYMLINK = "120000"
-EXECUTABLE = "100755"
 _LIMIT = 1 << 30
+_RULES = (".gitignore", ".geminiignore")
 
 
 class Restoration(msgspec.Struct, frozen=True):
@@ -43,22 +42,33 @@ class _ChangedError(FileError):
     """A file is not what was kept of it."""
 
 
+class Target(msgspec.Struct, frozen=True, kw_only=True):
+    """The moment to go back to. `forced` are paths that it has although they may be ignored. Of
+    ignored ones that only later calls have named, `later` says which moment (its tree) was the
+    first to have them."""
+
+    moment: Snapshot
+    forced: frozenset[str] = frozenset()
+    later: Mapping[str, str] = {}
+
+    @property
+    def named(self) -> frozenset[str]:
+        """All paths that calls have named."""
+        return self.forced | self.later.keys()
+
+
 def restore(
     repository: ShadowRepository,
-    moment: Snapshot,
-    forced: Iterable[str] = (),
+    target: Target,
     kept: Callable[[Snapshot], object] = lambda _before: None,
 ) -> Restoration:
-    """Makes the files what they were at a moment. `forced` are paths that may be ignored and
-    count all the same; `kept` is told of the moment before, ahead of the first change. Raises
-    CheckpointError, and then not all of it may be done: it can be said again."""
-    own = frozenset(forced)
+    """Makes the files what they were at a moment. `kept` is told of the moment before, ahead of the
+    first change. Raises CheckpointError, and then not all of it may be done: it can be said
+    again."""
+    moment = target.moment
     with repository.alone():
-        if not repository.known(moment.tree):
-            raise CheckpointError(
-                f"the files of the checkpoint ({moment.tree[:12]}) are not kept any more."
-            )
-        before = repository.taken(own)
+        _require_known(repository, moment.tree)
+        before = repository.taken(target.named)
         changes = repository.changes(before.tree, moment.tree)
         hidden = [
             change.path
@@ -66,49 +76,108 @@ def restore(
             if change.old_mode == NOTHING and os.path.lexists(repository.project / change.path)
         ]
         if hidden:  # they are there, though ignored or large: nothing is written over unkept
-            before = repository.taken((*own, *hidden))
+            before = repository.taken((*target.named, *hidden))
             changes = repository.changes(before.tree, moment.tree)
+        _require_wanted(repository)
         kept(before)
-        return _Restorer(repository, before, own).restored(changes, moment)
+        return _Restorer(repository, before, target).restored(changes)
+
+
+def undo(
+    repository: ShadowRepository,
+    target: Target,
+    end: str,
+    kept: Callable[[Snapshot], object] = lambda _before: None,
+) -> Restoration:
+    """Takes back what has changed between a moment and a later one, the tree `end` ("": now). A
+    file that is no more what it was then is left as it is. `kept` and errors as with `restore`."""
+    start = target.moment.tree
+    with repository.alone():
+        _require_known(repository, start)
+        if end:
+            _require_known(repository, end)
+            changes = repository.changes(end, start)
+            before = repository.taken((*target.named, *(change.path for change in changes)))
+            since = {change.path for change in repository.changes(end, before.tree)}
+        else:
+            before, since = repository.taken(target.named), set[str]()
+            changes = repository.changes(before.tree, start)
+        other = since & {change.path for change in repository.changes(before.tree, start)}
+        left = sorted(change.path for change in changes if change.path in other)
+        _require_wanted(repository)
+        kept(before)
+        restorer = _Restorer(repository, before, target)
+        restorer.leave(left, "it has changed since that turn")
+        return restorer.restored([change for change in changes if change.path not in since])
+
+
+def _require_known(repository: ShadowRepository, tree: str) -> None:
+    if not repository.known(tree):
+        raise CheckpointError(f"the files of the checkpoint ({tree[:12]}) are not kept any more.")
+
+
+def _require_wanted(repository: ShadowRepository) -> None:
+    if repository.interrupted:
+        raise CheckpointError("it was interrupted; no file has changed.")
 
 
 class _Restorer:
-    def __init__(
-        self, repository: ShadowRepository, before: Snapshot, forced: frozenset[str]
-    ) -> None:
+    def __init__(self, repository: ShadowRepository, before: Snapshot, target: Target) -> None:
         self._repository = repository
         self._project = repository.project
-        self._forced = forced
+        self._target = target
         self._before = before
-        self._private: frozenset[str] = frozenset()
+        self._private = frozenset(target.moment.private)
         self._written: list[str] = []
         self._removed: list[str] = []
         self._left: list[tuple[str, str]] = []
 
-    def restored(self, changes: Sequence[Change], moment: Snapshot) -> Restoration:
-        self._private = frozenset(moment.private)
+    def leave(self, paths: Iterable[str], reason: str) -> None:
+        self._left += ((path, reason) for path in paths)
+
+    def restored(self, changes: Sequence[Change]) -> Restoration:
         gone = [change for change in changes if change.new_mode == NOTHING]
         back = [change for change in changes if change.new_mode != NOTHING]
         in_the_way = _in_the_way(gone, back)
         self._remove([change for change in gone if change.path in in_the_way])
         self._write(back)
-        rest = [change for change in gone if change.path not in in_the_way]
-        rules = [change for change in rest if change.path.rpartition("/")[2] == ".gitignore"]
-        self._remove(rules)
-        self._remove(self._made_since([each for each in rest if each not in rules], moment))
+        self._take_away([change for change in gone if change.path not in in_the_way])
         return Restoration(
             self._before, tuple(self._written), tuple(self._removed), tuple(self._left)
         )
 
-    def _made_since(self, gone: Sequence[Change], moment: Snapshot) -> list[Change]:
-        """What was not there then. What was left out then may have been: it stays."""
+    def _take_away(self, gone: Sequence[Change]) -> None:
+        """Removes what was not there then. What was left out then may have been: it stays, or comes
+        back from where it was kept first."""
         if not gone:
-            return []
+            return
+        moment, forced = self._target.moment, self._target.forced
         paths = frozenset(change.path for change in gone)
-        unknown = self._repository.ignored(paths) - self._forced
-        unknown |= {path for path in paths if shown(path) in moment.left_out}
-        self._left += ((path, "the checkpoint leaves it out") for path in sorted(unknown))
-        return [change for change in gone if change.path not in unknown]
+        there = self._repository.passed_over(moment, paths) - forced
+        there |= {path for path in paths if within(shown(path), moment.left_out)}
+        rest = [change for change in gone if change.path not in there]
+        rules = [change for change in rest if change.path.rpartition("/")[2] in _RULES]
+        self._remove(rules)  # they did not hold then
+        rest = [change for change in rest if change not in rules]
+        there |= self._repository.ignored(change.path for change in rest) - forced
+        self._remove([change for change in rest if change.path not in there])
+        self._go_to_first([change for change in gone if change.path in there])
+
+    def _go_to_first(self, changes: Sequence[Change]) -> None:
+        later = self._target.later
+        self.leave(
+            sorted(each.path for each in changes if each.path not in later),
+            "the checkpoint leaves it out",
+        )
+        for tree in sorted({later[each.path] for each in changes if each.path in later}):
+            paths = {each.path for each in changes if later.get(each.path) == tree}
+            if not self._repository.known(tree):
+                self.leave(sorted(paths), "what it was is not kept any more")
+                continue
+            found = self._repository.changes(self._before.tree, tree)
+            wanted = [change for change in found if change.path in paths]
+            self._remove([change for change in wanted if change.new_mode == NOTHING])
+            self._write([change for change in wanted if change.new_mode != NOTHING])
 
     def _write(self, changes: Sequence[Change]) -> None:
         fresh = [change for change in changes if change.old != change.new or _is_link(change)]
@@ -126,8 +195,9 @@ class _Restorer:
                 self._link(path, data or b"", change)
             else:
                 if change.old_mode == SYMLINK:
-                    _require_same(path, change)
-                    path.unlink()
+                    with _directory(path.parent) as directory:
+                        _require_same(path, change)
+                        os.unlink(path.name, dir_fd=directory)
                 if data is not None:
                     self._replace(path, data, change)
                 _set_executable(path, executable=change.new_mode == EXECUTABLE)
@@ -148,9 +218,7 @@ class _Restorer:
         replace_file(path, data, expected=found, limit=_LIMIT)
 
     def _link(self, path: Path, target: bytes, change: Change) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        directory = open_directory(path.parent)
-        try:
+        with _made_directory(path.parent) as directory:
             _require_same(path, change)
             temporary = temporary_name()
             os.symlink(target, os.fsencode(temporary), dir_fd=directory)
@@ -159,19 +227,14 @@ class _Restorer:
             except BaseException:
                 os.unlink(temporary, dir_fd=directory)
                 raise
-        finally:
-            os.close(directory)
 
     def _remove(self, changes: Sequence[Change]) -> None:
         for change in changes:
             path = self._project / change.path
             try:
-                directory = open_directory(path.parent)
-                try:
+                with _directory(path.parent) as directory:
                     _require_same(path, change)
                     os.unlink(path.name, dir_fd=directory)
-                finally:
-                    os.close(directory)
             except FileNotFoundError:
                 continue
             except (FileError, OSError) as error:
@@ -187,14 +250,35 @@ class _Restorer:
                 directory = directory.parent
 
 
-def _new_private(path: Path) -> FileState:
-    """Makes an empty file that only its owner may read, so that what takes its place is, too."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    directory = open_directory(path.parent)
+@contextmanager
+def _directory(path: Path) -> Generator[int]:
+    directory = open_directory(path)
     try:
-        os.close(os.open(path.name, CREATE, 0o600, dir_fd=directory))
+        yield directory
     finally:
         os.close(directory)
+
+
+@contextmanager
+def _made_directory(path: Path) -> Generator[int]:
+    """A directory that is made if need be, through no symlink, and taken away again on failure."""
+    made: list[Path] = []
+    try:
+        directory = open_made(path, made)
+        try:
+            yield directory
+        finally:
+            os.close(directory)
+    except BaseException:
+        for each in reversed(made):
+            remove_directory(each)
+        raise
+
+
+def _new_private(path: Path) -> FileState:
+    """Makes an empty file that only its owner may read, so that what takes its place is, too."""
+    with _made_directory(path.parent) as directory:
+        os.close(os.open(path.name, CREATE, 0o600, dir_fd=directory))
     return read_whole(path, _LIMIT)[1]
 
 

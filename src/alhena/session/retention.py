@@ -9,7 +9,8 @@ import msgspec
 
 from alhena.config.errors import ConfigError
 from alhena.session.errors import SessionError
-from alhena.session.store import SUFFIX, SessionStore
+from alhena.session.names import SUFFIX
+from alhena.session.store import SessionStore
 
 MAX_AT_ONCE = 20
 """So many are removed when a session begins; the others have their turn with the next ones."""

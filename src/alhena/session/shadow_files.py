@@ -2,12 +2,20 @@
 
 import os
 import stat
+import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
 
+from alhena.session.errors import CheckpointError
+from alhena.system.errors import printable
 from alhena.system.gitconfig import git_directory
 
+RULES = (".gitignore", ".gitattributes")
+"""What git reads in every directory of a project."""
+
+_LOOK_S = 10.0
 _SPECIAL = str.maketrans({char: f"\\{char}" for char in "\\*?[]"})
 
 
@@ -82,3 +90,37 @@ def below(prefix: str, line: str) -> str:
     anchored = "/" in pattern.rstrip().rstrip("/")
     middle = "" if anchored else "**/"
     return f"{sign}/{prefix.translate(_SPECIAL)}{middle}{pattern.removeprefix('/')}"
+
+
+def trouble(error: OSError, path: Path) -> CheckpointError:
+    """What the system said about a place where checkpoints are kept or files come from."""
+    return CheckpointError(
+        f"{printable(error.filename or path)}: {error.strerror or error}.",
+        remedy="Checkpoints need this place: move away what is in its way, or make room there.",
+    )
+
+
+def require_readable(paths: Iterable[Path]) -> None:
+    """Raises CheckpointError for a path at which reading would wait for somebody: a FIFO or a
+    terminal in the place of a file of rules."""
+    for path in paths:
+        try:
+            mode = path.stat().st_mode
+        except (OSError, ValueError):  # there is none, or git is told why it cannot be read
+            continue
+        waits = stat.S_ISFIFO(mode) or (stat.S_ISCHR(mode) and os.path.realpath(path) != os.devnull)
+        if waits:
+            raise CheckpointError(
+                f"{printable(path)} is no regular file, and git would wait for it for ever.",
+                remedy="Remove it.",
+            )
+
+
+def refuse_blocking(top: Path) -> None:
+    """Looks through a project for what git may be waiting for. Raises CheckpointError."""
+    deadline = time.monotonic() + _LOOK_S
+    for directory, names, files in os.walk(top):
+        names[:] = [name for name in names if name != ".git"]
+        require_readable(Path(directory, name) for name in RULES if name in files)
+        if time.monotonic() > deadline:
+            return

@@ -6,12 +6,11 @@ or change in a file, it does not.
 """
 
 import os
-import selectors
 import signal
+import stat
 import subprocess
 import tempfile
 import threading
-import time
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,13 +19,14 @@ from typing import IO
 import msgspec
 
 from alhena.session.errors import CheckpointError, GitFailedError, NoGitError, TooMuchError
-from alhena.system.errors import from_os_error, printable
+from alhena.session.git_output import GitOutput
+from alhena.session.shadow_files import refuse_blocking, trouble
+from alhena.system.errors import printable
 
 PATIENCE_S = 60.0
 """So long one git command may take."""
 
 MAX_OUTPUT = 256 << 20
-_STEP_S = 0.1
 _PIECE = 1 << 20
 _WORDS = 500
 
@@ -91,9 +91,7 @@ class ShadowGit:
     ) -> None:
         self.place = place
         self.held: int | None = None
-        # Of the search path what no directory of the project can stand for.
-        places = environ.get("PATH", os.defpath).split(os.pathsep)
-        self._path = os.pathsep.join(filter(os.path.isabs, places))
+        self._path = environ.get("PATH", os.defpath)
         self._excludes = "/dev/null" if excludes is None else str(excludes)
         self._cancellation = cancellation or threading.Event()
         self._patience_s = patience_s
@@ -112,29 +110,60 @@ class ShadowGit:
     ) -> bytes:
         """What a command writes. `lines` are given to it, each ended by a NUL. `accepted` are exit
         codes. Raises CheckpointError; NoGitError when there is no git."""
-        with self._running(arguments, lines, place or self.place) as (process, said):
-            output = self._read(process, arguments)
-            self._require(process, arguments, said, accepted)
-        return output
+        return self.heard(arguments, lines, place=place, accepted=accepted)[0]
+
+    def heard(
+        self,
+        arguments: Sequence[str],
+        lines: Iterable[bytes] = (),
+        *,
+        place: GitPlace | None = None,
+        accepted: tuple[int, ...] = (0,),
+    ) -> tuple[bytes, bytes]:
+        """As `run`, with what the command complains of, of which the end may be cut."""
+        with (
+            self._running(arguments, lines, place or self.place) as (process, said),
+            self._output(process, arguments) as output,
+        ):
+            written = _whole(output)
+            code = output.code()
+            said.seek(0)
+            complaints = said.read(_PIECE)
+        if code not in accepted:
+            words = " ".join(complaints.decode("utf-8", "replace").split())[:_WORDS]
+            raise GitFailedError(f"{_name(arguments)} failed ({code}): {printable(words)}")
+        return written, complaints
 
     def blobs(self, names: Sequence[str]) -> Iterator[bytes]:
         """The contents of files, by the names of their objects, in order. Raises CheckpointError
-        for one that is not there."""
+        for one that is not there. Once begun, it is interrupted only when git has come to a
+        halt."""
         if not names:
             return
         given = (f"{name}\n".encode() for name in names)
         arguments = ("cat-file", "--batch")
-        with self._running(arguments, given, self.place, end=b"") as (process, _said):
-            stream = process.stdout
+        with (
+            self._running(arguments, given, self.place, end=b"") as (process, _said),
+            self._output(process, arguments) as output,
+        ):
             for name in names:
-                head = b"" if stream is None else stream.readline()
-                fields = head.split()
-                if stream is None or len(fields) != 3 or fields[1] != b"blob":
+                fields = output.line().split()
+                if len(fields) != 3 or fields[1] != b"blob" or not fields[2].isdigit():
                     raise CheckpointError(f"the checkpoint lacks the content {name}.")
-                data = stream.read(int(fields[2]))
-                if len(data) != int(fields[2]) or stream.read(1) != b"\n":
+                size = int(fields[2])
+                data = output.exactly(size)
+                if len(data) != size or output.exactly(1) != b"\n":
                     raise CheckpointError(f"the content {name} of the checkpoint breaks off.")
                 yield data
+
+    def _output(self, process: "subprocess.Popen[bytes]", arguments: Sequence[str]) -> GitOutput:
+        return GitOutput(
+            process,
+            _name(arguments),
+            self._patience_s,
+            self._cancellation,
+            lambda: refuse_blocking(self.place.work_tree),
+        )
 
     @contextmanager
     def _running(
@@ -176,7 +205,7 @@ class ShadowGit:
             )
         except FileNotFoundError as error:
             if error.filename != "git":
-                raise CheckpointError(str(from_os_error(error, place.work_tree))) from error
+                raise trouble(error, place.work_tree) from error
             raise NoGitError(
                 "there is no git to keep checkpoints with.",
                 remedy="Install git, or turn general.checkpointing.enabled off.",
@@ -209,43 +238,38 @@ class ShadowGit:
             **who,
         }
 
-    def _read(self, process: "subprocess.Popen[bytes]", arguments: Sequence[str]) -> bytes:
-        """All that it writes, unless it takes too long, is too much, or is not wanted any more."""
-        deadline = time.monotonic() + self._patience_s
-        pieces: list[bytes] = []
-        size = 0
-        if process.stdout is None:
-            return b""
-        with selectors.DefaultSelector() as selector:
-            selector.register(process.stdout, selectors.EVENT_READ)
-            while True:
-                if self._cancellation.is_set():
-                    raise CheckpointError("it was interrupted.")
-                if time.monotonic() > deadline:
-                    raise TooMuchError(f"{_name(arguments)} takes longer than {PATIENCE_S:.0f} s.")
-                if not selector.select(_STEP_S):
-                    continue
-                piece = os.read(process.stdout.fileno(), _PIECE)
-                if not piece:
-                    return b"".join(pieces)
-                pieces.append(piece)
-                size += len(piece)
-                if size > MAX_OUTPUT:
-                    raise TooMuchError("there are too many files.")
 
-    def _require(
-        self,
-        process: "subprocess.Popen[bytes]",
-        arguments: Sequence[str],
-        said: IO[bytes],
-        accepted: tuple[int, ...],
-    ) -> None:
-        code = process.wait()
-        if code in accepted:
-            return
-        said.seek(0)
-        words = " ".join(said.read(_PIECE).decode("utf-8", "replace").split())[:_WORDS]
-        raise GitFailedError(f"{_name(arguments)} failed ({code}): {printable(words)}")
+def search_path(environ: Mapping[str, str], places: Iterable[Path]) -> str:
+    """The PATH by which git is found: without what is relative, lies within `places` (a project's
+    own `bin` is not the user's word on what git is), or can be written by everybody."""
+    mine = tuple(places)
+    kept: list[str] = []
+    for entry in environ.get("PATH", os.defpath).split(os.pathsep):
+        if not os.path.isabs(entry):
+            continue
+        real = Path(os.path.realpath(entry))
+        if any(real.is_relative_to(place) for place in mine) or _open_to_all(real):
+            continue
+        kept.append(entry)
+    return os.pathsep.join(kept)
+
+
+def _open_to_all(directory: Path) -> bool:
+    try:
+        return bool(directory.stat().st_mode & stat.S_IWOTH)
+    except OSError:  # there is nothing to be found in it
+        return True
+
+
+def _whole(output: GitOutput) -> bytes:
+    pieces: list[bytes] = []
+    size = 0
+    while piece := output.piece():
+        pieces.append(piece)
+        size += len(piece)
+        if size > MAX_OUTPUT:
+            raise TooMuchError("there are too many files.")
+    return b"".join(pieces)
 
 
 def _name(arguments: Sequence[str]) -> str:

@@ -16,15 +16,23 @@ from alhena.session.errors import (
     SessionError,
 )
 from alhena.session.journal import Disk, Journal
+from alhena.session.names import (
+    SUFFIX,
+    is_damaged_end,
+    is_made_id,
+    is_session_id,
+    session_of,
+)
 from alhena.session.reading import Extent, read_session
 from alhena.session.records import VERSION, Continued, Header, Prompted, now, record_of
 from alhena.session.replay import Replay
-from alhena.system.errors import from_os_error, printable
+from alhena.system.errors import FileError, from_os_error, printable
+from alhena.system.files import require_regular
 
-SUFFIX = ".jsonl"
 LATEST = "latest"
 
 _HEAD = 1 << 18
+_LOOK = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _TITLE = 100
 
 
@@ -52,8 +60,8 @@ class Resumed(msgspec.Struct, frozen=True, kw_only=True):
 class SessionStore:
     """The journals of one project, each a file `ID.jsonl` in `directory`, which need not exist.
 
-    `beside` are directories that hold what else belongs to a session, for a session's id;
-    `checkpoints` is where those of all sessions are.
+    `beside` are directories that hold what else belongs to a session, in one that is called by a
+    prefix and the session's id; `checkpoints` is where those of all sessions are.
     """
 
     def __init__(
@@ -76,11 +84,12 @@ class SessionStore:
         try:
             with os.scandir(self.directory) as entries:
                 for entry in entries:
-                    if not entry.name.endswith(SUFFIX):
+                    if session_of(entry.name) is None:
                         continue
-                    status = entry.stat(follow_symlinks=False)
-                    if stat.S_ISREG(status.st_mode):
-                        found.append((Path(entry.path), status))
+                    with suppress(FileNotFoundError):  # it has gone meanwhile
+                        status = entry.stat(follow_symlinks=False)
+                        if stat.S_ISREG(status.st_mode):
+                            found.append((Path(entry.path), status))
         except FileNotFoundError:
             return []
         except OSError as error:
@@ -142,23 +151,39 @@ class SessionStore:
     def delete(self, session_id: str) -> None:
         """Removes a session and what belongs to it. Raises HeldSessionError while another process
         is at work on it, and SessionError."""
+        if not is_session_id(session_id):
+            raise NoSessionError(f"there is no session {session_id!r}.")
         path = self.path(session_id)
         try:
-            with path.open("rb") as file:
-                _require_free(file.fileno(), path)
-                for other in self.directory.glob(f"{session_id}.damaged-*"):
-                    other.unlink(missing_ok=True)
+            descriptor = os.open(path, _LOOK)
+            try:
+                require_regular(os.fstat(descriptor), path)
+                _require_free(descriptor, path)
+                self._remove_damaged_ends(session_id)
                 path.unlink()
+            finally:
+                os.close(descriptor)
         except FileNotFoundError as error:
             raise NoSessionError(f"there is no session {session_id}.") from error
+        except FileError as error:
+            raise SessionError(str(error)) from error
         except OSError as error:
             raise SessionError(str(from_os_error(error, path, writing=True))) from error
         self._remove_beside(session_id)
+
+    def _remove_damaged_ends(self, session_id: str) -> None:
+        with os.scandir(self.directory) as entries:
+            gone = [entry.path for entry in entries if is_damaged_end(entry.name, session_id)]
+        for path in gone:
+            with suppress(FileNotFoundError):
+                os.unlink(path)
 
     def _remove_beside(self, session_id: str) -> None:
         import shutil
 
         for directory, prefix in self._beside:
+            if not (prefix or is_made_id(session_id)):
+                continue  # other directories of the project stand there as well
             found = directory / f"{prefix}{session_id}"
             if found.is_dir() and not found.is_symlink():
                 shutil.rmtree(found, ignore_errors=True)

@@ -84,6 +84,8 @@ def open_regular(path: Path) -> int:
         return _checked(os.open(path, _READ), path)
     except OSError as error:
         raise from_os_error(error, path) from error
+    except ValueError as error:
+        raise _nameless(path) from error
 
 
 def open_real(path: Path) -> int:
@@ -99,6 +101,13 @@ def open_real(path: Path) -> int:
         return _checked(opened, path)
     except OSError as error:
         raise from_os_error(error, path) from error
+    except ValueError as error:
+        raise _nameless(path) from error
+
+
+def _nameless(path: Path) -> MissingFileError:
+    """The error for a path that no file can have: it holds a NUL, or what is no character."""
+    return MissingFileError(f"File not found: no file can be called {printable(path)}.")
 
 
 def _checked(descriptor: int, path: Path) -> int:

@@ -63,7 +63,7 @@ def replace_file(
     """
     made: list[Path] = []
     try:
-        directory = _open_parent(path.parent, made)
+        directory = open_made(path.parent, made)
         try:
             stop = cancellation or threading.Event()
             return _replace_in(directory, path, data, expected, limit, stop)
@@ -71,7 +71,7 @@ def replace_file(
             os.close(directory)
     except BaseException as error:
         for parent in reversed(made):
-            _remove_directory(parent)
+            remove_directory(parent)
         if isinstance(error, OSError):
             raise _write_error(error, path) from error
         raise
@@ -86,7 +86,9 @@ def _write_error(error: OSError, path: Path) -> Exception:
     return from_os_error(error, path, writing=True)
 
 
-def _open_parent(parent: Path, made: list[Path]) -> int:
+def open_made(parent: Path, made: list[Path]) -> int:
+    """As `open_directory`; directories that are missing are made, through no symlink, and added to
+    `made`. Raises OSError."""
     missing: list[Path] = []
     current = parent
     while not os.path.lexists(current):
@@ -106,7 +108,8 @@ def _open_parent(parent: Path, made: list[Path]) -> int:
     return descriptor
 
 
-def _remove_directory(path: Path) -> None:
+def remove_directory(path: Path) -> None:
+    """Takes an empty directory away, if nobody uses it."""
     try:
         path.rmdir()
     except OSError:  # somebody else uses it by now: it is theirs

@@ -171,7 +171,8 @@ class ExecutionContext:
 
 Discover = Callable[[str, tuple[ToolLocation, ...], threading.Event], Awaitable[str]]
 """The declared name of a tool that has run, the places of its call, and what is set when that is
-cancelled -> what the model should know of these places, "" for nothing."""
+cancelled -> what the model should know of these places, "" for nothing. It is told in a part of
+its own, which no result of a tool can be taken for."""
 
 
 class ToolInvocation(Protocol):

@@ -32,6 +32,10 @@ MAX_NAME = 100
 MEMORY_CHARACTERS = 4_000_000
 """What of an output memory keeps where nothing is to be cut off."""
 
+EXCERPT = "Output too large. Showing first "
+"""How what is left of a long result begins; its first line ends with `WHOLE_AT` and the path."""
+WHOLE_AT = "For full output see: "
+
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _OLD_SESSIONS = 20
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+").fullmatch
@@ -135,17 +139,18 @@ class OutputStore:
             raise NotRegularFileError(f"Not a regular file: {printable(exact)}.")
         return exact
 
-    def whole_of(self, call_id: str, text: str) -> Path | None:
-        """The kept file that an excerpt names, if it is of this call and still there."""
-        named = path_in(text)
-        if named is None:
+    def whole_of(self, call_id: str, excerpt: str) -> Path | None:
+        """The kept file of which `excerpt`, a result, names the path, if it is of this call and
+        still there; None for any other text."""
+        first, _, _ = excerpt.partition("\n")
+        lead, _, named = first.partition(WHOLE_AT)
+        own = re.compile(rf".*__{re.escape(_safe(call_id))}(-\d+)?\.txt").fullmatch
+        if not (lead.startswith(EXCERPT) and os.path.isabs(named) and own(named)):
             return None
-        ending = re.compile(rf"__{re.escape(_safe(call_id))}(-\d+)?\.txt")
         try:
-            path = self.find(named)
-        except FileError:
+            return self.find(named)
+        except (FileError, OSError):
             return None
-        return path if ending.search(path.name + "") and os.path.isabs(named) else None
 
     def prune(self, days: float = KEEP_DAYS) -> int:
         """Removes sessions that nothing was added to for so long, 20 at most; how many."""

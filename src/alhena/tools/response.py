@@ -5,6 +5,7 @@ from typing import Any, cast
 
 import msgspec
 
+from alhena.memory.frames import without_discoveries
 from alhena.tools.contract import LlmContent
 from alhena.wire.content import Blob, FileData, FunctionResponse, Part
 from alhena.wire.media import takes_media
@@ -126,18 +127,22 @@ def _of_part(name: str, call_id: str, part: Part) -> tuple[Part, ...]:
 
 
 def _sibling(item: str | Part) -> tuple[Part, ...]:
-    """What stands beside a functionResponse for one item of a mixed content."""
+    """What stands beside a functionResponse for one item of a mixed content. What the program
+    itself says there of memory files, no text of a tool can be taken for."""
     if isinstance(item, str):
-        return (Part(text=scrub(item)),) if item else ()
+        return _said(item)
     if item.text is not None:
-        return (Part(text=scrub(item.text)),) if item.text else ()
+        return _said(item.text)
     if item.function_response is not None:
-        text = _words(_embedded(item.function_response.response))
-        return (Part(text=text),) if text else ()
+        return _said(_words(_embedded(item.function_response.response)))
     data = item.inline_data or item.file_data
     if data is None:
         return ()
     return (_media_part(data) or Part(text=_refused(_mime(data))),)
+
+
+def _said(text: str) -> tuple[Part, ...]:
+    return (Part(text=without_discoveries(scrub(text))),) if text else ()
 
 
 def _mime(data: Blob | FileData) -> str:

@@ -12,7 +12,7 @@ from alhena.tools.contract import (
     ToolResult,
 )
 from alhena.tools.display import FileDiff, TerminalOutput, ToolDisplay
-from alhena.tools.output_store import OutputStore
+from alhena.tools.output_store import EXCERPT, WHOLE_AT, OutputStore
 from alhena.tools.response import content_text
 from alhena.wire.content import Part
 
@@ -66,10 +66,10 @@ def excerpt(spilled: SpilledText, size: int) -> str:
             f"The rest could not be saved: {spilled.problem}"
         )
     else:
-        where = f"For full output see: {spilled.path}"
+        where = f"{WHOLE_AT}{spilled.path}"
     omitted = spilled.characters - first - last
     return (
-        f"Output too large. Showing first {first:,} and last {last:,} characters. {where}\n"
+        f"{EXCERPT}{first:,} and last {last:,} characters. {where}\n"
         f"{spilled.head[:first]}\n\n... [{omitted:,} characters omitted] ...\n\n"
         f"{spilled.tail[len(spilled.tail) - last :]}"
     )

@@ -132,7 +132,7 @@ def wants_much(request: dict[str, Any]) -> None:
 
 def storm(request: dict[str, Any]) -> None:
     token = request["params"].get("_meta", {}).get("progressToken", 0)
-    for number in range(500):
+    for number in range(200):
         for what in ("tools", "prompts", "resources"):
             notify(f"{what}/list_changed")
         notify("progress", {"progressToken": token, "progress": number, "message": "m" * 100})

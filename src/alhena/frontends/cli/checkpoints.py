@@ -8,6 +8,7 @@ from alhena.display_text import one_line
 from alhena.frontends.checkpoint_words import checkpoint_words, listed, restored_words
 from alhena.frontends.streams import write_json, write_stdout
 from alhena.session.checkpoints import Checkpoint, CheckpointFiles
+from alhena.session.shadow_files import shown
 from alhena.system.workspace import current_directory
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def _as_json(name: str, checkpoint: Checkpoint) -> dict[str, Any]:
         "sessionId": checkpoint.session_id,
         "callId": checkpoint.call_id,
         "toolCall": None if call is None else {"name": call.name, "args": call.args},
-        "paths": list(checkpoint.paths),
+        "paths": [shown(path) for path in checkpoint.paths],
     }
 
 
@@ -60,9 +61,10 @@ def _come_to(restored: "Restored") -> dict[str, Any]:
     return {
         "name": restored.name,
         "kept": restored.kept,
-        "written": [] if files is None else list(files.written),
-        "removed": [] if files is None else list(files.removed),
-        "left": {} if files is None else dict(files.left),
+        "written": [] if files is None else [shown(path) for path in files.written],
+        "removed": [] if files is None else [shown(path) for path in files.removed],
+        "left": {} if files is None else {shown(path): why for path, why in files.left},
+        "problem": restored.problem,
         "conversation": restored.conversation,
         "toolCall": restored.tool_call,
     }

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
+from alhena.config.environment import own_environment
 from alhena.display_text import one_line
 from alhena.errors import InputError, UsageError
 from alhena.frontends.cli.hooks import tell_problems
@@ -57,7 +58,7 @@ def test(options: "Namespace", request: HooksRequest) -> int:
     around = HookSurroundings(
         session_id="hooks-test",
         cwd=cwd,
-        environ=request.environ,
+        environ=own_environment(request.environ),
         project_dir=cwd,
         redaction=request.settings.security.environment_variable_redaction,
     )

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable
 from importlib import import_module
+from typing import TextIO
 
 from alhena.display_text import escaped, one_line
 from alhena.errors import AlhenaError
@@ -83,6 +84,7 @@ def _prompt(argv: list[str]) -> int:
         from alhena.frontends.cli import sessions
 
         return sessions.run(list(arguments.sessions))
+    _warn_in_words()
     at_terminal = is_terminal(sys.stdin) and is_terminal(sys.stdout)
     silent = arguments.prompt is None and arguments.output_format is None
     if arguments.prompt_interactive is not None or (silent and at_terminal):
@@ -92,6 +94,29 @@ def _prompt(argv: list[str]) -> int:
     from alhena.frontends.headless.run import run_headless
 
     return run_headless(arguments)
+
+
+def _warn_in_words() -> None:
+    """Has warnings that come when no event is heard any more (a session is closed) said as others
+    are, without the place in the code."""
+    import warnings
+
+    shown = warnings.showwarning
+
+    def show(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        if category is RuntimeWarning and file is None:
+            write_stderr(f"alhena: warning: {one_line(str(message))}\n")
+        else:
+            shown(message, category, filename, lineno, file, line)
+
+    warnings.showwarning = show
 
 
 def _unwritable(error: OutputError, *, debug: bool) -> int:

@@ -12,7 +12,7 @@ from alhena.errors import InputError
 from alhena.frontends.here import place_here
 from alhena.frontends.streams import is_terminal, write_json, write_stderr, write_stdout
 from alhena.memory.hierarchy import Memory, MemoryRequest, load_memory
-from alhena.memory.tree import MemoryKind, printed
+from alhena.memory.tree import MemoryKind, paths, printed
 from alhena.system.errors import FileError, printable
 from alhena.system.workspace import Workspace, current_directory
 
@@ -43,6 +43,8 @@ options:
   --include-directories DIR   more workspace roots
   --json                      JSON instead of text
 """
+
+_FILE = "Name a text file, or - for standard input."
 
 
 def run(argv: list[str]) -> int:
@@ -80,13 +82,21 @@ def _options(argv: list[str]) -> "Namespace":
         each.add_argument("--include-directories", action="append", metavar="DIR")
     importing.add_argument("file", metavar="FILE")
     importing.add_argument("--format", choices=["tree", "flat"])
-    importing.add_argument("--max-depth", type=int, metavar="N")
+    importing.add_argument("--max-depth", type=_levels, metavar="N")
     importing.add_argument("--allow", action="append", default=[], metavar="DIR")
     importing.add_argument("--tree", action="store_true")
     for each in (showing, refreshing, importing):
         each.add_argument("--json", action="store_true")
         each.add_argument("-d", "--debug", action="store_true")
     return parser.parse_args(argv)
+
+
+def _levels(text: str) -> int:
+    from argparse import ArgumentTypeError
+
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise ArgumentTypeError(f"{text!r} is no number of levels: 0 and more")
+    return int(text)
 
 
 def _show(options: "Namespace", request: MemoryRequest, memory: Memory) -> int:
@@ -107,7 +117,8 @@ def _show(options: "Namespace", request: MemoryRequest, memory: Memory) -> int:
 
 
 def _refresh(options: "Namespace", request: MemoryRequest, memory: Memory) -> int:
-    files, characters = len(memory.files), len(memory.text())
+    files = len({path for item in memory.files for path in paths(item.tree)})
+    characters = len(memory.text())
     if options.json:
         write_json({"files": files, "characters": characters, **_described(request, memory)})
         return 0
@@ -147,7 +158,7 @@ def _import(options: "Namespace", settings: Settings) -> int:
         )
         return 0
     if not options.debug:
-        _tell((), result.problems)
+        _tell(result.warnings, tuple(x for x in result.problems if x not in result.warnings))
     if options.tree:
         _write(printed([(MemoryKind.PROJECT, result.import_tree)], top))
     else:
@@ -159,7 +170,7 @@ def _imported(options: "Namespace", settings: Settings) -> "tuple[ProcessImports
     """What a file comes to, and the directory it is in."""
     from alhena.memory.imports import expand
     from alhena.memory.loading import ImportLoader, root_source
-    from alhena.memory.reading import Limits, find_project_root
+    from alhena.memory.reading import Limits, find_project_root, for_people
 
     context = settings.context
     depth = context.max_import_depth if options.max_depth is None else options.max_depth
@@ -169,7 +180,7 @@ def _imported(options: "Namespace", settings: Settings) -> "tuple[ProcessImports
     try:
         source = _given(cwd) if options.file == "-" else root_source(path, limits)
     except FileError as error:
-        raise InputError(error.message, remedy=error.remedy) from error
+        raise InputError(for_people(error), remedy=_FILE) from error
     project = find_project_root(Path(source.base), context.boundary_markers)
     loader = ImportLoader((project, *(cwd / top for top in options.allow)), limits)
 

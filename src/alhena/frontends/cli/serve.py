@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import os
+import sys
 from collections.abc import Mapping
 
 from alhena.config.errors import ConfigError
@@ -21,6 +22,8 @@ PORT = 8080
 _STDERR = 2
 _LOG_S = 1.0
 """How long the end waits for the reader of the log."""
+_SWITCH_S = 0.001
+"""How long a thread that reads a large body may keep the interpreter to itself."""
 RETRIES = RetryPolicy(max_attempts=3, initial_s=1.0, max_s=8.0, broken_attempts=2, max_wait_s=20.0)
 """Clients wait themselves, and know better for how long."""
 
@@ -175,6 +178,8 @@ def _serve(
     found: argparse.Namespace, chosen: ChosenGenerator, named: Mapping[str, str], key: str
 ) -> None:
     from alhena.gateway.app import gateway_app
+    from alhena.gateway.closing import Closing
+    from alhena.gateway.exchange import Terms
     from alhena.gateway.guard import Guard
     from alhena.gateway.limits import MB, Limits
     from alhena.gateway.log_writer import LogWriter
@@ -191,14 +196,15 @@ def _serve(
     names = ModelNames(chosen.model, named, gemini=chosen.speaks_gemini)
     upstream = Upstream(chosen.generator, names)
     log = LogWriter(_write_log)
-    app = gateway_app(upstream, Guard(key), limits, log.put)
+    terms = Terms(limits, Closing())
+    app = gateway_app(upstream, Guard(key), terms, log.put)
     listener = listening_socket(found.host, found.port)
     host, port = listener.getsockname()[:2]
     address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
     server = GatewayServer(
         app,
-        limits,
+        terms,
         started=lambda: write_stdout(f"{address}\n"),
         log=log.put,
         signals=True,
@@ -210,6 +216,7 @@ def _serve(
         finally:
             await upstream.aclose()
 
+    sys.setswitchinterval(_SWITCH_S)
     try:
         asyncio.run(until_stopped())
     finally:

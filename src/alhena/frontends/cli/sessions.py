@@ -128,13 +128,18 @@ def _export(options: "Namespace", store: "SessionStore") -> None:
         write_stdout(escaped(text, block=True) if is_terminal(sys.stdout) else text)
         return
     try:
-        with open(options.output, "xb") as file:
+        with open(options.output, "xb", opener=_private) as file:
             file.write(document)
     except OSError as error:
         raise InputError(
             f"cannot write {one_line(options.output)}: {error.strerror or error}.",
             remedy="Name a file that is not there yet.",
         ) from error
+
+
+def _private(path: str, flags: int) -> int:
+    """Opens a file that only its owner can read, as the session is that goes into it."""
+    return os.open(path, flags, 0o600)
 
 
 def _delete(options: "Namespace", store: "SessionStore") -> None:

@@ -248,7 +248,9 @@ class Conversation(ShownSession):
         """Compresses the conversation, which the screen shows as work."""
         self.view = msgspec.structs.replace(self.view, busy_since=self._clock())
         self._show(())
-        return await self.agent.compress()
+        return await self.agent.compress(
+            lambda event: isinstance(event, CompressedEvent) or self._feed(event)
+        )
 
     async def approve(self, request: ConfirmationRequest) -> Verdict:
         """Asks the person about a call, behind everything that came before it."""

@@ -55,8 +55,12 @@ async def undo(context: GoingBack, _rest: str) -> list[Line]:
     restored = await context.checkpoints.undo()
     if restored is None:
         return [line("There are no edits of this session to undo.")]
+    files = restored.files
+    if files is None or not (files.written or files.removed):
+        return [line("Nothing of the last turn's edits was undone.", "warning"), *_told(restored)]
     context.tell(undone_note(restored))
-    return [line("The edits of the last turn are undone.", "bold"), *_told(restored)]
+    which = "Some of the edits" if files.left else "The edits"
+    return [line(f"{which} of the last turn are undone.", "bold"), *_told(restored)]
 
 
 def _told(restored: "Restored") -> list[Line]:

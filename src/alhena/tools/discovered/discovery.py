@@ -58,7 +58,7 @@ async def discover(
             errors=said.feed,
         )
     except ProcessStartError as error:
-        return Listing(problems=(f"it could not be started: {error}",))
+        return Listing(problems=(str(error).removesuffix("."),))
     diagnostics = one_line(said.captured().text.strip(), 2 * _SHOWN)
     behind = f"; it said: {diagnostics}" if diagnostics else ""
     if len(printed) > MAX_LISTING or ending.stopped is Stop.OUTPUT:

@@ -47,16 +47,17 @@ def present(node: dict[str, Any], notes: list[str]) -> dict[str, Any]:
 
 
 def has_json_form(value: object) -> bool:
-    """Whether no number in a plain value is NaN or infinite: JSON has no such numbers."""
-    if not isinstance(value, (float, dict, list, tuple)):
+    """Whether no number in a plain value is NaN or infinite: JSON has no such numbers, and takes
+    whole ones that are larger than any other for infinite."""
+    if not isinstance(value, (int, float, dict, list, tuple)):
         return True
     waiting: list[Any] = [value]
     for _ in range(MAX_VALUES):
         if not waiting:
             return True
         item: object = waiting.pop()
-        if isinstance(item, float):
-            if not math.isfinite(item):
+        if isinstance(item, (int, float)):
+            if not _is_finite(item):
                 return False
         elif (fields := as_object(item)) is not None:
             waiting.extend(fields.values())
@@ -97,19 +98,24 @@ def _bound(node: dict[str, Any], made: dict[str, Any], bound: str, exclusive: st
 
 def _is_number(value: object) -> bool:
     """A finite one: JSON has no other."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and _is_finite(value)
+
+
+def _is_finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # no floating-point number is as large
         return False
-    return -math.inf < value < math.inf
 
 
 def _is_positive(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < math.inf
+    return isinstance(value, (int, float)) and _is_number(value) and value > 0
 
 
 def _is_size(value: object) -> bool:
     if isinstance(value, float):
         return value.is_integer() and value >= 0
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return isinstance(value, int) and _is_number(value) and value >= 0
 
 
 def _is_text(value: object) -> bool:

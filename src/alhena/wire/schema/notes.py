@@ -26,5 +26,13 @@ def note(keyword: str, value: object) -> str:
     try:
         text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError):
-        text = ascii(value)
+        text = _said(value)
     return f"{keyword}: {excerpt(text, LIMIT)}"
+
+
+def _said(value: object) -> str:
+    """What JSON has no form for. Python does not spell out numbers of thousands of digits."""
+    try:
+        return ascii(value)
+    except ValueError:
+        return "a number of thousands of digits"

@@ -68,6 +68,24 @@ class EventWriter:
             self._last = chunk
         return chunks
 
+    def text(self, chunk: GenerateContentResponse) -> str:
+        """The text of a chunk that brings nothing else to an answer that has begun, which is then
+        fed; empty for any other. Nearly all chunks are like that."""
+        if not self._id or not chunk.candidates or chunk.prompt_feedback is not None:
+            return ""
+        candidate = chunk.candidates[0]
+        if candidate.finish_reason or candidate.content is None or len(candidate.content.parts) > 1:
+            return ""
+        for part in candidate.content.parts:
+            if part.text and not (part.thought or part.thought_signature or part.function_call):
+                self._usage = chunk.usage_metadata or self._usage
+                return part.text
+        return ""
+
+    def with_delta(self, delta: dict[str, Any]) -> Chunk:
+        """A chunk of the answer, once it has begun."""
+        return self._chunk(delta)
+
     def finish(self) -> list[Chunk]:
         """The chunks at the end. Raises UnusableAnswerError as `write_response` does."""
         chunks = [] if self._id else self.feed(GenerateContentResponse())

@@ -1,0 +1,173 @@
+"""Brings what the shadow repository knows of a project's files up to what they are."""
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from alhena.session.errors import TooMuchError
+from alhena.session.moments import ALL, ANY, Limits, items, object_name
+from alhena.session.shadow_files import found, ordinary, shown
+from alhena.session.shadow_git import IN_ONE_PACK, LITERAL, GitPlace, ShadowGit
+from alhena.session.shadow_making import write_whole
+
+MAX_PRIVATE = 1_000
+_MAX_NESTED = 200
+_MANY = 200
+_OTHERS = ("ls-files", "-z", "-o", "--exclude-standard")
+_IGNORED = ("ls-files", "-z", "-o", "-i", "--exclude-standard", "--directory")
+_UNLISTED = b"could not open directory '"
+_GONE = re.compile(
+    rb"could not open directory '.*': (?:No such file or|Not a) directory$", re.MULTILINE
+)
+_UNLISTED_LINE = re.compile(rb"^warning: could not open directory '(.*)': [^':]+$", re.MULTILINE)
+
+
+class Passed(msgspec.Struct, frozen=True):
+    """What the index lacks or cannot say, as a `Snapshot` has it."""
+
+    left_out: tuple[str, ...]
+    private: tuple[str, ...]
+    ignored: str
+
+
+class ShadowIndex:
+    """The index of a shadow repository for the project in the directory `prefix` (with a slash at
+    its end, "" for the top itself) of the work tree. Each method raises CheckpointError."""
+
+    def __init__(self, git: ShadowGit, project: Path, prefix: str, limits: Limits) -> None:
+        self._git = git
+        self._project = project
+        self._prefix = prefix
+        self._limits = limits
+        self._private = Path(f"{git.place.index}-private")
+        self._unlisted: set[bytes] = set()
+
+    def update(self, forced: tuple[str, ...]) -> Passed:
+        """Takes in what has changed. `forced` are paths that are kept although they may be ignored
+        or large."""
+        self._unlisted = set()
+        names = set(items(self._listed(("ls-files", "-z", "-m", *_OTHERS[2:]), b"")))
+        nested = self._expand(names)
+        if len(names) > self._limits.files:
+            raise TooMuchError(f"there are {len(names):,} new or changed files.")
+        kept = {
+            os.fsencode(self._prefix + path) for path in forced if ordinary(self._project, path)
+        }
+        left_out, private = self._take(names, kept)
+        told = self._told(private) if len(private) <= MAX_PRIVATE else (ALL,)
+        return Passed(self._told({*left_out, *self._unlisted}), told, self._ignored(nested))
+
+    def tree(self) -> str:
+        """The tree of the project's files."""
+        if not self._prefix:
+            return object_name(self._git.text("write-tree"), "write-tree")
+        if not self._git.run((LITERAL, "ls-files", "-z", "--", self._prefix)):
+            return object_name(self._git.text("mktree", "-z"), "mktree")
+        return object_name(self._git.text("write-tree", f"--prefix={self._prefix}"), "write-tree")
+
+    def _take(self, names: set[bytes], kept: set[bytes]) -> tuple[list[bytes], set[bytes]]:
+        """Puts these names into the index; returns what was left out of it, and what is private of
+        it."""
+        top = self._git.place.work_tree
+        taken: list[bytes] = []
+        dropped: list[bytes] = []
+        left_out: list[bytes] = []
+        private = set(items(_read(self._private)))
+        total = 0
+        for name in names | kept:
+            there = found(top, name)
+            if there is None:
+                (dropped if name in names else []).append(name)
+            elif there.size < 0 or (there.size > self._limits.file_bytes and name not in kept):
+                dropped.append(name)
+                left_out.append(name)
+            else:
+                (private.add if there.private else private.discard)(name)
+                taken.append(name)
+                total += there.size
+        private.difference_update(dropped)
+        if total > self._limits.bytes:
+            raise TooMuchError(f"there are {total // 1_000_000:,} MB of new or changed files.")
+        if dropped:
+            self._git.run(("update-index", "-z", "--force-remove", "--stdin"), sorted(dropped))
+        if taken:
+            packed = IN_ONE_PACK if len(taken) > _MANY else ()
+            flags = ("--add", "--remove", "--replace", "-z", "--stdin")
+            self._git.run((*packed, "update-index", *flags), sorted(taken))
+        write_whole(self._private, os.fsdecode(b"".join(name + b"\0" for name in sorted(private))))
+        return left_out, private
+
+    def _expand(self, names: set[bytes]) -> list[bytes]:
+        """Puts the files of repositories within the project in the place of these, which git shows
+        by their directories alone; returns the directories."""
+        found = [name for name in names if name.endswith(b"/")]
+        names.difference_update(found)
+        for count, nested in enumerate(found, start=1):
+            if count > _MAX_NESTED:
+                raise TooMuchError(f"there are more than {_MAX_NESTED} repositories in it.")
+            for name in items(self._listed(_OTHERS, nested)):
+                if name.endswith(b"/"):
+                    found.append(nested + name)
+                else:
+                    names.add(nested + name)
+        return found
+
+    def _ignored(self, nested: Iterable[bytes]) -> str:
+        """Keeps the list of what is there and ignored, in the project and in the repositories
+        `nested` in it; its name, "" for none."""
+        found = set(items(self._listed(_IGNORED, b"")))
+        for inner in nested:
+            found.update(inner + name for name in items(self._listed(_IGNORED, inner)))
+        if not found:
+            return ""
+        start = len(os.fsencode(self._prefix))
+        said = self._git.run(
+            ("hash-object", "-w", "--stdin"), (name[start:] for name in sorted(found))
+        )
+        return object_name(said.decode("ascii", "replace").strip(), "hash-object")
+
+    def _listed(self, command: tuple[str, ...], nested: bytes) -> bytes:
+        """What a listing says of the project, or of a repository in it. Which directories could not
+        be listed is noted."""
+        place = self._git.place
+        if nested:
+            index = place.git_dir / "alhena-no-index"
+            inner = GitPlace(place.git_dir, index, place.work_tree / os.fsdecode(nested))
+            listed, complaints = self._git.heard(command, place=inner)
+        else:
+            within = (self._prefix,) if self._prefix else ()
+            listed, complaints = self._git.heard((LITERAL, *command, "--", *within))
+        self._note_unlisted(nested, complaints)
+        return listed
+
+    def _note_unlisted(self, nested: bytes, complaints: bytes) -> None:
+        missed = complaints.count(_UNLISTED) - len(_GONE.findall(complaints))
+        if not missed:
+            return
+        top = os.fsencode(self._git.place.work_tree)
+        start = os.fsencode(self._prefix)
+        for match in _UNLISTED_LINE.finditer(complaints):
+            name = nested + match[1].rstrip(b"/") + b"/"
+            # git does not write every name as it is, and not only of what is in the project
+            if os.path.isdir(os.path.join(top, name)):
+                missed -= 1
+                if name.startswith(start) and name not in (start, b"./", b"/"):
+                    self._unlisted.add(name)
+                elif start.startswith(name) or name in (start, b"./", b"/"):
+                    self._unlisted.add(start + os.fsencode(ANY))
+        if missed:
+            self._unlisted.add(start + os.fsencode(ANY))
+
+    def _told(self, names: Iterable[bytes]) -> tuple[str, ...]:
+        start = len(os.fsencode(self._prefix))
+        return tuple(shown(os.fsdecode(name[start:])) for name in sorted(names))
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return b""

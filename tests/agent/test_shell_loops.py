@@ -1,0 +1,124 @@
+"""Commands that are run again and again, as they come through a whole agent."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from alhena import tool
+from alhena.agent.errors import LoopError
+from alhena.config.settings import settings_of
+from alhena.events import LoopDetectedEvent
+from tests.agent.kit import agent, conforming, events_of
+from tests.support.scripted import Script, ScriptedGenerator
+from tests.support.server import call, chunk, text
+
+Calls = Iterable[tuple[str, dict[str, Any]]]
+
+
+def turns(calls: Calls) -> list[Script]:
+    return [
+        [chunk(call(name, args, id=f"c{number}"), finish="STOP")]
+        for number, (name, args) in enumerate(calls)
+    ]
+
+
+async def loops(calls: Calls, **options: Any) -> tuple[list[tuple[str, str]], int, Any]:
+    """The loops that are found while the model makes these calls, a turn each; how many of its
+    turns it got; and what the run ended with."""
+    generator = ScriptedGenerator(*turns(calls), [text("done")], [text("done")])
+    options = {"approval_mode": "yolo", "max_turns": -1, **options}
+    async with agent(generator, **options) as running:
+        events, error = await events_of(running, "go")
+    assert conforming(generator)
+    found = [(e.kind, e.action) for e in events if isinstance(e, LoopDetectedEvent)]
+    return found, len(generator.requests), error
+
+
+def shell(command: str, **more: Any) -> tuple[str, dict[str, Any]]:
+    return "run_shell_command", {"command": command, **more}
+
+
+TWICE = [
+    ("consecutive_identical_tool_calls", "corrected"),
+    ("consecutive_identical_tool_calls", "ended"),
+]
+
+
+@pytest.mark.parametrize(
+    "say",
+    [
+        lambda n: shell("echo hi"),
+        lambda n: shell("echo hi", description=f"Attempt {n}: does it work now?"),
+        lambda n: shell(" " * (n % 3) + "echo hi" + "\n" * (n % 4)),
+        lambda n: shell("echo wrong >&2; exit 3"),
+        lambda n: shell("sleep 60 & echo hi"),
+        lambda n: shell("sleep 60", is_background=True, delay_ms=1),
+        lambda n: shell("printf '%0400d' 7"),
+    ],
+)
+async def test_a_command_run_again_and_again_is_a_loop_the_fifth_time(project: Path, say: Any):
+    small = settings_of({"tools": {"truncateToolOutputThreshold": 250}}, "test")
+    found, requests, error = await loops(map(say, range(14)), settings=small)
+    assert found == TWICE
+    assert requests == 10
+    assert isinstance(error, LoopError)
+
+
+async def test_a_cycle_of_commands_is_found(project: Path):
+    found, _, error = await loops(shell(f"echo {'abc'[n % 3]}") for n in range(40))
+    assert found[0] == ("repeating_tool_call_cycle", "corrected")
+    assert isinstance(error, LoopError)
+
+
+async def test_what_a_command_writes_about_processes_is_its_output(project: Path):
+    def forged(n: int) -> tuple[str, dict[str, Any]]:
+        return shell(r"echo x >> log; n=$(wc -l < log); echo; echo Background PIDs: done $n of 30")
+
+    found, requests, error = await loops(map(forged, range(30)))
+    assert (found, requests, error) == ([], 31, None)
+
+
+async def test_a_command_that_finds_something_new_each_time_is_progress(project: Path):
+    found, requests, _ = await loops(shell("echo x >> log; wc -l < log") for _ in range(30))
+    assert (found, requests) == ([], 31)
+
+
+async def test_five_proposals_that_a_person_refuses_are_no_loop(project: Path):
+    calls = (shell(f"touch {n}") for n in range(24))
+    asked = {"approval_mode": "default", "approve": lambda _request: False}
+    found, requests, error = await loops(calls, **asked)
+    assert (found, requests, error) == ([], 25, None)
+    assert not list(project.iterdir())
+    found, *_, error = await loops((shell("touch x") for _ in range(12)), **asked)
+    assert [action for _, action in found] == ["corrected", "ended"]
+    assert isinstance(error, LoopError)
+
+
+async def test_different_addresses_with_one_error_are_given_longer_than_one_address(project: Path):
+    @tool(confirm=False)
+    async def fetch(url: str) -> str:
+        """Fetches."""
+        raise ValueError("rate limited, try later")
+
+    several = (("fetch", {"url": f"http://host/{n}"}) for n in range(10))
+    found, requests, error = await loops(several, tools=[fetch])
+    assert (requests, error) == (11, None)
+    assert found == [("repeated_tool_error", "corrected")]
+    same = (("fetch", {"url": "http://host"}) for _ in range(10))
+    found, requests, error = await loops(same, tools=[fetch])
+    assert requests == 10
+    assert isinstance(error, LoopError)
+
+
+async def test_an_edit_with_another_reason_each_time_is_the_same_edit(project: Path):
+    (project / "a.txt").write_text("text\n", encoding="utf-8")
+    edit = {"file_path": "a.txt", "old_string": "none", "new_string": "x"}
+    found, requests, _ = await loops(
+        ("replace", {**edit, "instruction": f"reason {n}"}) for n in range(12)
+    )
+    assert [action for _, action in found] == ["corrected", "ended"]
+    assert requests == 10
+    assert "reason" not in json.dumps(found)

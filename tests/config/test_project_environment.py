@@ -1,0 +1,74 @@
+"""What a project's .env file can and cannot reach."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from alhena.config.env_files import is_admitted
+from alhena.config.environment import own_environment
+from alhena.config.place import open_place
+from tests.support.command import alhena
+
+CHOOSING = (
+    *("OPENSSL_CONF", "OPENSSL_MODULES", "OPENSSL_ENGINES", "GCONV_PATH", "LOCPATH"),
+    *("LUA_INIT", "LUA_PATH", "LUA_CPATH", "PHPRC", "PHP_INI_SCAN_DIR", "R_PROFILE"),
+    *("R_PROFILE_USER", "R_ENVIRON", "ERL_AFLAGS", "ERL_FLAGS", "JULIA_LOAD_PATH"),
+    *("CORECLR_PROFILER_PATH", "CORECLR_ENABLE_PROFILING", "DOTNET_ADDITIONAL_DEPS"),
+    *("GEM_HOME", "GEM_PATH", "BUNDLE_GEMFILE", "MAVEN_OPTS", "MAVEN_ARGS", "GRADLE_OPTS"),
+    *("SBT_OPTS", "ZDOTDIR", "FPATH", "PS4", "INPUTRC", "YARN_REGISTRY", "YARN_RC_FILENAME"),
+    *("COREPACK_NPM_REGISTRY", "BUN_CONFIG_REGISTRY", "POETRY_HOME", "GOENV", "GOTOOLCHAIN"),
+    *("RUSTUP_DIST_SERVER", "NIX_CONFIG", "HF_ENDPOINT", "CONDA_PREFIX", "TAR_OPTIONS"),
+    *("CURL_HOME", "WGETRC", "RSYNC_RSH", "SVN_SSH", "HGRCPATH", "SUDO_ASKPASS"),
+    *("GH_HOST", "GH_PAGER", "GH_CONFIG_DIR", "SYSTEMD_PAGER", "BAT_PAGER", "PSQLRC"),
+    *("PGSERVICEFILE", "VIMINIT", "MAKEFILES", "CMAKE_TOOLCHAIN_FILE", "AWS_CA_BUNDLE"),
+    *("GITHUB_API_URL", "GITLAB_API_URL", "AZURE_AUTHORITY_HOST", "CONTAINER_HOST"),
+    *("PGHOST", "HOSTALIASES", "LD_PRELOAD", "NODE_OPTIONS", "PYTHONPATH", "HTTPS_PROXY"),
+    *("https_proxy", "GOOGLE_GEMINI_BASE_URL", "CODE_ASSIST_ENDPOINT"),
+)
+
+
+@pytest.mark.parametrize("name", CHOOSING)
+def test_what_chooses_what_runs_or_who_hears_comes_from_no_project(name: str):
+    assert not is_admitted(name, "x", local=True)
+
+
+@pytest.mark.parametrize(
+    "name", ["DATABASE_URL", "NODE_ENV", "PORT", "GEMINI_API_KEY", "APP_TOKEN"]
+)
+def test_what_a_program_of_the_project_is_told_comes_from_it(name: str):
+    assert is_admitted(name, "x", local=True)
+
+
+def test_the_environment_without_a_projects_file_is_kept_beside_it(project: Path):
+    (project / ".env").write_text("SERVICE_HOST=elsewhere\n", encoding="utf-8")
+    place = open_place(project, dict(os.environ), skip_trust=True)
+    assert place.environ["SERVICE_HOST"] == "elsewhere"
+    assert "SERVICE_HOST" not in own_environment(place.environ)
+
+
+def test_the_users_servers_and_hooks_inherit_nothing_of_a_projects_file(home: Path, project: Path):
+    (project / ".env").write_text("SERVICE_HOST=elsewhere\nOWN=mine\n", encoding="utf-8")
+    (home / ".gemini").mkdir()
+    seen = home / "seen"
+    server = (
+        "import os, pathlib;"
+        f"pathlib.Path({str(seen)!r}).write_text(str(os.environ.get('SERVICE_HOST')))"
+    )
+    hook = f'printf %s "$SERVICE_HOST" > {home}/hooked'
+    settings = {
+        "mcpServers": {"mine": {"command": sys.executable, "args": ["-c", server]}},
+        "hooks": {"BeforeTool": [{"hooks": [{"type": "command", "command": hook}]}]},
+    }
+    (home / ".gemini" / "settings.json").write_text(json.dumps(settings), encoding="utf-8")
+    ran = alhena("tools", "call", "--skip-trust", "list_directory", '{"dir_path": "."}')
+    assert ran.code == 0, ran.err
+    assert seen.read_text(encoding="utf-8") == "None"
+    assert (home / "hooked").read_text(encoding="utf-8") == ""
+    shown = alhena(
+        *("tools", "call", "--skip-trust", "--approval-mode", "yolo", "run_shell_command"),
+        '{"command": "echo $SERVICE_HOST"}',
+    )
+    assert "elsewhere" in shown.out

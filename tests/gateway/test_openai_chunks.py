@@ -1,0 +1,76 @@
+"""The bytes of OpenAI's streams: what is written short is what is written long."""
+
+import re
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from alhena.gateway.openai import OpenAiSpeech
+from alhena.gateway.speech import event
+from alhena.wire.content import MODEL, Blob, Content, FunctionCall, Part
+from alhena.wire.dialects import openai
+from alhena.wire.encoded import encode_value
+from alhena.wire.response import (
+    Candidate,
+    FinishReason,
+    GenerateContentResponse,
+    PromptFeedback,
+    UsageMetadata,
+)
+
+CREATED = re.compile(rb'"created":[0-9]+')
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8) | st.just("{}")
+parts = st.one_of(
+    st.builds(Part, text=texts),
+    st.builds(Part, text=texts, thought=st.just(value=True)),
+    st.builds(Part, text=texts, thought_signature=st.just("QQ==")),
+    st.just(Part(function_call=FunctionCall(name="f", args={}))),
+    st.just(Part(text="x", function_call=FunctionCall(id="1", name="f", args={}))),
+    st.just(Part(inline_data=Blob(mime_type="image/png", data="QQ=="))),
+)
+candidates = st.builds(
+    Candidate,
+    content=st.none()
+    | st.builds(Content, role=st.just(MODEL), parts=st.lists(parts, max_size=2).map(tuple)),
+    finish_reason=st.sampled_from([None, None, None, FinishReason.STOP, FinishReason.SAFETY]),
+)
+responses = st.builds(
+    GenerateContentResponse,
+    candidates=st.lists(candidates, max_size=2).map(tuple),
+    usage_metadata=st.none() | st.builds(UsageMetadata, prompt_token_count=st.integers(0, 9)),
+    prompt_feedback=st.sampled_from([None, None, PromptFeedback()]),
+    response_id=st.sampled_from([None, "r1"]),
+)
+
+
+@given(st.lists(responses, max_size=6), texts)
+def test_the_bytes_of_a_stream_are_those_of_its_chunks(
+    fed: list[GenerateContentResponse], model: str
+):
+    body: Any = {
+        "model": "m",
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "messages": [{"role": "user", "content": "hi"}],
+    }
+    asked = replace(openai.read_request(body), model=model)
+    form = OpenAiSpeech().stream(asked)
+    made = b"".join(form.feed(one) for one in fed) + form.finish()
+    writer = openai.EventWriter(
+        model=model, names=asked.names, new_id=_next_id(), created=0, include_usage=True
+    )
+    chunks = [chunk for one in fed for chunk in writer.feed(one)] + writer.finish()
+    expected = b"".join(event(encode_value(chunk)) for chunk in chunks) + event(b"[DONE]")
+    ids = re.compile(rb'"(?:call_|new-)[^"]*"')
+    assert _plain(made, ids) == _plain(expected, ids)
+
+
+def _next_id() -> Any:
+    return lambda call: f"new-{call}"
+
+
+def _plain(data: bytes, ids: "re.Pattern[bytes]") -> bytes:
+    """The bytes without the time and the ids that are made."""
+    return ids.sub(b'"id"', CREATED.sub(b"", data))

@@ -1,0 +1,85 @@
+"""Whose time a deadline counts."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from alhena.config.mcp_servers import McpServer
+from alhena.mcp.connection import Connection, Pages, Progress, ServerEvents, Subject
+from alhena.mcp.server import Pace, Server, ServerState
+
+PACE = Pace(connect=0.1)
+LONGER = 0.2
+
+
+class Empty:
+    """A connection with nothing behind it."""
+
+    instructions = ""
+    subjects: frozenset[Subject] = frozenset()
+
+    async def pages(self, subject: Subject) -> Pages:
+        raise AssertionError(subject)
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], progress: Progress | None = None
+    ) -> dict[str, Any]:
+        raise AssertionError((name, arguments, progress))
+
+    async def get_prompt(self, name: str, arguments: dict[str, str]) -> dict[str, Any]:
+        raise AssertionError((name, arguments))
+
+    async def read_resource(self, uri: str) -> dict[str, Any]:
+        raise AssertionError(uri)
+
+
+def server(*, loading: float, connecting: float) -> Server:
+    """One whose library takes so long to import, and which takes so long itself."""
+
+    @asynccontextmanager
+    async def opened(
+        _name: str, _config: McpServer, events: ServerEvents
+    ) -> AsyncIterator[Connection]:
+        await asyncio.sleep(loading)
+        events.loaded()
+        await asyncio.sleep(connecting)
+        yield Empty()
+
+    return Server("s", McpServer(command="x"), opened, lambda _server: None, PACE)
+
+
+@pytest.mark.parametrize(
+    ("loading", "connecting", "state", "why"),
+    [
+        (LONGER, 0.0, ServerState.CONNECTED, ""),
+        (0.0, LONGER, ServerState.DISCONNECTED, "it did not answer within 0.1 s"),
+    ],
+)
+async def test_what_is_imported_first_takes_nothing_from_a_servers_time(
+    loading: float, connecting: float, state: ServerState, why: str
+) -> None:
+    some = server(loading=loading, connecting=connecting)
+    some.start()
+    await some.settled.wait()
+    assert (some.state, some.why) == (state, why)
+    assert some.loaded.is_set()
+    await some.close()
+
+
+async def test_one_that_fails_to_load_is_not_waited_for() -> None:
+    @asynccontextmanager
+    async def opened(
+        _name: str, _config: McpServer, _events: ServerEvents
+    ) -> AsyncIterator[Connection]:
+        raise ImportError("no such library")
+        yield Empty()
+
+    some = Server("s", McpServer(command="x"), opened, lambda _server: None, PACE)
+    some.start()
+    await some.loaded.wait()
+    assert some.state is ServerState.DISCONNECTED
+    assert "no such library" in some.why
+    await some.close()

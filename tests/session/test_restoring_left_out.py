@@ -1,0 +1,177 @@
+"""What a checkpoint left out: it may have been there, and stays, whatever the rules say now."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from alhena.session.restoring import Target, restore, undo
+from alhena.session.shadow import ShadowRepository
+from tests.session.shadows import back, git, kept, put, shadow
+
+
+def test_what_the_users_own_rules_left_out_stays_when_they_are_gone(project: Path):
+    put(project / "data/x", "precious\n")
+    put(project / ".geminiignore", "data/\n")
+    put(project / "a.txt", "old\n")
+    moment = kept(project)
+    put(project / "a.txt", "new\n")
+    put(project / "fresh.txt")
+    put(project / ".geminiignore", "#\n")
+    put(project / "data/since", "also\n")
+    done = back(project, moment)
+    assert (project / "a.txt").read_text() == "old\n"
+    assert (project / ".geminiignore").read_text() == "data/\n"
+    assert not (project / "fresh.txt").exists()
+    assert (project / "data/x").read_text() == "precious\n"
+    assert (project / "data/since").read_text() == "also\n"
+    assert {path for path, _ in done.left} == {"data/x", "data/since"}
+
+
+def test_the_call_that_is_undone_may_have_removed_the_rules(project: Path):
+    put(project / "data/x", "precious\n")
+    put(project / ".geminiignore", "data/\n")
+    start = kept(project)
+    (project / ".geminiignore").unlink()
+    end = kept(project)
+    done = undo(shadow(project), Target(moment=start), end.tree)
+    assert (project / ".geminiignore").read_text() == "data/\n"
+    assert (project / "data/x").read_text() == "precious\n"
+    assert done.removed == ()
+
+
+@pytest.mark.parametrize("gone", ["rule", "repository"])
+def test_what_the_repositorys_own_excludes_left_out_stays_without_them(project: Path, gone: str):
+    git(project, "init", "-q")
+    put(project / ".git/info/exclude", "data/\n*.key\n")
+    put(project / "data/x", "precious\n")
+    put(project / "sub/a.key", "precious\n")
+    put(project / "a.txt", "old\n")
+    moment = kept(project)
+    put(project / "b.txt", "new\n")
+    if gone == "rule":
+        put(project / ".git/info/exclude", "")
+    else:
+        shutil.rmtree(project / ".git")
+    done = back(project, moment)
+    assert done.removed == ("b.txt",)
+    assert (project / "data/x").read_text() == "precious\n"
+    assert (project / "sub/a.key").read_text() == "precious\n"
+
+
+def test_rules_that_ignore_themselves_are_not_taken_for_new(project: Path):
+    put(project / "venv/.gitignore", "*\n")
+    put(project / "venv/lib.py", "precious\n")
+    put(project / "a.txt", "old\n")
+    moment = kept(project)
+    put(project / "venv/.gitignore", "#\n")
+    back(project, moment)
+    assert (project / "venv/.gitignore").read_text() == "#\n"
+    assert (project / "venv/lib.py").read_text() == "precious\n"
+
+
+def test_in_repositories_within_the_project_it_stays_as_well(project: Path):
+    git(put(project / "inner/a.txt").parent, "init", "-q")
+    put(project / "inner/.gitignore", "build/\n")
+    put(project / "inner/build/x", "precious\n")
+    moment = kept(project)
+    put(project / "inner/.gitignore", "#\n")
+    shutil.rmtree(project / "inner/.git")
+    back(project, moment)
+    assert (project / "inner/build/x").read_text() == "precious\n"
+    assert (project / "inner/.gitignore").read_text() == "build/\n"
+
+
+def test_in_a_part_of_a_repository_the_rules_above_it_are_on_record(project: Path):
+    git(project, "init", "-q")
+    put(project / ".gitignore", "data/\n")
+    part = put(project / "part/data/x", "precious\n").parent.parent
+    put(part / "a.txt", "old\n")
+    moment = kept(part)
+    put(project / ".gitignore", "")
+    put(part / "b.txt", "new\n")
+    done = back(part, moment)
+    assert done.removed == ("b.txt",)
+    assert (part / "data/x").read_text() == "precious\n"
+
+
+def test_an_ignored_file_that_a_later_call_names_goes_back_to_what_that_call_found(project: Path):
+    put(project / ".gitignore", "*.env\n")
+    put(project / "my.env", "KEY=1\n")
+    first = kept(project)
+    second = kept(project, "my.env", "new.env")
+    put(project / "my.env", "KEY=2\n")
+    put(project / "new.env", "KEY=2\n")
+    later = {"my.env": second.tree, "new.env": second.tree}
+    done = restore(shadow(project), Target(moment=first, later=later))
+    assert (project / "my.env").read_text() == "KEY=1\n"
+    assert not (project / "new.env").exists()
+    assert done.left == ()
+
+
+LOCKED = """
+import os, sys
+from pathlib import Path
+from alhena.session.restoring import Target, restore
+from alhena.session.shadow import ShadowRepository
+
+project = Path(sys.argv[1])
+repository = ShadowRepository(Path(sys.argv[2]), project, os.environ)
+locked = project / "deep" / sys.argv[3]
+locked.chmod(0)
+moment = repository.snapshot()
+locked.chmod(0o755)
+(project / "made.txt").write_text("new", encoding="utf-8")
+done = restore(repository, Target(moment=moment))
+print(moment.left_out, done.removed, [path for path, _ in done.left])
+"""
+
+
+@pytest.mark.parametrize("name", ["locked", "odd\u00e9 '", "two\nlines"])
+def test_what_is_in_a_directory_that_could_not_be_listed_stays(
+    project: Path, tmp_path: Path, name: str
+):
+    put(project / "deep" / name / "x", "precious\n")
+    put(project / "deep/other", "old\n")
+    command = [sys.executable, "-c", LOCKED, str(project), str(tmp_path / "history"), name]
+    if os.geteuid() == 0:  # what may read everything is given up
+        capabilities = "-dac_override,-dac_read_search"
+        command = ["setpriv", f"--bounding-set={capabilities}", f"--inh-caps={capabilities}"] + (
+            command
+        )
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ran.stderr == ""
+    assert (project / "deep" / name / "x").read_text() == "precious\n"
+    if name == "two\nlines":  # git does not say which it was
+        assert ran.stdout == "('/',) () ['deep/two\\nlines/x', 'made.txt']\n"
+    else:
+        assert f"('made.txt',) [{f'deep/{name}/x'!r}]" in ran.stdout
+
+
+def test_directories_are_made_through_no_symlink_out_of_the_project(project: Path, tmp_path: Path):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    put(project / "d/g/h/file").parent.joinpath("l").symlink_to("x")
+    put(project / "d/k/key", "secret\n").chmod(0o600)
+    moment = kept(project)
+    shutil.rmtree(project / "d")
+    (project / "d").symlink_to(outside)
+    put(project / ".gitignore", "d\n")
+    done = back(project, moment)
+    assert list(outside.iterdir()) == []
+    assert {path for path, _ in done.left} == {"d/g/h/file", "d/g/h/l", "d/k/key"}
+    assert (project / "d").is_symlink()
+
+
+def test_a_checkpoint_without_a_list_of_what_was_ignored_goes_by_the_rules(project: Path):
+    put(project / ".gitignore", "data/\n")
+    put(project / "data/x", "precious\n")
+    moment = ShadowRepository.snapshot(shadow(project))
+    bare = type(moment)(moment.tree)
+    put(project / ".gitignore", "")
+    done = restore(shadow(project), Target(moment=bare))
+    assert (project / "data/x").read_text() == "precious\n"
+    assert [path for path, _ in done.left] == ["data/x"]

@@ -1,0 +1,168 @@
+"""Only what is called as a session is one: nothing else is listed, resumed, or removed."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from alhena.agent.session_id import new_session_id
+from alhena.config.home import project_temp
+from alhena.session.errors import NoSessionError, SessionError
+from alhena.session.names import SUFFIX, is_damaged_end, is_made_id, is_session_id, session_of
+from alhena.session.retention import Retention, prune
+from alhena.session.store import open_store
+from tests.session.kit import turns, write
+from tests.support.command import alhena
+
+ODD = [
+    "",
+    ".",
+    "..",
+    "...",
+    ".hidden",
+    "-rf",
+    "sessions",
+    "Sessions",
+    "checkpoints",
+    "tool-outputs",
+    "a b",
+    "a.b",
+    "*",
+    "[a]",
+    "a\nb",
+    "ä",
+    "a" * 201,
+    "٣",
+]
+
+
+@pytest.fixture
+def temp(project: Path) -> Path:
+    """The directory of a project with everything that can be there."""
+    temp = project_temp(os.environ, project)
+    for name in ("sessions", "checkpoints", "tool-outputs", "other"):
+        (temp / name).mkdir(parents=True)
+        (temp / name / "keep.txt").write_text("kept", encoding="utf-8")
+    return temp
+
+
+def everything(temp: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(temp)): path.read_bytes() for path in temp.rglob("*") if path.is_file()
+    }
+
+
+@pytest.mark.parametrize("name", [name for name in ODD if len(name) < 200])
+def test_a_file_that_is_not_called_as_a_session_is_none_and_is_never_removed(temp: Path, name: str):
+    write(temp / "sessions" / f"{name}{SUFFIX}", *turns(1))
+    os.utime(temp / "sessions" / f"{name}{SUFFIX}", (0, 0))
+    before = everything(temp)
+    store = open_store(temp)
+    assert store.summaries() == ()
+    with pytest.raises(NoSessionError):
+        store.resume(name, "1")
+    with pytest.raises(NoSessionError):
+        store.delete(name)
+    assert prune(store, Retention(max_age_s=1, max_count=1, min_s=0), "", lambda: 1e9) == ()
+    for words in (("sessions", "delete", name), (f"--delete-session={name}",)):
+        assert alhena(*words).code in (2, 42)
+    assert everything(temp) == before
+
+
+@pytest.mark.parametrize("name", ["other", "keep", "sessions-1"])
+def test_a_session_that_is_called_like_something_else_takes_nothing_else_along(
+    temp: Path, name: str
+):
+    before = everything(temp)
+    write(temp / "sessions" / f"{name}{SUFFIX}", *turns(1))
+    assert alhena("sessions", "delete", name).code == 0
+    assert everything(temp) == before
+
+
+def test_a_pattern_deletes_nothing(temp: Path):
+    sessions = temp / "sessions"
+    write(sessions / f"a{SUFFIX}", *turns(1))
+    for name in ("a.damaged-1", "b.damaged-1", "*.damaged-1"):
+        (sessions / name).write_bytes(b"damaged")
+    before = everything(temp)
+    for name in ("*", "?", "[a]", "a*"):
+        assert alhena("sessions", "delete", name).code == 42
+        with pytest.raises(NoSessionError):
+            open_store(temp).delete(name)
+    assert everything(temp) == before
+
+
+def test_a_session_takes_its_own_damaged_ends_along_and_no_others(temp: Path):
+    sessions = temp / "sessions"
+    write(sessions / f"a{SUFFIX}", *turns(1))
+    own = ("a.damaged-1", "a.damaged-12")
+    others = (
+        "ab.damaged-1",
+        "a.damaged-",
+        "a.damaged-x",
+        "a.damaged-1.bak",
+        "a.damaged-1.damaged-2",
+    )
+    for name in (*own, *others):
+        (sessions / name).write_bytes(b"damaged")
+    open_store(temp).delete("a")
+    assert {path.name for path in sessions.iterdir()} == {*others, "keep.txt"}
+
+
+def test_a_session_with_an_id_of_its_own_takes_its_directory_along(temp: Path):
+    session_id = new_session_id()
+    write(temp / "sessions" / f"{session_id}{SUFFIX}", *turns(1))
+    before = everything(temp)
+    (temp / session_id / "plans").mkdir(parents=True)
+    (temp / session_id / "plans" / "plan.md").write_text("do", encoding="utf-8")
+    open_store(temp).delete(session_id)
+    assert everything(temp).keys() == before.keys() - {f"sessions/{session_id}{SUFFIX}"}
+    assert not (temp / session_id).exists()
+
+
+def test_a_directory_that_is_a_link_is_not_followed(temp: Path, tmp_path: Path):
+    session_id = new_session_id()
+    write(temp / "sessions" / f"{session_id}{SUFFIX}", *turns(1))
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "file").write_text("x", encoding="utf-8")
+    (temp / session_id).symlink_to(tmp_path / "precious")
+    open_store(temp).delete(session_id)
+    assert (tmp_path / "precious" / "file").exists()
+
+
+@pytest.mark.parametrize("kind", ["fifo", "directory", "link"])
+def test_what_is_no_file_is_not_deleted_as_a_session(temp: Path, kind: str):
+    path = temp / "sessions" / f"a{SUFFIX}"
+    if kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "directory":
+        path.mkdir()
+    else:
+        path.symlink_to(temp / "other" / "keep.txt")
+    with pytest.raises(SessionError):
+        open_store(temp).delete("a")
+    assert os.path.lexists(path)
+    assert (temp / "other" / "keep.txt").exists()
+
+
+def test_ids_that_are_made_are_names_of_sessions():
+    for _ in range(20):
+        made = new_session_id()
+        assert is_session_id(made)
+        assert is_made_id(made)
+    for name in ODD:
+        assert not is_session_id(name)
+        assert not is_made_id(name)
+
+
+@given(st.text(max_size=12))
+def test_a_name_of_a_session_is_one_component_of_a_path_and_no_pattern(name: str):
+    found = session_of(name + SUFFIX)
+    assert found in (None, name)
+    if found is not None:
+        assert os.path.normpath(f"/t/{found}") == f"/t/{found}"
+        assert Path("/t", found).parent == Path("/t")
+        assert not set(found) & set("*?[]./\\\0")
+        assert not is_damaged_end(name + SUFFIX, found)
