@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from bench.measure import ALHENA, environment, row
 
@@ -28,6 +29,11 @@ _OPENAI = {"model": "gpt", "stream": True, "messages": [{"role": "user", "conten
 _ANTHROPIC = {**_OPENAI, "max_tokens": 100}
 _GEMINI = {"contents": [{"role": "user", "parts": [{"text": "go"}]}]}
 _STREAM = "/v1beta/models/gemini-2.5-flash:streamGenerateContent?alt=sse"
+_KINDS: tuple[tuple[str, str, Mapping[str, object]], ...] = (
+    ("anthropic", "/v1/messages", _ANTHROPIC),
+    ("openai", "/v1/chat/completions", _OPENAI),
+    ("gemini", _STREAM, _GEMINI),
+)
 
 
 class _Taken:
@@ -73,9 +79,19 @@ def _asking(kind: Mapping[str, object], prompt: str) -> dict[str, object]:
     return {**kind, "messages": [{"role": "user", "content": prompt}]}
 
 
+class _Running(NamedTuple):
+    """Ports, and process ids."""
+
+    upstream: int
+    relay: int
+    gateway: int
+    relay_pid: int
+    gateway_pid: int
+
+
 @contextlib.contextmanager
-def _processes(home: Path, cwd: Path) -> Iterator[tuple[int, int, int, int]]:
-    """The ports of upstream, relay and gateway, and the gateway's process id."""
+def _processes(home: Path, cwd: Path) -> Iterator["_Running"]:
+    """What runs for a measurement, until that is over."""
     started: list[subprocess.Popen[str]] = []
     try:
         server = [sys.executable, "-m", "bench.gateway_upstream"]
@@ -99,7 +115,7 @@ def _processes(home: Path, cwd: Path) -> Iterator[tuple[int, int, int, int]]:
             )
         )
         gateway = int(_line(started[2]).rpartition(":")[2])
-        yield upstream, relay, gateway, started[2].pid
+        yield _Running(upstream, relay, gateway, started[1].pid, started[2].pid)
     finally:
         for process in started:
             process.terminate()
@@ -121,6 +137,15 @@ def _peak_mb(pid: int) -> float:
     return 0.0
 
 
+def _scheduled(pid: int) -> Path:
+    return Path(f"/proc/{pid}/schedstat")
+
+
+def _cpu_s(pid: int) -> float:
+    """The seconds that the main thread of a process has run."""
+    return int(_scheduled(pid).read_text(encoding="ascii").split()[0]) / 1e9
+
+
 async def _many(port: int) -> tuple[int, int, float]:
     """How many chunks came, how many streams ended, and the seconds of all together."""
     body = _asking(_ANTHROPIC, f"{EACH} 0")
@@ -130,7 +155,8 @@ async def _many(port: int) -> tuple[int, int, float]:
     return sum(one.chunks for one in taken), sum(one.ended for one in taken), whole
 
 
-async def _measure(upstream: int, relay: int, gateway: int, pid: int) -> None:
+async def _measure(running: _Running) -> None:
+    upstream, relay, gateway, _, pid = running
     paced, fast, one = f"{PACED} {PACE_S}", f"{FAST} 0", "1 0"
 
     async def delay(port: int, path: str, kind: Mapping[str, object]) -> float:
@@ -143,11 +169,7 @@ async def _measure(upstream: int, relay: int, gateway: int, pid: int) -> None:
         return (await _take(port, path, _asking(kind, fast))).whole_s / FAST
 
     await _take(relay, _STREAM, _asking(_GEMINI, one))
-    for name, path, kind in (
-        ("anthropic", "/v1/messages", _ANTHROPIC),
-        ("openai", "/v1/chat/completions", _OPENAI),
-        ("gemini", _STREAM, _GEMINI),
-    ):
+    for name, path, kind in _KINDS:
         await _take(gateway, path, _asking(kind, one))
         for what, take, limit_ms in (
             ("a chunk's delay", delay, 0.15),
@@ -164,6 +186,7 @@ async def _measure(upstream: int, relay: int, gateway: int, pid: int) -> None:
         for _ in range(ROUNDS)
     ]
     _told("a bare relay: a chunk's delay", beside, None)
+    await _measure_cpu(running)
     chunks, ended, seconds = await _many(gateway)
     peak = _peak_mb(pid)
     row(
@@ -175,6 +198,37 @@ async def _measure(upstream: int, relay: int, gateway: int, pid: int) -> None:
         ok=chunks == STREAMS * EACH and ended == STREAMS,
     )
     row("gateway: peak memory", f"{peak:.0f} MB", "", None, "<= 150 MB", ok=peak <= 150)
+
+
+async def _measure_cpu(running: _Running) -> None:
+    """The processor time of a paced chunk, which says more than its delay where others compete for
+    the processors; beside that of the relay, round by round."""
+    if not _scheduled(running.gateway_pid).exists():
+        return
+    asked = f"{PACED} {PACE_S}"
+
+    async def cost(pid: int, port: int, path: str, kind: Mapping[str, object]) -> float:
+        before = _cpu_s(pid)
+        await _take(port, path, _asking(kind, asked))
+        return (_cpu_s(pid) - before) / PACED
+
+    for name, path, kind in _KINDS:
+        pairs = [
+            (
+                await cost(running.gateway_pid, running.gateway, path, kind),
+                await cost(running.relay_pid, running.relay, _STREAM, _GEMINI),
+            )
+            for _ in range(ROUNDS)
+        ]
+        own, bare = (statistics.median(column) * 1e6 for column in zip(*pairs, strict=True))
+        row(
+            f"gateway, {name}: a chunk's processor time",
+            f"{own:.0f} us",
+            f"bare relay {bare:.0f} us",
+            own / bare,
+            "for comparison",
+            ok=True,
+        )
 
 
 def _told(name: str, pairs: list[tuple[float, float]], limit_ms: float | None) -> None:
@@ -192,5 +246,5 @@ def _told(name: str, pairs: list[tuple[float, float]], limit_ms: float | None) -
 
 
 def run(home: Path, cwd: Path) -> None:
-    with _processes(home, cwd) as (upstream, relay, gateway, pid):
-        asyncio.run(_measure(upstream, relay, gateway, pid))
+    with _processes(home, cwd) as running:
+        asyncio.run(_measure(running))

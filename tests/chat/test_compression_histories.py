@@ -254,7 +254,7 @@ def test_the_summary_is_taken_out_of_the_answer(answer: str, summary: str):
 @pytest.mark.parametrize(
     ("answer", "goes_on"),
     [
-        ("<state_snapshot><a>What was done, told in other words.</a></state_snapshot>", True),
+        ("<state_snapshot><a>What was done, in other words.</a></state_snapshot>", True),
         ("The record is complete.", False),
         ("<state_snapshot>long enough, and cut o", False),
         ("<state_snapshot>ok</state_snapshot>", False),
@@ -263,7 +263,7 @@ def test_the_summary_is_taken_out_of_the_answer(answer: str, summary: str):
 def test_a_check_counts_only_with_a_whole_summary_that_is_not_far_shorter(
     answer: str, goes_on: bool
 ):
-    first = snapshot(f"<state_snapshot>{'what was done. ' * 5}</state_snapshot>")
+    first = snapshot(f"<state_snapshot>{'what was done. ' * 4}</state_snapshot>")
     assert checked(first, answer) == (snapshot(answer) if goes_on else first)
 
 

@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -21,31 +21,46 @@ from alhena.wire.response import (
 )
 
 CREATED = re.compile(rb'"created":[0-9]+')
-texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8) | st.just("{}")
+texts = st.text(max_size=6) | st.just("{}")
 parts = st.one_of(
     st.builds(Part, text=texts),
+    st.just(Part(text="plain")),
     st.builds(Part, text=texts, thought=st.just(value=True)),
     st.builds(Part, text=texts, thought_signature=st.just("QQ==")),
     st.just(Part(function_call=FunctionCall(name="f", args={}))),
-    st.just(Part(text="x", function_call=FunctionCall(id="1", name="f", args={}))),
     st.just(Part(inline_data=Blob(mime_type="image/png", data="QQ=="))),
 )
 candidates = st.builds(
     Candidate,
-    content=st.none()
-    | st.builds(Content, role=st.just(MODEL), parts=st.lists(parts, max_size=2).map(tuple)),
-    finish_reason=st.sampled_from([None, None, None, FinishReason.STOP, FinishReason.SAFETY]),
+    content=st.builds(Content, role=st.just(MODEL), parts=st.lists(parts, max_size=2).map(tuple)),
+    finish_reason=st.sampled_from([None, FinishReason.SAFETY]),
 )
 responses = st.builds(
     GenerateContentResponse,
-    candidates=st.lists(candidates, max_size=2).map(tuple),
-    usage_metadata=st.none() | st.builds(UsageMetadata, prompt_token_count=st.integers(0, 9)),
-    prompt_feedback=st.sampled_from([None, None, PromptFeedback()]),
+    candidates=candidates.map(lambda one: (one,)) | st.sampled_from([(), (Candidate(),)]),
+    usage_metadata=st.builds(UsageMetadata, prompt_token_count=st.integers(0, 9)) | st.none(),
+    prompt_feedback=st.sampled_from([None, None, PromptFeedback(block_reason="SAFETY")]),
     response_id=st.sampled_from([None, "r1"]),
 )
 
 
-@given(st.lists(responses, max_size=6), texts)
+def spoken(count: int, *parts: Part) -> GenerateContentResponse:
+    """A chunk in the middle of an answer, with a number of tokens."""
+    content = Content(role=MODEL, parts=parts or (Part(text="plain"),))
+    return GenerateContentResponse(
+        candidates=(Candidate(content=content),),
+        usage_metadata=UsageMetadata(prompt_token_count=count),
+    )
+
+
+BOTH = Part(text="x", function_call=FunctionCall(id="1", name="f", args={}))
+
+
+@example([spoken(1), spoken(2)], "m")
+@example([spoken(1), spoken(1, BOTH)], "m")
+@example([spoken(1), spoken(1, Part(text="a"), Part(text="b"))], "m")
+@settings(max_examples=120, deadline=None)
+@given(st.lists(responses, min_size=1, max_size=4), texts)
 def test_the_bytes_of_a_stream_are_those_of_its_chunks(
     fed: list[GenerateContentResponse], model: str
 ):

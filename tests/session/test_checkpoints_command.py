@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from alhena.config.home import project_temp
+from alhena.config.home import project_checkpoints, project_temp
 from alhena.session.store import open_store
 from tests.support.command import Ran, alhena
 from tests.support.server import ScriptedServer, call, chunk, sse, text
@@ -97,3 +97,52 @@ def test_the_files_come_back_when_the_session_is_gone(server: ScriptedServer, pr
     restored = alhena("sessions", "restore", "latest", "--json").json
     assert restored["removed"] == ["a.txt"]
     assert restored["conversation"] is False
+    told = alhena("sessions", "restore", "1").out
+    assert "The conversation could not be brought back" in told
+
+
+def test_numbers_are_those_of_the_list_when_a_checkpoint_is_damaged(
+    server: ScriptedServer, project: Path
+):
+    edited(server, "--checkpointing", content="one")
+    edited(server, "--checkpointing", content="two")
+    directory = project_checkpoints(project_temp(os.environ, project))
+    bad = directory / "2020-01-01T00-00-00_000Z-a.txt-write_file.json"
+    bad.write_text("{", encoding="utf-8")
+    os.utime(bad, (1, 1))
+    last = directory / "zz.json"
+    last.write_text("[", encoding="utf-8")
+    os.utime(last, (4e9, 4e9))
+    listed = alhena("sessions", "checkpoints", "--json").json["checkpoints"]
+    assert len(listed) == 2
+    assert alhena("sessions", "restore", "2", "--json").json["name"] == listed[1]["name"]
+    assert (project / "a.txt").read_text() == "one"
+    latest = alhena("sessions", "restore", "latest", "--json").json["name"]
+    assert latest not in ("zz", listed[0]["name"], listed[1]["name"])
+    assert (project / "a.txt").read_text() == "two"
+
+
+def test_names_that_are_no_utf_8_are_told(server: ScriptedServer, project: Path):
+    odd = project / os.fsdecode(b"odd\xff.txt")
+    odd.write_text("old", encoding="utf-8")
+    edited(server, "--checkpointing")
+    odd.unlink()
+    restored = alhena("sessions", "restore", "1", "--json")
+    assert (restored.code, restored.json["written"]) == (0, ["odd\\xff.txt"])
+    odd.write_text("new", encoding="utf-8")
+    told = alhena("sessions", "restore", "1")
+    assert told.code == 0
+    assert "Put back: odd\\xff.txt\n" in told.out
+    odd.unlink()
+    odd.mkdir()
+    (odd / "x").write_text("in the way", encoding="utf-8")
+    os.symlink("/", project / "l")
+    assert alhena("sessions", "restore", "1", "--json").code == 0
+    assert odd.read_text() == "old"
+
+
+def test_cut_lists_say_how_many_more_there_are(server: ScriptedServer, project: Path):
+    edited(server, "--checkpointing")
+    for number in range(25):
+        (project / f"{number}.txt").write_text("x", encoding="utf-8")
+    assert "Removed: 6 more of 26\n" in alhena("sessions", "restore", "1").out

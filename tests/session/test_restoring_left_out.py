@@ -138,10 +138,8 @@ def test_what_is_in_a_directory_that_could_not_be_listed_stays(
     put(project / "deep/other", "old\n")
     command = [sys.executable, "-c", LOCKED, str(project), str(tmp_path / "history"), name]
     if os.geteuid() == 0:  # what may read everything is given up
-        capabilities = "-dac_override,-dac_read_search"
-        command = ["setpriv", f"--bounding-set={capabilities}", f"--inh-caps={capabilities}"] + (
-            command
-        )
+        given_up = "-dac_override,-dac_read_search"
+        command[:0] = ["setpriv", f"--bounding-set={given_up}", f"--inh-caps={given_up}"]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.stderr == ""
     assert (project / "deep" / name / "x").read_text() == "precious\n"

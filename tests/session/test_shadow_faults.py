@@ -3,7 +3,6 @@
 import os
 import shutil
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -123,10 +122,8 @@ def test_a_fifo_in_the_place_of_the_users_excludes_is_refused_at_once(project: P
 def test_a_fifo_further_down_is_found_when_git_waits_for_it(project: Path):
     put(project / "sub/deep/a.txt")
     os.mkfifo(project / "sub/deep/.gitignore")
-    start = time.monotonic()
     with pytest.raises(CheckpointError, match=r"sub/deep/\.gitignore is no regular file"):
         shadow(project).snapshot()
-    assert time.monotonic() - start < 30
 
 
 def test_no_program_of_the_project_is_taken_for_git(project: Path, tmp_path: Path):
@@ -181,7 +178,7 @@ def test_a_file_in_the_place_of_the_directory_is_named(project: Path):
     history = put(Path(os.environ["HOME"], ".gemini", "history"), "a file")
     with pytest.raises(CheckpointError) as told:
         shadow(project).snapshot()
-    assert str(history) in str(told.value)
+    assert told.value.message == f"{history}: Not a directory."
     assert "list_directory" not in str(told.value)
 
 

@@ -58,14 +58,24 @@ def test_a_nul_in_a_commondir_file_is_no_directory_of_git(files: Path):
 
 
 @pytest.mark.parametrize("name", [".git", ".git/config"])
-def test_a_run_in_such_a_work_tree_answers(files: Path, server: ScriptedServer, name: str):
+def test_a_run_in_such_a_work_tree_answers(
+    files: Path, home: Path, server: ScriptedServer, name: str
+):
     (files / name).parent.mkdir(exist_ok=True)
     (files / name).write_bytes(b"gitdir: a\0b\n[core]\nexcludesFile = a\0b\n")
+    (home / ".gemini").mkdir()
+    keeping = '{"general": {"checkpointing": {"enabled": true}}}'
+    (home / ".gemini" / "settings.json").write_text(keeping, encoding="utf-8")
+    write = call("write_file", {"file_path": "b.txt", "content": "x"}, id="c2")
     server.reply(
-        sse(chunk(call("glob", {"pattern": "a.*"}, id="c1"), finish="STOP")), sse(text("fine"))
+        sse(chunk(call("glob", {"pattern": "a.*"}, id="c1"), finish="STOP")),
+        sse(chunk(write, finish="STOP")),
+        sse(text("fine")),
     )
-    ran = alhena("-p", "go", GEMINI_API_KEY="k", GOOGLE_GEMINI_BASE_URL=server.url)
+    ran = alhena("-y", "-p", "go", GEMINI_API_KEY="k", GOOGLE_GEMINI_BASE_URL=server.url)
     assert (ran.code, ran.out, ran.err) == (0, "fine\n", "")
+    assert (files / "b.txt").exists()
+    assert list(home.glob(".gemini/tmp/project/checkpoints/*write_file.json"))
     answer = str(server.requests[1].json["contents"][-1])
     assert "a.txt" in answer
     assert "a.log" not in answer

@@ -185,7 +185,8 @@ class Agent:
     def interrupt(self) -> bool:
         """Ends the run in good order: tools are stopped, every call gets its response. Of a session
         that is being closed, the hooks it waits for. What the person waits for of an MCP server is
-        given up, and files that are about to be put back are left. False when there is nothing to interrupt, or it was interrupted already."""
+        given up, and files that are about to be put back are left. False when there is nothing to
+        interrupt, or it was interrupted already."""
         control = None if self._session is None else self.workbench.server_control
         gave_up = control is not None and control.give_up()
         stays = self._session is not None and self._session.stay()

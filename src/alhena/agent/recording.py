@@ -255,9 +255,9 @@ class Recording:
 
 
 class Beginning:
-    """What a session begins with: a record, and where it goes on from another run what that left:
-    `contents`, `prompts` so far, the `model` that answered, how many contents it `counted` as how
-    many tokens, `notices` for people."""
+    """What a session begins with: a record, and where it goes on from another run (`resumed`) what
+    that left: `contents`, `prompts` so far, the `model` that answered, how many contents it
+    `counted` as how many tokens, `notices` for people."""
 
     def __init__(self, session_id: str) -> None:
         self.session_id = session_id
@@ -328,6 +328,7 @@ def begin(
 
         old = resumed(resume, cwd, environ, emit)
         if old is not None:
+            old.resumed = True
             return old
     beginning = Beginning(new_session_id())
     if resume is not None:

@@ -117,7 +117,10 @@ def in_a_thread(work: Callable[[], None]) -> None:
     """Does it without keeping anybody waiting, the end of the program included."""
     from _thread import start_new_thread
 
-    start_new_thread(work, ())
+    try:
+        start_new_thread(work, ())
+    except RuntimeError:  # there are as many threads as there may be
+        work()
 
 
 def in_words(contents: Sequence[EncodedContent]) -> tuple[EncodedContent, ...]:

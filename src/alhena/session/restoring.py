@@ -117,7 +117,7 @@ def _require_known(repository: ShadowRepository, tree: str) -> None:
 
 
 def _require_wanted(repository: ShadowRepository) -> None:
-    if repository.interrupted:
+    if repository.cancellation.is_set():
         raise CheckpointError("it was interrupted; no file has changed.")
 
 

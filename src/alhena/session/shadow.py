@@ -55,7 +55,7 @@ class ShadowRepository:
     ) -> None:
         self.directory = directory
         self.project = project
-        self._cancellation = cancellation or threading.Event()
+        self.cancellation = cancellation or threading.Event()
         warnings: list[str] = []
         top, own = work_tree(project, warnings)
         self._prefix = "" if top == project else f"{project.relative_to(top)}/"
@@ -70,7 +70,7 @@ class ShadowRepository:
             GitPlace(git_dir, git_dir / f"alhena-index{mark}", top),
             {"PATH": search_path(environ, suspect)},
             excludes=excludes,
-            cancellation=self._cancellation,
+            cancellation=self.cancellation,
         )
         self._index = ShadowIndex(self.git, project, self._prefix, limits or Limits())
         self._rule_files = _rule_files(top, project, (self._excluded, excludes))
@@ -94,7 +94,7 @@ class ShadowRepository:
                     self._hold(passed.ignored)
                 return Snapshot(tree, passed.left_out, passed.private, passed.ignored)
             except GitFailedError:  # files come and go under its hands
-                if attempt == _TRIES or self._cancellation.is_set():
+                if attempt == _TRIES or self.cancellation.is_set():
                     raise
                 if attempt > 1:  # what a crash of the machine has left of it is of no use
                     self.git.place.index.unlink(missing_ok=True)
@@ -111,7 +111,7 @@ class ShadowRepository:
                 with alone_on(
                     descriptor,
                     self.directory,
-                    cancellation=self._cancellation,
+                    cancellation=self.cancellation,
                     patience_s=_PATIENCE_S,
                 ):
                     self.git.held = descriptor
@@ -124,11 +124,6 @@ class ShadowRepository:
             raise trouble(error, self.directory) from error
         except FileError as error:
             raise CheckpointError(error.message) from error
-
-    @property
-    def interrupted(self) -> bool:
-        """Whether what it does is not wanted any more."""
-        return self._cancellation.is_set()
 
     def paths(self, tree: str) -> tuple[str, ...]:
         """The files of a moment."""

@@ -94,8 +94,11 @@ def below(prefix: str, line: str) -> str:
 
 def trouble(error: OSError, path: Path) -> CheckpointError:
     """What the system said about a place where checkpoints are kept or files come from."""
+    place = Path(os.fsdecode(error.filename or path))
+    if isinstance(error, NotADirectoryError):  # what is none is one of those around it
+        place = next((each for each in (place, *place.parents) if each.is_file()), place)
     return CheckpointError(
-        f"{printable(error.filename or path)}: {error.strerror or error}.",
+        f"{printable(place)}: {error.strerror or error}.",
         remedy="Checkpoints need this place: move away what is in its way, or make room there.",
     )
 

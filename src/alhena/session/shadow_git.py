@@ -11,7 +11,7 @@ import stat
 import subprocess
 import tempfile
 import threading
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
@@ -121,18 +121,36 @@ class ShadowGit:
         accepted: tuple[int, ...] = (0,),
     ) -> tuple[bytes, bytes]:
         """As `run`, with what the command complains of, of which the end may be cut."""
+        with self.begun(arguments, lines, place=place, accepted=accepted) as outcome:
+            return outcome()
+
+    @contextmanager
+    def begun(
+        self,
+        arguments: Sequence[str],
+        lines: Iterable[bytes] = (),
+        *,
+        place: GitPlace | None = None,
+        accepted: tuple[int, ...] = (0,),
+    ) -> Generator[Callable[[], tuple[bytes, bytes]]]:
+        """Begins a command that goes on beside others; what is yielded waits for it and gives what
+        `heard` does. One that is not waited for is ended."""
         with (
             self._running(arguments, lines, place or self.place) as (process, said),
             self._output(process, arguments) as output,
         ):
-            written = _whole(output)
-            code = output.code()
-            said.seek(0)
-            complaints = said.read(_PIECE)
-        if code not in accepted:
-            words = " ".join(complaints.decode("utf-8", "replace").split())[:_WORDS]
-            raise GitFailedError(f"{_name(arguments)} failed ({code}): {printable(words)}")
-        return written, complaints
+
+            def outcome() -> tuple[bytes, bytes]:
+                written = _whole(output)
+                code = output.code()
+                said.seek(0)
+                complaints = said.read(_PIECE)
+                if code not in accepted:
+                    words = " ".join(complaints.decode("utf-8", "replace").split())[:_WORDS]
+                    raise GitFailedError(f"{_name(arguments)} failed ({code}): {printable(words)}")
+                return written, complaints
+
+            yield outcome
 
     def blobs(self, names: Sequence[str]) -> Iterator[bytes]:
         """The contents of files, by the names of their objects, in order. Raises CheckpointError

@@ -2,7 +2,8 @@
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -16,6 +17,7 @@ from alhena.session.shadow_making import write_whole
 MAX_PRIVATE = 1_000
 _MAX_NESTED = 200
 _MANY = 200
+_FRESH = ("ls-files", "-z", "-m", "-o", "--exclude-standard")
 _OTHERS = ("ls-files", "-z", "-o", "--exclude-standard")
 _IGNORED = ("ls-files", "-z", "-o", "-i", "--exclude-standard", "--directory")
 _UNLISTED = b"could not open directory '"
@@ -49,8 +51,10 @@ class ShadowIndex:
         """Takes in what has changed. `forced` are paths that are kept although they may be ignored
         or large."""
         self._unlisted = set()
-        names = set(items(self._listed(("ls-files", "-z", "-m", *_OTHERS[2:]), b"")))
-        nested = self._expand(names)
+        with self._listing(_IGNORED, b"") as ignored:  # beside the other, which takes as long
+            names = set(items(self._listed(_FRESH, b"")))
+            nested = self._expand(names)
+            passed = set(items(ignored()))
         if len(names) > self._limits.files:
             raise TooMuchError(f"there are {len(names):,} new or changed files.")
         kept = {
@@ -58,7 +62,9 @@ class ShadowIndex:
         }
         left_out, private = self._take(names, kept)
         told = self._told(private) if len(private) <= MAX_PRIVATE else (ALL,)
-        return Passed(self._told({*left_out, *self._unlisted}), told, self._ignored(nested))
+        return Passed(
+            self._told({*left_out, *self._unlisted}), told, self._keep_ignored(passed, nested)
+        )
 
     def tree(self) -> str:
         """The tree of the project's files."""
@@ -115,10 +121,9 @@ class ShadowIndex:
                     names.add(nested + name)
         return found
 
-    def _ignored(self, nested: Iterable[bytes]) -> str:
-        """Keeps the list of what is there and ignored, in the project and in the repositories
-        `nested` in it; its name, "" for none."""
-        found = set(items(self._listed(_IGNORED, b"")))
+    def _keep_ignored(self, found: set[bytes], nested: Iterable[bytes]) -> str:
+        """Keeps the list of what is there and ignored: `found` in the project, and what is in the
+        repositories `nested` in it; its name, "" for none."""
         for inner in nested:
             found.update(inner + name for name in items(self._listed(_IGNORED, inner)))
         if not found:
@@ -130,18 +135,29 @@ class ShadowIndex:
         return object_name(said.decode("ascii", "replace").strip(), "hash-object")
 
     def _listed(self, command: tuple[str, ...], nested: bytes) -> bytes:
-        """What a listing says of the project, or of a repository in it. Which directories could not
-        be listed is noted."""
+        """What a listing says of the project, or of a repository in it."""
+        with self._listing(command, nested) as listed:
+            return listed()
+
+    @contextmanager
+    def _listing(self, command: tuple[str, ...], nested: bytes) -> Generator[Callable[[], bytes]]:
+        """Begins a listing; what is yielded gives it. Which directories could not be listed is
+        noted."""
         place = self._git.place
         if nested:
             index = place.git_dir / "alhena-no-index"
-            inner = GitPlace(place.git_dir, index, place.work_tree / os.fsdecode(nested))
-            listed, complaints = self._git.heard(command, place=inner)
+            place = GitPlace(place.git_dir, index, place.work_tree / os.fsdecode(nested))
+            given = command
         else:
-            within = (self._prefix,) if self._prefix else ()
-            listed, complaints = self._git.heard((LITERAL, *command, "--", *within))
-        self._note_unlisted(nested, complaints)
-        return listed
+            given = (LITERAL, *command, "--", *((self._prefix,) if self._prefix else ()))
+        with self._git.begun(given, place=place) as outcome:
+
+            def listed() -> bytes:
+                found, complaints = outcome()
+                self._note_unlisted(nested, complaints)
+                return found
+
+            yield listed
 
     def _note_unlisted(self, nested: bytes, complaints: bytes) -> None:
         missed = complaints.count(_UNLISTED) - len(_GONE.findall(complaints))

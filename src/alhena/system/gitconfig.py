@@ -8,6 +8,8 @@ from alhena.system.errors import from_os_error
 from alhena.system.files import read_small_text
 
 _MAX_INCLUDES = 10
+_NUL = "\0"
+"""What no path can hold."""
 
 
 def git_directory(top: Path, warnings: list[str]) -> Path | None:
@@ -24,11 +26,11 @@ def git_directory(top: Path, warnings: list[str]) -> Path | None:
         warnings.append(str(from_os_error(error, entry)))
         return None
     pointer = read_small_text(entry, warnings).strip()
-    if not pointer.startswith("gitdir:"):
+    if not pointer.startswith("gitdir:") or _NUL in pointer:
         return None
     directory = top / pointer.removeprefix("gitdir:").strip()
     common = read_small_text(directory / "commondir", warnings).strip()
-    return directory / common if common else directory
+    return directory / common if common and _NUL not in common else directory
 
 
 def excludes_file(
@@ -54,7 +56,7 @@ def excludes_file(
         found = found if value is None else value
     if found is None:
         return xdg / "ignore"
-    return _expanded(found, home) if found else None
+    return _expanded(found, home) if found and _NUL not in found else None
 
 
 def _expanded(value: str, home: Path) -> Path:

@@ -1,5 +1,7 @@
 """Compression at the terminal: what a person asks for, and what is said of what happened."""
 
+import re
+
 import pytest
 
 from alhena.events import CompressedEvent, OutputsMaskedEvent
@@ -29,11 +31,26 @@ async def test_a_person_compresses_the_conversation_and_is_told_what_became_of_i
 async def test_a_compression_that_fails_says_why():
     screen = ListScreen()
     generator = ScriptedGenerator(
-        used(1, "one"), used(1, "two"), [text(LONG * 2)], [text(LONG * 2)]
+        used(1, "one"), used(1, "two"), *[[text(SNAPSHOT.replace("foxes", LONG * 2))]] * 2
     )
     async with sitting(generator, screen) as conversation:
         shown = await finished(conversation, screen, f"first {LONG}", "second", "/compress")
     assert "was not compressed: a summary would not be shorter." in shown
+
+
+async def test_what_a_compression_asks_the_model_is_in_the_statistics_and_said_once():
+    screen = ListScreen()
+    generator = ScriptedGenerator(
+        used(1_000, "one"), used(2_000, "two"), used(40_000, SNAPSHOT), used(50_000, SNAPSHOT)
+    )
+    async with sitting(generator, screen) as conversation:
+        for each in (f"first {LONG}", "second", "/compress"):
+            conversation.submit(each)
+        await screen.until(lambda: "The conversation was compressed" in screen.text)
+        shown = await finished(conversation, screen, "/stats")
+    assert re.search(r"requests +4 ", shown)
+    assert re.search(r"tokens in +93,000 ", shown)
+    assert shown.count("The conversation was compressed") == 1
 
 
 @pytest.mark.parametrize(

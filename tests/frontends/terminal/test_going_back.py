@@ -86,3 +86,17 @@ async def test_what_a_name_hides_is_shown(project: Path):
     assert "Removed: " in shown
     assert "\x1b" not in shown
     assert "\u202e" not in shown
+
+
+async def test_what_the_person_changed_since_is_left_and_named(project: Path):
+    screen = ListScreen()
+    generator = ScriptedGenerator(writing("new"), [text("Done.")], [text("I see.")])
+    async with sitting(generator, screen, **ON) as conversation:
+        conversation.submit("go")
+        await screen.until(lambda: "2 turns" in screen.text)
+        (project / "a.txt").write_text("mine", encoding="utf-8")
+        shown = await finished(conversation, screen, "/undo", "well?")
+    assert "Nothing of the last turn's edits was undone." in shown
+    assert "Left as it is: a.txt (it has changed since that turn)" in shown
+    assert (project / "a.txt").read_text() == "mine"
+    assert [part["text"] for part in generator.seen(2)[-1]["parts"]] == ["well?"]
