@@ -248,3 +248,22 @@ def test_nothing_of_the_sdk_is_loaded_without_it():
         check=True,
     )
     assert b"mcp_types" not in shown.stderr
+
+
+def test_an_answer_to_a_form_that_is_none_means_no(project: Path):
+    able = json.loads(json.dumps(HELLO))
+    able["params"]["capabilities"] = {"elicitation": {}}
+    calling = {"name": "run_shell_command", "arguments": {"command": "touch made"}}
+    with serving() as server:
+        for message in (
+            able,
+            {"jsonrpc": "2.0", "method": "notifications/initialized"},
+            {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": calling},
+        ):
+            say(server, json.dumps(message).encode() + b"\n")
+        while (heard := hear(server)).get("method") != "elicitation/create":
+            assert heard.get("id") == 1
+        odd = {"jsonrpc": "2.0", "id": heard["id"], "result": {"action": "whatever", "content": 3}}
+        say(server, json.dumps(odd).encode() + b"\n")
+        assert hear(server)["result"]["isError"] is True
+    assert not (project / "made").exists()

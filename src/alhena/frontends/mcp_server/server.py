@@ -10,6 +10,7 @@ from mcp_types import (
     CallToolRequestParams,
     CallToolResult,
     ElicitRequest,
+    ElicitRequestFormParams,
     ElicitResult,
     InputRequiredResult,
     ListToolsResult,
@@ -25,6 +26,7 @@ from alhena.frontends.mcp_server.answers import call_result
 from alhena.frontends.mcp_server.asking import Question
 from alhena.scheduler.confirm import Answer, ConfirmationRequest
 from alhena.scheduler.states import CompletedToolCall
+from alhena.tools.boundary import Boundary
 from alhena.tools.contract import MUTATOR_KINDS, Kind
 from alhena.version import __version__
 from alhena.wire.calls import ToolCallRequestInfo
@@ -178,8 +180,7 @@ class ToolServer:
                     return call_result(found)
                 form = found.form()
                 if context.session.can_send_request:
-                    asked = context.session.elicit_form(form.message, form.requested_schema)
-                    found.take(await asked)
+                    found.take(await _answered(context, form))
                     continue
                 self._keep(running, found)
                 kept = True
@@ -200,6 +201,17 @@ class ToolServer:
                 question.take(None)
 
         asyncio.get_running_loop().call_later(PATIENCE_S, over)
+
+
+async def _answered(
+    context: "ServerRequestContext[Any]", form: ElicitRequestFormParams
+) -> ElicitResult | None:
+    """What the client answers; None where it does not in time, or not as it should."""
+    boundary = Boundary()
+    with boundary:
+        async with asyncio.timeout(PATIENCE_S):
+            return await context.session.elicit_form(form.message, form.requested_schema)
+    return None
 
 
 async def _tell(context: "ServerRequestContext[Any]", running: Running) -> None:
