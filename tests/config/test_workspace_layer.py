@@ -1,6 +1,7 @@
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import msgspec
 import pytest
 from hypothesis import given
@@ -193,6 +194,20 @@ def test_a_server_of_a_workspace_is_not_given_what_signs_in_to_a_model(
     assert "secret" not in str(place.settings)
 
 
+@pytest.mark.parametrize("kind", ["google_credentials", "service_account_impersonation", "$KIND"])
+def test_a_server_of_a_workspace_is_shown_no_google_identity(
+    home: Path, project: Path, kind: str
+) -> None:
+    entry = {"httpUrl": "https://x.googleapis.com/mcp", "authProviderType": kind}
+    user(home, {"mcpServers": {"mine": entry}})
+    workspace(project, {"mcpServers": {"theirs": {**entry, "targetAudience": "internal"}}})
+    place = opened(project, KIND="google_credentials")
+    assert list(place.settings.mcp_servers) == ["mine"]
+    (warning,) = place.warnings
+    assert "mcpServers.theirs" in warning
+    assert "who you are at Google" in warning
+
+
 def test_the_text_of_a_workspace_keeps_the_name_of_a_credential(project: Path) -> None:
     workspace(project, {"tools": {"discoveryCommand": "list $GEMINI_API_KEY $MINE"}})
     place = opened(project, GEMINI_API_KEY="secret", MINE="m")
@@ -243,21 +258,13 @@ JSON = st.recursive(
 )  # fmt: skip
 
 
+@hypothesis.settings(deadline=None)  # a machine at work may pause any example
 @given(st.dictionaries(st.sampled_from(sorted(FOR_OTHERS | set(RULES))), JSON, max_size=5))
 def test_no_value_of_any_kind_gets_past_what_is_for_others(values: dict[str, Any]) -> None:
     holding = msgspec.json.decode(msgspec.json.encode(Settings()))
-    document: dict[str, Any] = {}
-    for key, value in values.items():
-        inner = document
-        *path, name = key.split(".")
-        for each in path:
-            inner = inner.setdefault(each, {})
-        inner[name] = value
-    typed = {key: value for key, value in values.items() if key in FOR_OTHERS}
-    only = {key: nested(key, value) for key, value in typed.items()}
-    for key, each in only.items():
-        kept, refusals = restricted(each, holding)
-        same = typed[key] == at(Settings(), key)
+    for key in FOR_OTHERS & values.keys():
+        kept, refusals = restricted(nested(key, values[key]), holding)
+        same = values[key] == at(Settings(), key)
         assert bool(refusals) is not same
         if not same:
             value: Any = kept

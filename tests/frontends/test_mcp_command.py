@@ -130,6 +130,7 @@ def test_one_that_is_there_twice_is_removed_where_it_is_meant(home: Path, projec
         ["add", "a" * 64, "cmd"],
         ["add", "a", "cmd", "-t", "tcp"],
         ["add", "a", "cmd", "-t", "http"],
+        ["add", "a", "ftp://x.example"],
         ["add", "a", "https://x.example", "-t", "stdio"],
         ["add", "a", "https://x.example", "more"],
         ["add", "a", "cmd", "-H", "X: very-secret"],
@@ -299,3 +300,17 @@ def test_nothing_of_it_is_imported_for_the_help() -> None:
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.endswith("\n[]\n")
     assert SERVED.exists()
+
+
+def test_project_settings_that_lead_elsewhere_are_not_written_to(home: Path, project: Path) -> None:
+    victim = home / "victim.json"
+    victim.write_text('{"mcpServers": {"foo": {"command": "x"}}}', encoding="utf-8")
+    (project / ".gemini").mkdir(exist_ok=True)
+    (project / ".gemini" / "settings.json").symlink_to(victim)
+    for words in (("add", "foo", "true"), ("remove", "foo"), ("remove", "-s", "project", "foo")):
+        done = alhena("mcp", *words)
+        assert done.code != 0
+        assert "lead out of the project" in done.err
+        assert str(victim) in done.err
+    assert victim.read_text(encoding="utf-8") == '{"mcpServers": {"foo": {"command": "x"}}}'
+    assert alhena("mcp", "add", "-s", "user", "foo", "true").code == 0

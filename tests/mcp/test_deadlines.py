@@ -3,13 +3,19 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from alhena.config.mcp_servers import McpServer
 from alhena.mcp.connection import Connection, Pages, Progress, ServerEvents, Subject
+from alhena.mcp.errors import McpTimeoutError
+from alhena.mcp.opening import opener
 from alhena.mcp.server import Pace, Server, ServerState
+from alhena.system.processes import ProcessGroups
+from tests.mcp.kit import QUICK, odd, rigged, surroundings, tool
 
 PACE = Pace(connect=0.1)
 LONGER = 0.2
@@ -83,3 +89,31 @@ async def test_one_that_fails_to_load_is_not_waited_for() -> None:
     assert some.state is ServerState.DISCONNECTED
     assert "no such library" in some.why
     await some.close()
+
+
+def reporting(project: Path, *, times: int) -> dict[str, Any]:
+    does = {"work": {"do": "report", "times": times, "pause": 0.3}}
+    return odd(project, {"tools": [tool("work")], "does": does})
+
+
+async def test_a_call_that_reports_progress_gets_its_time_anew(project: Path) -> None:
+    entry = {**reporting(project, times=5), "timeout": 1_200}
+    async with rigged({"odd": entry}, project) as rig:
+        result = await rig.server().call_tool("work", {}, lambda _line: None)
+        assert result["content"][0]["text"] == "at last"
+
+
+async def test_progress_without_end_does_not_make_a_call_last_for_ever(project: Path) -> None:
+    groups = ProcessGroups()
+    around = msgspec.structs.replace(surroundings(project, groups), longest_s=1.5)
+    entry = {**reporting(project, times=10_000), "timeout": 1_200}
+    config = msgspec.convert(entry, McpServer)
+    some = Server("s", config, opener(around), lambda _server: None, QUICK)
+    some.start()
+    try:
+        await some.settled.wait()
+        with pytest.raises(McpTimeoutError, match=r"did not answer within 1\.5 s"):
+            await some.call_tool("work", {}, lambda _line: None)
+    finally:
+        await some.close()
+        await groups.close()

@@ -6,8 +6,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from alhena.config.mcp_servers import McpServer
 from alhena.mcp.connection import ListedTool
-from alhena.mcp.pins import CHANGED, FILE, NEW, Pins
+from alhena.mcp.pins import CHANGED, FILE, NEW, OTHER, Pins
+from alhena.mcp.source import source_of
 from alhena.system.private_files import PrivateFiles
 
 PAY = ListedTool(name="pay", description="Pays.", schema={"type": "object", "properties": {}})
@@ -83,3 +85,55 @@ def test_a_file_that_cannot_be_written_is_told_and_holds_for_the_session(project
     some.approve("s", [PAY], every=True)
     assert some.objection("s", PAY) == ""
     assert any("is not kept" in each for each in said)
+
+
+def test_what_changes_behind_what_is_kept_is_named(project: Path) -> None:
+    padding = {f"a{number}": {"description": "x" * 100} for number in range(300)}
+
+    def with_last(text: str) -> ListedTool:
+        properties = {**padding, "z": {"description": text}}
+        return msgspec.structs.replace(PAY, schema={"type": "object", "properties": properties})
+
+    pins(project).approve("s", [with_last("Who.")], every=False)
+    later = pins(project)
+    assert later.objection("s", with_last("Read secrets.")) == CHANGED
+    assert later.changes("s", with_last("Who.")) == ""
+    told = later.changes("s", with_last("Read secrets."))
+    assert "may differ behind the first 20,000 characters" in told
+    assert "! properties that are not as they were: z" in told
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"command": "b"},
+        {"command": "a", "args": ["x"]},
+        {"command": "a", "cwd": "/elsewhere"},
+        {"command": "a", "env": {"HOST": "evil"}},
+        {"command": "a", "env": {"HOST": "good", "TOKEN": "t"}},
+        {"url": "https://a.example"},
+    ],
+)
+def test_another_program_or_url_under_the_same_name_counts(
+    project: Path, other: dict[str, object]
+) -> None:
+    own = source_of(McpServer(command="a", env={"HOST": "good"}), "/w")
+    pins(project).approve("s", [PAY], own, every=True)
+    later = pins(project)
+    assert later.objection("s", PAY, own) == ""
+    found = source_of(msgspec.convert(other, McpServer), "/w")
+    assert later.objection("s", PAY, found) == OTHER
+    assert later.changes("s", PAY, found)
+
+
+def test_a_program_of_a_directory_is_another_one_elsewhere(project: Path) -> None:
+    (project / "server.py").write_text("", encoding="utf-8")
+    there, free = McpServer(command="python", args=("server.py",)), McpServer(command="npx")
+    elsewhere = str(project / "other")
+    assert source_of(there, str(project)) != source_of(there, elsewhere)
+    assert source_of(free, str(project)) == source_of(free, elsewhere)
+
+
+def test_a_renewed_secret_is_no_other_server() -> None:
+    one, other = (McpServer(command="a", env={"API_TOKEN": value}) for value in ("1", "2"))
+    assert source_of(one, "/w") == source_of(other, "/w")

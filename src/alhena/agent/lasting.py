@@ -65,7 +65,7 @@ class LastingApprovals:
             lasting.insert(1, (Outcome.PROCEED_ALWAYS_TOOL, rule, False))
             lasting.insert(2, (Outcome.PROCEED_ALWAYS_SERVER, server, False))
         return tuple(
-            _offer(outcome, each, persist=persist)
+            _offer(outcome, each, persist=persist, shown=self._shown(call, each))
             for outcome, each, persist in lasting
             if self._would_allow(call, each)
         )
@@ -81,11 +81,10 @@ class LastingApprovals:
         source = FOR_GOOD if message.persist else IN_SESSION
         written = parse_rule(message.rule, tier=Tier.USER, place=RulePlace(source, 1)).rule
         rule = replace(written, source=source, file=None)
+        if not self._pinned(message, rule):
+            return
         if rule not in self._bench.engine.rules:
             self._bench.engine.add_rule(rule)
-        if message.mcp_name is not None and self._bench.servers is not None:
-            tool = message.tool_name if rule.tool_names else None
-            self._bench.servers.approved(message.mcp_name, tool)
         self._bench.policy_changed()
         if not message.persist:
             return
@@ -95,6 +94,20 @@ class LastingApprovals:
             await in_daemon_thread(partial(save_rule, rule, self._saved))
         except ConfigError as error:
             self._emit(WarningEvent(message=str(error)))
+
+    def _shown(self, call: PolicyCall, rule: PolicyRule) -> str:
+        servers = self._bench.servers
+        if servers is None or call.server_name is None:
+            return ""
+        return servers.shown(call.names[0], every=not rule.tool_names)
+
+    def _pinned(self, message: UpdatePolicy, rule: PolicyRule) -> bool:
+        """Holds on to what the question showed of a server's tools; whether that could be done,
+        where there is a need to."""
+        servers = self._bench.servers
+        if message.mcp_name is None or servers is None:
+            return True
+        return servers.approved(message.mcp_name, message.shown, every=not rule.tool_names)
 
     def _auto_edit(self, call: PolicyCall) -> tuple[LastingRule, ...]:
         """Auto-edit mode, from default mode, where it lets this call run."""
@@ -114,11 +127,14 @@ class LastingApprovals:
         return self._allowed(trial, call, self._bench.context)
 
     def _allowed(self, engine: PolicyEngine, call: PolicyCall, context: PolicyContext) -> bool:
+        if call.server_name is None:
+            return self._bench.decide_by(engine, call, context).outcome is PolicyOutcome.ALLOW
+        # What is new of a server's tool is approved along with it.
         decision = tighten(engine.decide(call, context), call, self._bench.filters, context)
         return decision.outcome is PolicyOutcome.ALLOW
 
 
-def _offer(outcome: Outcome, rule: PolicyRule, *, persist: bool) -> LastingRule:
+def _offer(outcome: Outcome, rule: PolicyRule, *, persist: bool, shown: str) -> LastingRule:
     import tomli_w
 
     fields: dict[str, Any] = {**rule_fields(rule), "priority": own_priority(rule)}
@@ -131,6 +147,7 @@ def _offer(outcome: Outcome, rule: PolicyRule, *, persist: bool) -> LastingRule:
         toml=f"[[rule]]\n{tomli_w.dumps(fields)}",
         rule=fields,
         persist=persist,
+        shown=shown,
     )
 
 

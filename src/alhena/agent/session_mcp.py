@@ -3,6 +3,8 @@
 from functools import partial
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from alhena.agent.mcp_control import ServerControl
 from alhena.agent.mcp_surroundings import surroundings
 from alhena.config.environment import without_secrets
@@ -48,7 +50,7 @@ def add_servers(
         opener(around),
         bench.registry,
         Pins(PrivateFiles(config_home(environ)), warn),
-        Outlets(warn=warn, changed=bench.sources.changed),
+        Outlets(warn=warn, changed=bench.sources.changed, directory=around.cwd),
     )
     bench.servers = servers
     bench.server_control = ServerControl(
@@ -75,6 +77,15 @@ def instructions(servers: Servers) -> str:
     return framed_instructions(
         (report.name, report.instructions) for report in servers.reports() if report.instructions
     )
+
+
+def surely_named(decision: Decision, call: PolicyCall, servers: Servers) -> PolicyCall | None:
+    """A call that may run, as it has to be decided on again: without the names that could be said
+    of another tool, too. None where there are no such names."""
+    names = servers.sure_names(call.names)
+    if decision.outcome is not PolicyOutcome.ALLOW or names == call.names:
+        return None
+    return replace(call, names=names)
 
 
 def reviewed(

@@ -23,7 +23,7 @@ from alhena.policy.model import (
 )
 from alhena.system.workspace import Workspace
 from alhena.tools.contract import Tool
-from alhena.tools.names import all_names
+from alhena.tools.names import READ_RESOURCE, all_names
 from alhena.tools.registry import ToolRegistry
 
 if TYPE_CHECKING:  # deciding and listing need no event loop
@@ -134,12 +134,27 @@ class Workbench:
     def decide(self, call: PolicyCall) -> Decision:
         """What the policy says of a call."""
         context = self.context
-        decision = tighten(self.engine.decide(call, context), call, self.filters, context)
-        if self.servers is None or call.server_name is None:
-            return decision
-        from alhena.agent.session_mcp import reviewed
+        return self.decide_by(self.engine, call, context)
 
-        return reviewed(decision, call, self.servers, context)
+    def decide_by(self, engine: PolicyEngine, call: PolicyCall, context: PolicyContext) -> Decision:
+        """What the policy would say of a call with the rules of `engine`, in a `context`."""
+        decision = tighten(engine.decide(call, context), call, self.filters, context)
+        if self.servers is None:
+            return decision
+        if call.server_name is not None:
+            from alhena.agent.session_mcp import reviewed, surely_named
+
+            sure = surely_named(decision, call, self.servers)
+            if sure is not None:
+                decision = tighten(engine.decide(sure, context), sure, self.filters, context)
+            return reviewed(decision, call, self.servers, context)
+        if READ_RESOURCE not in call.names:
+            return decision
+        from alhena.agent.session_resources import reviewed_reading
+
+        return reviewed_reading(
+            decision, call, self.servers, lambda each: self.decide_by(engine, each, context)
+        )
 
     async def check(self, call: PolicyCall, decision: Decision) -> Decision:
         """What the safety checkers make of a decision on a call."""

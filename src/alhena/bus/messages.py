@@ -41,7 +41,8 @@ class LastingRule(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     Either `rule`, under the keys of a `[[rule]]` table (`toml` is that table as it would be
     written), or the approval `mode` the session would go over to. `words` says it to people.
-    `persist`: it is saved, and holds for later sessions, too.
+    `persist`: it is saved, and holds for later sessions, too. `shown` stands for what the question
+    shows of the tools of a server; "" for other tools.
     """
 
     outcome: str
@@ -50,6 +51,7 @@ class LastingRule(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     rule: dict[str, Any] | None = None
     mode: str | None = None
     persist: bool = False
+    shown: str = ""
 
 
 class ToolConfirmationResponse(
@@ -114,8 +116,8 @@ class ToolPolicyRejection(Message, frozen=True, kw_only=True, tag="tool-policy-r
 class UpdatePolicy(Message, frozen=True, kw_only=True, tag="update-policy"):
     """An answer holds beyond its call: the policy is to say so from now on (SCHED-10).
 
-    `command_prefix` is set for shell commands, `mcp_name` for tools of a server; `rule`, `mode` and
-    `persist` are those of the `LastingRule` that was shown.
+    `command_prefix` is set for shell commands, `mcp_name` for tools of a server; `rule`, `mode`,
+    `persist` and `shown` are those of the `LastingRule` that was shown.
     """
 
     call_id: str
@@ -126,6 +128,7 @@ class UpdatePolicy(Message, frozen=True, kw_only=True, tag="update-policy"):
     rule: dict[str, Any] | None = None
     mode: str | None = None
     persist: bool = False
+    shown: str = ""
 
 
 class ToolCallsUpdate(Message, frozen=True, kw_only=True, tag="tool-calls-update"):

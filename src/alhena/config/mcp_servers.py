@@ -139,7 +139,7 @@ def configured_servers(
         if why:
             disabled[name] = why
             continue
-        made = _server(name, entry)
+        made = server_of(name, entry)
         if isinstance(made, str):
             problems[name] = made
         else:
@@ -164,8 +164,8 @@ def _unwanted(name: str, settings: Settings) -> str:
     return ""
 
 
-def _server(name: str, entry: object) -> McpServer | str:
-    """The server of an entry, or why there is none."""
+def server_of(name: str, entry: object) -> McpServer | str:
+    """The server of an entry of `mcpServers`, or why there is none."""
     where = f"settings: mcpServers.{name}"
     try:
         server = msgspec.convert(entry, McpServer)

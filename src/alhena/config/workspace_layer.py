@@ -48,8 +48,11 @@ class Refusal(msgspec.Struct, frozen=True):
 LAXER = "it would permit more than the settings of the user do"
 OWN = "it is for the user and the administrator to say"
 _TAKEN = "the user's settings have a server of this name"
+_ALIKE = "rules for tools of a server in the user's settings could mean it"
 _TRUSTED = "a workspace cannot trust its own servers"
 _CREDENTIAL = "it would be given what signs in to a model"
+_IDENTITY = "it would be shown who you are at Google, which your own settings alone can ask for"
+_OF_GOOGLE = ("google_credentials", "service_account_impersonation")
 
 
 def restricted(
@@ -102,21 +105,41 @@ def _servers(holding: Any, given: Any, found: list[Refusal]) -> dict[str, Any]:
     """Servers of names that are free, none of them trusted: rules of the user's name servers."""
     kept: dict[str, Any] = {}
     taken = {name.casefold() for name in holding}
+    own = {_in_names(name) for name in holding}
     for name, entry in given.items():
         if name.casefold() in taken:
             if holding.get(name) != entry:
                 found.append(Refusal(("mcpServers", name), _TAKEN))
+            continue
+        if any(_is_alike(_in_names(name), each) for each in own):
+            found.append(Refusal(("mcpServers", name), _ALIKE))
             continue
         if names_in(entry) & CREDENTIALS:
             found.append(Refusal(("mcpServers", name), _CREDENTIAL))
             continue
         if isinstance(entry, dict):
             members = cast("dict[str, Any]", entry)
+            if members.get("authProviderType") in _OF_GOOGLE:
+                found.append(Refusal(("mcpServers", name), _IDENTITY))
+                continue
             if members.get("trust"):
                 found.append(Refusal(("mcpServers", name, "trust"), _TRUSTED))
             entry = {key: value for key, value in members.items() if key != "trust"}
         kept[name] = entry
     return kept
+
+
+def _in_names(server: str) -> str:
+    """How a server is called within the names of its tools, whichever the case."""
+    letters = (
+        each if each.isascii() and (each.isalnum() or each in "_.-") else "_" for each in server
+    )
+    return "".join(letters).casefold()
+
+
+def _is_alike(one: str, other: str) -> bool:
+    """Whether `mcp_SERVER_TOOL` could be a tool of either."""
+    return one == other or one.startswith(f"{other}_") or other.startswith(f"{one}_")
 
 
 def _first(*order: Any) -> Rule:

@@ -48,6 +48,24 @@ def accepted_names(server: str, tool: str, *, alone: bool = True) -> tuple[str, 
     return tuple(dict.fromkeys(names))
 
 
+def claimed_names(key: Key) -> frozenset[str]:
+    """All ways to say "this tool of this server", whichever name it is declared under."""
+    server, tool = key
+    return frozenset((*accepted_names(server, tool), *qualified_names(server, valid_name(tool))))
+
+
+def ambiguous_names(keys: Iterable[Key]) -> frozenset[str]:
+    """The ways to say "this tool of this server" that could be said of two of these: `mcp_a_b_c` is
+    a tool of `a` and one of `a_b`."""
+    owners: dict[str, Key] = {}
+    found: set[str] = set()
+    for key in keys:
+        for name in claimed_names(key):
+            if owners.setdefault(name, key) != key:
+                found.add(name)
+    return frozenset(found)
+
+
 class Names:
     """The names of one session. `taken` says whether a tool that is no server's has a name."""
 

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 TIMEOUT_S = 600.0
 """Seconds that an answer may take where the settings do not say."""
 
+LONGEST_S = 3_600.0
+"""Seconds that a call may take, however much progress it reports."""
+
 Open = Callable[[str, McpServer, ServerEvents], AbstractAsyncContextManager[Connection]]
 """The name of a server, its settings, who hears of it -> the connection."""
 
@@ -41,6 +44,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     roots: tuple[str, ...]
     groups: ProcessGroups
     auth: Auth | None = None
+    longest_s: float = LONGEST_S
 
 
 def opener(around: Surroundings) -> Open:
@@ -55,7 +59,7 @@ def opener(around: Surroundings) -> Open:
         from alhena.mcp.sdk import SessionFacts
 
         timeout_s = TIMEOUT_S if server.timeout is None else server.timeout / 1000
-        facts = SessionFacts(roots=around.roots, timeout_s=timeout_s)
+        facts = SessionFacts(roots=around.roots, timeout_s=timeout_s, longest_s=around.longest_s)
         if server.transport is Transport.STDIO:
             opening = _over_stdio(name, server, around, facts, events)
         else:

@@ -14,6 +14,7 @@ from alhena.tools.contract import (
     ToolInvocation,
     ToolResult,
 )
+from alhena.tools.names import READ_RESOURCE
 
 _SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -27,7 +28,7 @@ _SCHEMA: dict[str, Any] = {
 class ReadMcpResource(DeclarativeTool):
     """Reads a resource of `servers`."""
 
-    name = "read_mcp_resource"
+    name = READ_RESOURCE
     display_name = "Read MCP Resource"
     kind = Kind.READ
     parameter_schema = _SCHEMA

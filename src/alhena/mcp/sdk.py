@@ -1,5 +1,6 @@
 """A connection over the official SDK: its session on a pair of streams."""
 
+import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -74,10 +75,12 @@ for _name in ("mcp", "client"):
 
 
 class SessionFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a server is told of us, and how long an answer may take. `roots` are directories."""
+    """What a server is told of us, and how long an answer may take; a call that reports progress
+    gets that time anew with each report, up to `longest_s`. `roots` are directories."""
 
     roots: tuple[str, ...]
     timeout_s: float
+    longest_s: float
 
 
 @asynccontextmanager
@@ -117,18 +120,19 @@ async def connected(
         )
         async with session:
             await _shake_hands(session)
-            yield SdkConnection(session, screen, facts.timeout_s, events)
+            yield SdkConnection(session, screen, facts, events)
 
 
 class SdkConnection:
     """A `Connection` over a session of the SDK."""
 
     def __init__(
-        self, session: ClientSession, screen: Screen, timeout_s: float, events: ServerEvents
+        self, session: ClientSession, screen: Screen, facts: SessionFacts, events: ServerEvents
     ) -> None:
         self._session = session
         self._screen = screen
-        self._timeout_s = timeout_s
+        self._timeout_s = facts.timeout_s
+        self._longest_s = max(facts.timeout_s, facts.longest_s)
         self._events = events
 
     @property
@@ -181,12 +185,26 @@ class SdkConnection:
     ) -> dict[str, Any]:
         """The result of a call as the server gave it."""
 
+        loop = asyncio.get_running_loop()
+        end = loop.time() + self._longest_s
+        patience = asyncio.timeout(self._timeout_s)
+        waits = True
+
         async def told(done: float, total: float | None, message: str | None) -> None:
+            if waits and not patience.expired():
+                patience.reschedule(min(loop.time() + self._timeout_s, end))
             if progress is not None:
                 progress(_progress_line(done, total, message))
 
         params = CallToolRequestParams(name=name, arguments=arguments)
-        return await self._ask(CallToolRequest(params=params), None if progress is None else told)
+        try:
+            async with patience:
+                return await self._ask(CallToolRequest(params=params), told, self._longest_s)
+        except TimeoutError as error:
+            over = loop.time() >= end
+            raise _late(self._longest_s if over else self._timeout_s) from error
+        finally:
+            waits = False
 
     async def get_prompt(self, name: str, arguments: dict[str, str]) -> dict[str, Any]:
         """A prompt filled in, as the server gave it."""
@@ -197,15 +215,18 @@ class SdkConnection:
         """The contents of a resource, as the server gave them."""
         return await self._ask(ReadResourceRequest(params=ReadResourceRequestParams(uri=uri)))
 
-    async def _ask(self, request: Request[Any, Any], progress: Any = None) -> dict[str, Any]:
+    async def _ask(
+        self, request: Request[Any, Any], progress: Any = None, longest_s: float | None = None
+    ) -> dict[str, Any]:
+        timeout_s = self._timeout_s if longest_s is None else longest_s
         sending = self._session.send_request(
             request,
             Result,
-            request_read_timeout_seconds=self._timeout_s,
+            request_read_timeout_seconds=timeout_s,
             progress_callback=progress,
         )
         try:
-            result = await _answer(sending, self._timeout_s)
+            result = await _answer(sending, timeout_s)
         except McpLostError as error:
             self._events.lost(error.message)
             raise
@@ -233,7 +254,7 @@ async def _answer(sending: Awaitable[T], timeout_s: float) -> T:
         return await sending
     except MCPError as error:
         if error.code == REQUEST_TIMEOUT:
-            raise McpTimeoutError(f"it did not answer within {timeout_s:g} s") from error
+            raise _late(timeout_s) from error
         if _is_loss(error):
             raise McpLostError("the connection was closed before it answered") from error
         raise McpRefusedError(_said(error), error.code) from error
@@ -241,6 +262,10 @@ async def _answer(sending: Awaitable[T], timeout_s: float) -> T:
         raise McpRefusedError(NO_ANSWER, 0) from error
     except (anyio.ClosedResourceError, anyio.BrokenResourceError, RuntimeError) as error:
         raise McpLostError("the connection is closed") from error
+
+
+def _late(timeout_s: float) -> McpTimeoutError:
+    return McpTimeoutError(f"it did not answer within {timeout_s:g} s")
 
 
 def _is_loss(error: MCPError) -> bool:

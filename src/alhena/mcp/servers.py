@@ -8,12 +8,20 @@ import msgspec
 from alhena.config.mcp_servers import ConfiguredServers, McpServer
 from alhena.display_text import escaped, one_line
 from alhena.mcp.connection import ListedPrompt, ListedResource, ListedTool
-from alhena.mcp.names import Key, Names, accepted_names, hashed_name, valid_name
+from alhena.mcp.names import (
+    Key,
+    Names,
+    accepted_names,
+    ambiguous_names,
+    hashed_name,
+    valid_name,
+)
 from alhena.mcp.opening import Open
-from alhena.mcp.pins import Pins
+from alhena.mcp.pins import Pins, tools_hash
 from alhena.mcp.resource_listing import ListMcpResources
 from alhena.mcp.resource_reading import ReadMcpResource
 from alhena.mcp.server import CLOSED, Pace, Server, ServerState, late
+from alhena.mcp.source import Source, source_of
 from alhena.mcp.told import offer_lines, some
 from alhena.mcp.tool import McpTool
 from alhena.tools.names import ALIASES, BUILT_IN
@@ -24,6 +32,9 @@ FIRST_PROMPT_S = 10.0
 
 MAX_TOLD = 640
 """Characters of one warning."""
+
+MAX_SHOWN = 200
+"""Questions whose tools are remembered; an answer to an older one holds for its call alone."""
 
 LONGEST_WAIT_S = 30.0
 """Seconds that it waits for any, whatever timeout that has."""
@@ -49,10 +60,11 @@ class ServerReport(msgspec.Struct, frozen=True, kw_only=True):
 
 class Outlets(msgspec.Struct, frozen=True, kw_only=True):
     """`warn` takes what a person should know; `changed` is called when tools have come or gone, or
-    what servers want models to know is another."""
+    what servers want models to know is another. `directory` is where servers are started."""
 
     warn: Callable[[str], None]
     changed: Callable[[], None]
+    directory: str = ""
 
 
 class Servers:
@@ -74,6 +86,9 @@ class Servers:
         self._registry = registry
         self._outlets = outlets
         self._registered: dict[Key, McpTool] = {}
+        self._asked: dict[Key, ListedTool] = {}
+        self._ambiguous: frozenset[str] = frozenset()
+        self._shown: dict[str, tuple[ListedTool, ...]] = {}
         self._names = Names((*configured.servers, *configured.disabled), self._is_taken)
         self._warned: set[str] = set()
         self._closed = False
@@ -140,22 +155,44 @@ class Servers:
         entry = self._registry.find(name, excluded=True)
         return entry.tool if entry is not None and isinstance(entry.tool, McpTool) else None
 
-    def approved(self, server: str, tool: str | None) -> None:
-        """A person has approved a tool for more than one call, or all of a server (None)."""
-        known = self.servers.get(server)
-        if known is None:
-            return
+    def shown(self, name: str, *, every: bool) -> str:
+        """A question is put about the tool that a name means, which an answer may approve for
+        more than one call, or (`every`) with all of its server. Gives what `approved` is to be
+        told then: a server may say something else in the meantime. "" for a tool of no server."""
+        tool = self.tool(name)
         if tool is None:
-            self.pins.approve(server, known.offer.tools, every=True)
-        elif (meant := self.tool(tool)) is not None:
-            self.pins.approve(server, (meant.listed,), every=False)
+            return ""
+        key = (tool.server.name, tool.listed.name)
+        asked = self._asked.get(key, tool.listed)
+        others = tool.server.offer.tools if every else ()
+        tools = (asked, *(each for each in others if each.name != asked.name))
+        mark = tools_hash(tools)
+        self._shown.pop(mark, None)
+        self._shown[mark] = tools
+        while len(self._shown) > MAX_SHOWN:
+            del self._shown[next(iter(self._shown))]
+        return mark
+
+    def approved(self, server: str, shown: str, *, every: bool) -> bool:
+        """A person has approved a tool of a server for more than one call, or all of it, as it was
+        in the question. False when nobody knows any more what that was: nothing is approved."""
+        known, tools = self.servers.get(server), self._shown.get(shown)
+        if known is None or tools is None:
+            return False
+        self.pins.approve(server, tools, self._source(known), every=every)
+        return True
+
+    def sure_names(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Of the names of a tool, the one it is declared under first, those that could be said of
+        no other tool: with the others nobody can have allowed this one."""
+        return (names[0], *(name for name in names[1:] if name not in self._ambiguous))
 
     def objection(self, name: str) -> str:
         """Why approvals do not hold for the tool that a name means; "" for no reason."""
         tool = self.tool(name)
         if tool is None or tool.server.config.trust:
             return ""
-        return self.pins.objection(tool.server.name, tool.listed)
+        return self.pins.objection(tool.server.name, tool.listed, self._source(tool.server))
 
     def reports(self) -> tuple[ServerReport, ...]:
         """All servers of the settings, those that cannot be used or are not wanted at the end."""
@@ -188,6 +225,14 @@ class Servers:
             notes=(*offer.problems, *server.notes),
             instructions=offer.instructions,
         )
+
+    def _source(self, server: Server) -> Source:
+        return source_of(server.config, self._outlets.directory)
+
+    def _changes(self, server: Server, tool: ListedTool) -> str:
+        """What a question says is new of a tool, as which it will be approved."""
+        self._asked[(server.name, tool.name)] = tool
+        return self.pins.changes(server.name, tool, self._source(server))
 
     def _made(self, name: str, config: McpServer) -> Server:
         pace = _pace(config, self._pace)
@@ -241,6 +286,7 @@ class Servers:
             for tool in server.offer.tools
         }
         given = self._names.assign(tuple(listed))
+        self._ambiguous = ambiguous_names(listed)
         for key, tool in tuple(self._registered.items()):
             if given.get(key) != tool.name or listed[key][1] != tool.listed:
                 self._registry.unregister(tool.name)
@@ -270,7 +316,7 @@ class Servers:
 
     def _register(self, key: Key, name: str, server: Server, listed: ListedTool) -> Iterator[str]:
         """Puts a tool into the registry; gives what a person should know of that."""
-        tool = McpTool(name, server, listed, self.pins.changes)
+        tool = McpTool(name, server, listed, self._changes)
         hashed = name == hashed_name(valid_name(f"{key[0]}__{key[1]}"), key)
         accepted = accepted_names(server.name, listed.name, alone=not hashed)
         warning = self._registry.register(

@@ -25,7 +25,7 @@ MAX_TOLD_ERROR = 100_000
 MAX_PROGRESS = 1_000
 """Lines of progress of one call that are shown."""
 
-Changes = Callable[[str, ListedTool], str]
+Changes = Callable[[Server, ListedTool], str]
 """What of a server's tool is not as it was when it was approved, as a diff; "" for nothing."""
 
 
@@ -92,7 +92,7 @@ class _Call(BaseInvocation):
             tool_args=self.params,
             tool_description=tool.listed.description,
             tool_parameter_schema=tool.listed.schema,
-            changed=self._changes(tool.server.name, tool.listed),
+            changed=self._changes(tool.server, tool.listed),
         )
 
     async def execute(self, context: ExecutionContext) -> ToolResult:

@@ -124,6 +124,7 @@ def update_policy(request: ConfirmationRequest, offer: LastingRule) -> UpdatePol
         rule=offer.rule,
         mode=offer.mode,
         persist=offer.persist,
+        shown=offer.shown,
     )
 
 

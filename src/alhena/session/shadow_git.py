@@ -21,7 +21,8 @@ import msgspec
 from alhena.session.errors import CheckpointError, GitFailedError, NoGitError, TooMuchError
 from alhena.session.git_output import GitOutput
 from alhena.session.shadow_files import refuse_blocking, trouble
-from alhena.system.errors import printable
+from alhena.system.errors import ProcessStartError, printable
+from alhena.system.shielding import shield_memory
 
 PATIENCE_S = 60.0
 """So long one git command may take."""
@@ -211,6 +212,7 @@ class ShadowGit:
         configuration = (word for item in CONFIGURATION for word in ("-c", item))
         command = ["git", *configuration, "-c", f"core.excludesFile={self._excludes}"]
         try:
+            shield_memory()
             return subprocess.Popen(
                 [*command, *arguments],
                 cwd=place.work_tree,
@@ -221,6 +223,8 @@ class ShadowGit:
                 pass_fds=() if self.held is None else (self.held,),
                 start_new_session=True,
             )
+        except ProcessStartError as error:
+            raise CheckpointError(error.message) from error
         except FileNotFoundError as error:
             if error.filename != "git":
                 raise trouble(error, place.work_tree) from error

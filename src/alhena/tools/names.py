@@ -37,11 +37,14 @@ ALIASES: dict[str, str] = {
 }
 """Accepted name -> declared name."""
 
+READ_RESOURCE = "read_mcp_resource"
+"""The built-in tool that asks MCP servers for something: rules of servers hold for it, too."""
+
 BUILT_IN = frozenset(
     {
         *ALIASES.values(),
         *("complete_task", "list_background_processes", "list_mcp_resources"),
-        *("read_background_output", "read_mcp_resource", "read_tool_output"),
+        *("read_background_output", READ_RESOURCE, "read_tool_output"),
     }
 )
 """The declared names of all tools that come with this program, in every session or not."""

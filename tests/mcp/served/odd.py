@@ -96,6 +96,16 @@ def chatter(request: dict[str, Any], does: dict[str, Any]) -> None:
     answer(request, text("said"))
 
 
+def report(request: dict[str, Any], does: dict[str, Any]) -> None:
+    """Is at work for long, and says so."""
+    for number in range(does["times"]):
+        token = request["params"]["_meta"]["progressToken"]
+        params = {"progressToken": token, "progress": number + 1}
+        send({"method": "notifications/progress", "params": params})
+        time.sleep(does["pause"])
+    answer(request, text("at last"))
+
+
 def become(request: dict[str, Any], does: dict[str, Any]) -> None:
     Path(SCRIPT["list_from"]).write_text(json.dumps(does["tools"]), encoding="utf-8")
     send({"method": "notifications/tools/list_changed"})
@@ -128,6 +138,7 @@ BEHAVIOURS = {
     "storm": storm,
     "chatter": chatter,
     "become": become,
+    "report": report,
     "fork": fork,
 }
 

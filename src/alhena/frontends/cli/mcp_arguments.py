@@ -60,6 +60,9 @@ def parse_add(argv: list[str]) -> Added:
     transport = _one_of(said, "transport", TRANSPORTS) or ("http" if remote else "stdio")
     if transport != "stdio" and not remote:
         raise UsageError(f"{transport} needs an http(s) URL.", remedy=_REMEDY)
+    if not remote and "://" in target:
+        scheme = target.partition("://")[0]
+        raise UsageError(f"{scheme}:// is no http(s) URL, and no command.", remedy=_REMEDY)
     if transport == "stdio" and remote:
         raise UsageError("a URL is no command.", remedy="Use --transport http or sse.")
     env = dict(_pair(text, "=", "-e NAME=VALUE") for text in said.get("env", ()))

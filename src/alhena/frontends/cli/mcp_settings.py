@@ -17,7 +17,7 @@ from alhena.frontends.cli.mcp_arguments import Added, parse_add, scope_of
 from alhena.frontends.here import place_here
 from alhena.frontends.streams import write_stdout
 from alhena.hooks.user_files import change_file
-from alhena.system.workspace import current_directory
+from alhena.system.workspace import current_directory, is_within
 
 SERVERS = "mcpServers"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}")
@@ -91,14 +91,25 @@ def _turn(argv: list[str], *, enabled: bool) -> int:
 
 def _settings_file(scope: str, *, writing: bool = True) -> Path:
     """The file of a scope. Raises UsageError for the project settings of the home directory, which
-    are the user's."""
+    are the user's, and InputError where a symlink leads out of the project: whoever wrote that
+    chose the file."""
     user = user_settings_path(os.environ)
     if scope == "user":
         return user
-    project = workspace_settings_path(current_directory())
-    if writing and os.path.realpath(project) == os.path.realpath(user):
+    here = current_directory()
+    project = workspace_settings_path(here)
+    real = os.path.realpath(project)
+    if real == os.path.realpath(user):
+        if not writing:
+            return project
         raise UsageError(
             "the settings of the home directory are the user's.", remedy="Use --scope user."
+        )
+    if not is_within(real, os.path.realpath(here)):
+        raise InputError(
+            f"the project settings {project} lead out of the project, to {real}; they were left "
+            "alone.",
+            remedy="Put a file of the project in place of the symlink, or use --scope user.",
         )
     return project
 

@@ -211,12 +211,23 @@ def _state(place: Place, kind: LayerKind, layer: Layer | None) -> str:
 
 
 def _check(options: "Namespace", place: Place) -> int:
+    servers = _of_servers(place)
+    told = (*place.told, *servers)
     if options.json:
-        write_json({"warnings": place.told, "notes": place.notes})
+        write_json({"warnings": told, "notes": place.notes})
     else:
-        for kind, lines in (("warning", place.told), ("note", place.notes)):
+        for kind, lines in (("warning", told), ("note", place.notes)):
             for each in lines:
                 write_stdout(f"{kind}: {one_line(each)}\n")
-        if not place.warnings:
+        if not (place.warnings or servers):
             write_stdout("The settings can be used as they are.\n")
-    return 1 if place.warnings else 0
+    return 1 if place.warnings or servers else 0
+
+
+def _of_servers(place: Place) -> tuple[str, ...]:
+    """What is wrong with MCP servers. A session tells it of each when it starts them."""
+    if not place.settings.mcp_servers:
+        return ()
+    from alhena.config.server_entries import odd_members, server_problems
+
+    return (*server_problems(place.layers).values(), *odd_members(place.layers))

@@ -14,14 +14,19 @@ if TYPE_CHECKING:
 
 
 def server_prompts(bench: Workbench) -> "dict[str, PromptCommand]":
-    """The prompts of the servers that are connected, by the names of their commands."""
+    """The prompts of the servers that are connected, by the names of their commands. Of a server
+    that the policy denies there are none."""
     if bench.servers is None:
         return {}
+    from alhena.agent.session_resources import refuses_server
     from alhena.frontends.terminal.commands import COMMANDS
     from alhena.mcp.prompts import prompt_commands
 
     own = {name for each in COMMANDS for name in (each.name, *each.aliases)}
-    return prompt_commands(bench.servers.servers.values(), own.__contains__)
+    servers = [
+        each for each in bench.servers.servers.values() if not refuses_server(bench, each.name)
+    ]
+    return prompt_commands(servers, own.__contains__)
 
 
 async def filled_prompt(command: "PromptCommand", rest: str) -> tuple[str, tuple[Part, ...]]:
