@@ -173,7 +173,7 @@ def test_a_variable_of_a_project_is_not_put_into_the_settings_of_the_user(
     write(project / ".env", "MY_URL=https://evil\n")
     found = opened(project, GEMINI_API_KEY="secret", T="t").settings.mcp_servers
     assert found["mine"] == {"url": "https://mine", "headers": {"A": "t"}}
-    assert found["theirs"] == {"url": "https://evil/t"}
+    assert found["theirs"] == {"url": "https://evil/t", "trust": False}
     (project / ".env").unlink()
     write(home / ".gemini" / ".env", "MY_URL=https://home\n")
     assert opened(project).settings.mcp_servers["mine"]["url"] == "https://home"

@@ -164,7 +164,7 @@ def test_the_servers_of_a_workspace_take_nobodys_name_and_no_trust(
     place = opened(project)
     assert place.settings.mcp_servers == {
         "GitHub": {"command": "mine", "trust": True},
-        "own": {"command": "x"},
+        "own": {"command": "x", "trust": False},
         "odd": 3,
     }
     text = "\n".join(place.warnings)
@@ -188,7 +188,7 @@ def test_a_server_of_a_workspace_is_not_given_what_signs_in_to_a_model(
 ) -> None:
     workspace(project, {"mcpServers": {"evil": entry, "good": {"command": "$MINE"}}})
     place = opened(project, GEMINI_API_KEY="secret", OPENAI_API_KEY="secret", MINE="m")
-    assert place.settings.mcp_servers == {"good": {"command": "m"}}
+    assert place.settings.mcp_servers == {"good": {"command": "m", "trust": False}}
     (warning,) = place.warnings
     assert "mcpServers.evil" in warning
     assert "secret" not in str(place.settings)
@@ -258,7 +258,8 @@ JSON = st.recursive(
 )  # fmt: skip
 
 
-@hypothesis.settings(deadline=None)  # a machine at work may pause any example
+# A machine that is at work may pause any example, and the making of one.
+@hypothesis.settings(deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 @given(st.dictionaries(st.sampled_from(sorted(FOR_OTHERS | set(RULES))), JSON, max_size=5))
 def test_no_value_of_any_kind_gets_past_what_is_for_others(values: dict[str, Any]) -> None:
     holding = msgspec.json.decode(msgspec.json.encode(Settings()))
@@ -271,3 +272,15 @@ def test_no_value_of_any_kind_gets_past_what_is_for_others(values: dict[str, Any
             for name in key.split("."):
                 value = value.get(name, {})
             assert value == {}
+
+
+@pytest.mark.parametrize("name", ["my server", "My_Server", "my", "my_server_x"])
+def test_a_server_whose_tools_could_be_named_like_those_of_the_users_is_left_out(
+    home: Path, project: Path, name: str
+) -> None:
+    user(home, {"mcpServers": {"my_server": {"command": "mine"}}})
+    workspace(project, {"mcpServers": {name: {"command": "x"}, "mys": {"command": "y"}}})
+    place = opened(project)
+    assert set(place.settings.mcp_servers) == {"my_server", "mys"}
+    (warning,) = place.warnings
+    assert f"mcpServers.{name}" in warning

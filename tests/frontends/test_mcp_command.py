@@ -180,7 +180,7 @@ def test_a_list_says_of_each_server_how_it_is(
         "off": {"command": "x"},
         "slow": {**odd(tmp_path, {"initialize": "hang"}), "timeout": 300},
     }
-    settings(home, {"mcpServers": entries, "mcp": {"excluded": ["off"]}})
+    file = settings(home, {"mcpServers": entries, "mcp": {"excluded": ["off"]}})
     done = alhena("mcp", "list")
     assert done.code == 0
     assert "very-secret" not in done.out + done.err
@@ -190,7 +190,7 @@ def test_a_list_says_of_each_server_how_it_is(
     assert lines["broken"].startswith("✗ broken: ")
     assert lines["guarded"].startswith("! guarded: ")
     assert "alhena mcp auth guarded" in lines["guarded"]
-    assert lines["wrong"].startswith("✗ wrong - not connected: settings: mcpServers.wrong.command")
+    assert f"✗ wrong - not connected: {file}:1: mcpServers.wrong.command" in lines["wrong"]
     assert lines["off"] == "- off - turned off: mcp.excluded names it"
     assert lines["slow"][0] in "✗…"
     rows = {row["name"]: row for row in alhena("mcp", "list", "--json").json}

@@ -225,3 +225,38 @@ def test_more_workspace_roots_come_from_the_users_settings(home: Path, project: 
     )
     assert "there" in done.out
     assert "no directory ~/none" in done.err
+
+
+def test_checking_names_servers_that_cannot_be_used_and_members_that_mean_nothing(
+    home: Path, project: Path
+) -> None:
+    mine = user(
+        home,
+        '{"mcpServers": {"a": 5,\n"b": {"command":\n7}, "c": {"url": "x"},\n'
+        '"d": {"comand": "x",\n"command": "true", "oauth": {"scope": []}},'
+        ' "e": {"command": "x", "args": ["y", 3]}}}',
+    )
+    theirs = workspace(project, '{"mcpServers":\n{"f": {"command": ""}}}')
+    checked = alhena("settings", "check", "--skip-trust")
+    assert checked.code == 1
+    lines = checked.out.splitlines()
+    remedy, near = "Correct that value or remove the key.", "scopes?"
+    for line in (
+        f"{mine}:1: mcpServers.a: Expected object, got int. {remedy}",
+        f"{mine}:3: mcpServers.b.command: Expected str | null, got int. {remedy}",
+        f"{mine}:3: mcpServers.c: the URL 'x' is no http(s) URL. Correct it.",
+        f"{mine}:4: mcpServers.d.comand means nothing, and has no effect. Did you mean command?",
+        f"{mine}:5: mcpServers.d.oauth.scope means nothing, and has no effect. Did you mean {near}",
+        f"{mine}:5: mcpServers.e.args[1]: Expected str, got int. {remedy}",
+        f"{theirs}:2: mcpServers.f: names neither command nor url nor httpUrl. Give one of them.",
+    ):
+        assert f"warning: {line}" in lines
+    assert len(alhena("settings", "check", "--skip-trust", "--json").json["warnings"]) == 7
+    user(home, '{"mcpServers": {"a": {"command": "true"}}}')
+    assert alhena("settings", "check").code == 0
+
+
+def test_a_strong_layer_mends_what_a_weak_one_has_wrong(home: Path, tmp_path: Path) -> None:
+    user(home, {"mcpServers": {"a": 5}})
+    above = system(tmp_path, {"mcpServers": {"a": {"command": "true"}}})
+    assert alhena("settings", "check", **above).code == 0

@@ -92,6 +92,12 @@ def test_an_approval_in_settings_does_not_reach_into_plan_mode() -> None:
     assert outcome(settings, "search", server="s", mode="plan") is DENY
 
 
+def test_a_server_that_may_be_there_but_says_it_is_not_trusted_is_asked_about() -> None:
+    settings = {"mcp": {"allowed": ["s", "t"]}, "mcpServers": {"s": {"trust": False}, "t": {}}}
+    assert outcome(settings, "search", server="s") is ASK
+    assert outcome(settings, "search", server="t") is ALLOW
+
+
 def test_nobody_is_asked_where_nobody_is_though_asking_is_allowed() -> None:
     assert outcome(tools(allowed=["*"]), "ask_user", interactive=False) is DENY
     assert outcome(tools(allowed=["*"]), "enter_plan_mode", interactive=False) is DENY

@@ -156,6 +156,15 @@ def trusted_names(entries: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
+def untrusted_names(entries: Mapping[str, Any]) -> tuple[str, ...]:
+    """Those whose entries say `"trust": false`, as those of a workspace do."""
+    return tuple(
+        name
+        for name, entry in entries.items()
+        if isinstance(entry, dict) and cast("dict[str, Any]", entry).get("trust") is False
+    )
+
+
 def _unwanted(name: str, settings: Settings) -> str:
     if name in settings.mcp.excluded:
         return "mcp.excluded names it"

@@ -102,7 +102,8 @@ def _ruled(key: str, own: Any, given: Any) -> Any:
 
 
 def _servers(holding: Any, given: Any, found: list[Refusal]) -> dict[str, Any]:
-    """Servers of names that are free, none of them trusted: rules of the user's name servers."""
+    """Servers of names that are free, none of them trusted: rules of the user's name servers. That
+    they say so keeps `mcp.allowed` from allowing their calls, too."""
     kept: dict[str, Any] = {}
     taken = {name.casefold() for name in holding}
     own = {_in_names(name) for name in holding}
@@ -124,7 +125,7 @@ def _servers(holding: Any, given: Any, found: list[Refusal]) -> dict[str, Any]:
                 continue
             if members.get("trust"):
                 found.append(Refusal(("mcpServers", name, "trust"), _TRUSTED))
-            entry = {key: value for key, value in members.items() if key != "trust"}
+            entry = {**members, "trust": False}
         kept[name] = entry
     return kept
 

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from alhena.config.documents import settings_document
+from alhena.config.environment import CREDENTIALS, has_secret_name
 from alhena.config.errors import ConfigError
+from alhena.config.expansion import names_in
 from alhena.config.home import trusted_folders_path, workspace_settings_path
 from alhena.config.jsonc_edit import JsonEditError, with_value, without_keys
 from alhena.config.old_keys import renewed, value_at
@@ -17,7 +19,8 @@ from alhena.hooks.user_files import change_file
 
 MAX_NAMED = 12
 """How many names of one kind are shown."""
-MAX_COMMAND = 200
+MAX_COMMAND = 8_000
+"""Characters of a command that are shown; of a longer one its end, too, and how much is between."""
 
 
 def say_trust(environ: Mapping[str, str], folder: Path, level: TrustLevel) -> Path:
@@ -86,10 +89,12 @@ def _of_settings(path: Path) -> Iterator[str]:
     if isinstance(servers, dict):
         for name, entry in cast("dict[str, Any]", servers).items():
             yield f"MCP server {one_line(name, 60)}: {_shown(_server_words(entry))}"
+            yield from _given(entry, f"MCP server {one_line(name, 60)}")
     for key in ("mcp.serverCommand", "tools.discoveryCommand", "tools.callCommand"):
         command = value_at(settings, key)
         if isinstance(command, str):
             yield f"{key}: {_shown(command)}"
+            yield from _given(command, key)
     hooks = settings.get("hooks")
     if isinstance(hooks, dict) and hooks:
         events = _some(list(cast("dict[str, Any]", hooks)))
@@ -110,8 +115,23 @@ def _server_words(entry: Any) -> str:
     return " ".join(map(str, words))
 
 
+def _given(value: Any, what: str) -> Iterator[str]:
+    """Which of the user's variables something is given, each of them."""
+    names = sorted(names_in(value) - CREDENTIALS)
+    if names:
+        told = (
+            f"{name} (a secret by its name)" if has_secret_name(name) else name for name in names
+        )
+        yield f"{what} is given what these variables of yours hold: {', '.join(told)}"
+
+
 def _shown(text: str) -> str:
-    return one_line(exact(text), MAX_COMMAND)
+    told = exact(text)
+    more = len(told) - MAX_COMMAND
+    if more > 0:
+        half = MAX_COMMAND // 2
+        told = f"{told[:half]} [… {more:,} more characters …] {told[-half:]}"
+    return one_line(told, len(told))
 
 
 def _some(names: list[str]) -> str:

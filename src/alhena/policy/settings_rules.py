@@ -85,7 +85,7 @@ def settings_policy(
         *(_rule(entry, PolicyOutcome.ASK_USER, CONFIRM) for entry in confirmed),
         *(_rule(entry, PolicyOutcome.ALLOW, ALLOWED) for entry in (*allowed, *flagged)),
         *_server_rules("mcpServers.NAME.trust", trusted, MCP_TRUST),
-        *_server_rules("mcp.allowed", only or (), MCP_ALLOWED),
+        *_server_rules("mcp.allowed", _unquestioned(only or (), settings), MCP_ALLOWED),
     )
     filters: list[PolicyFilter] = []
     if tools.core is not None:
@@ -101,6 +101,15 @@ def _trusted(settings: Settings) -> tuple[str, ...]:
     from alhena.config.mcp_servers import trusted_names
 
     return trusted_names(settings.mcp_servers)
+
+
+def _unquestioned(allowed: tuple[str, ...], settings: Settings) -> tuple[str, ...]:
+    """Of the servers that may be there, those whose calls need no question: not those that say they
+    are not trusted, as all servers of a workspace do."""
+    from alhena.config.mcp_servers import untrusted_names
+
+    questioned = untrusted_names(settings.mcp_servers) if settings.mcp_servers else ()
+    return tuple(name for name in allowed if name not in questioned)
 
 
 class _Entry(msgspec.Struct, frozen=True):

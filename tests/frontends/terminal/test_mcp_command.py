@@ -62,6 +62,7 @@ async def test_all_servers_are_listed_with_what_they_have(project: Path, tmp_pat
         assert "prompt review\n" in listed
         assert "resource kitchen://menu\n" in listed
         assert "✗ bad (stdio) not connected: " in listed
+        assert listed.count("/nowhere/at-all") == 1
         assert "✗ wrong not connected: settings: mcpServers.wrong.command" in listed
         told = await said(conversation, screen, "/mcp desc", "3 MCP servers")
         assert "resource kitchen://menu: What there is." in told

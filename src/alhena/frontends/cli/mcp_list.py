@@ -3,6 +3,8 @@
 import asyncio
 from typing import Any
 
+import msgspec
+
 from alhena.agent.mcp_surroundings import surroundings
 from alhena.config.home import config_home
 from alhena.config.mcp_servers import ConfiguredServers, configured_servers
@@ -30,7 +32,7 @@ def run(argv: list[str]) -> int:
     options = parser.parse_args(argv)
     place = place_here(skip_trust=options.skip_trust, told=False)
     tell(place.told)
-    configured = configured_servers(place.settings, place.environ)
+    configured = _placed(configured_servers(place.settings, place.environ), place)
     warnings: list[str] = []
     reports = asyncio.run(_looked_at(place, configured, warnings))
     tell(dict.fromkeys(warnings))
@@ -44,6 +46,17 @@ def run(argv: list[str]) -> int:
     if not reports:
         write_stdout("No MCP servers are configured. To add one: alhena mcp add --help\n")
     return 0
+
+
+def _placed(configured: ConfiguredServers, place: Place) -> ConfiguredServers:
+    """The same with file and line of each entry that cannot be used."""
+    if not configured.problems:
+        return configured
+    from alhena.config.server_entries import server_problems
+
+    found = server_problems(place.layers)
+    problems = {name: found.get(name, why) for name, why in configured.problems.items()}
+    return msgspec.structs.replace(configured, problems=problems)
 
 
 async def _looked_at(

@@ -118,9 +118,8 @@ def _offer(report: "ServerReport", control: "ServerControl", what: str) -> list[
         lines.append(
             line(f"      left out: {one_line(own, 70)}: {one_line(reason, 200)}", "warning")
         )
-    return lines + [
-        line(f"      {one_line(note, 200)}", "dim") for note in report.notes[-MAX_NOTES:]
-    ]
+    notes = [note for note in dict.fromkeys(report.notes) if note != report.why]
+    return lines + [line(f"      {one_line(note, 200)}", "dim") for note in notes[-MAX_NOTES:]]
 
 
 def _entry(kind: str, name: str, description: str, what: str) -> Line:
