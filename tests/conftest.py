@@ -6,12 +6,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.support.server import ScriptedServer
 
 ROOT = Path(__file__).parent.parent
 CLEARED_PREFIXES = ("GEMINI_", "GOOGLE_", "ALHENA_", "CODE_ASSIST_", "OPENAI_", "ANTHROPIC_")
 CLEARED = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "XDG_CONFIG_HOME", "NO_COLOR")
+
+# Nothing here is judged by the clock: a busy machine is no defect.
+settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("suite")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -106,9 +106,11 @@ def _trusted(settings: Settings) -> tuple[str, ...]:
 def _unquestioned(allowed: tuple[str, ...], settings: Settings) -> tuple[str, ...]:
     """Of the servers that may be there, those whose calls need no question: not those that say they
     are not trusted, as all servers of a workspace do."""
+    if not (allowed and settings.mcp_servers):
+        return allowed
     from alhena.config.mcp_servers import untrusted_names
 
-    questioned = untrusted_names(settings.mcp_servers) if settings.mcp_servers else ()
+    questioned = untrusted_names(settings.mcp_servers)
     return tuple(name for name in allowed if name not in questioned)
 
 
