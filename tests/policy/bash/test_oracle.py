@@ -144,6 +144,8 @@ SCRAPS = st.lists(
 @example("a &\\\n& b")
 @example("{ a } ; }")
 @example("a; ! { bb; } 2>f")
+@example("a ${X:-<<<(bb)} <(c)")
+@example("a ${X:-<<(bb)}; a ${X:->>(bb)}; a ${X:-q<(bb)}")
 def test_bash_runs_only_what_the_parts_of_a_certain_command_show(command: str) -> None:
     analysis = analyse(command)
     if not certain(analysis):

@@ -15,6 +15,7 @@ _LENGTH = re.compile(r"\$\{#(?:[A-Za-z_][A-Za-z0-9_]*|[0-9]+|[@*#?$!-])\}")
 _NAME = re.compile(r"\$\{(?:[A-Za-z_][A-Za-z0-9_]*|[0-9]+|[@*#?$!-])")
 _OPERATOR = re.compile(r":?[-+?]|##?|%%?|//|/[#%]?|\^\^?|,,?")
 _OPERAND_RUN = re.compile(r"[^'\"\\$`{}]+")
+_PROCESS = re.compile(r"[<>]\(")
 _OPERAND_QUOTED = re.compile(r"'[^']*'|\"[^\"\\$`]*\"")
 _ANSI_RUN = re.compile(r"[^'\\]+")
 _ESCAPE = re.compile(
@@ -113,7 +114,12 @@ def _operand(reading: Reading, at: int, scope: Scope, *, quoted: bool) -> int:
     text = reading.text
     while not text.startswith("}", at):
         run = _OPERAND_RUN.match(text, at) or (None if quoted else _OPERAND_QUOTED.match(text, at))
-        if run:
+        process = run and not quoted and _PROCESS.search(text, at, run.end())
+        if process:
+            node = reading.nested_at(process.start(), "process_substitution")
+            reading.queue(node, scope)
+            at = node.end_byte
+        elif run:
             at = run.end()
         elif text.startswith("$", at):
             at = read_dollar(reading, at, scope, quoted=True).stop
