@@ -1,7 +1,7 @@
 """Saying that a folder is trusted or not, and what that is about."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -10,15 +10,16 @@ from alhena.config.environment import CREDENTIALS, has_secret_name
 from alhena.config.errors import ConfigError
 from alhena.config.expansion import names_in
 from alhena.config.home import trusted_folders_path, workspace_settings_path
-from alhena.config.jsonc_edit import JsonEditError, with_value, without_keys
+from alhena.config.jsonc_edit import with_value, without_keys
 from alhena.config.old_keys import renewed, value_at
 from alhena.config.place import Place
 from alhena.config.trust import TrustLevel, trust_entries
 from alhena.display_text import exact, one_line
-from alhena.hooks.user_files import change_file
+from alhena.frontends.json_files import change_json
 
 MAX_NAMED = 12
 """How many names of one kind are shown."""
+UNCHANGED = "what is trusted was not written down"
 MAX_COMMAND = 8_000
 """Characters of a command that are shown; of a longer one its end, too, and how much is between."""
 
@@ -35,7 +36,7 @@ def say_trust(environ: Mapping[str, str], folder: Path, level: TrustLevel) -> Pa
             text = with_value(text, (other,), str(level))
         return with_value(text, (name,), str(level))
 
-    _change(file, changed)
+    change_json(file, changed, UNCHANGED)
     return file
 
 
@@ -45,7 +46,7 @@ def forget_trust(environ: Mapping[str, str], folder: Path) -> bool:
     file = trusted_folders_path(environ)
     names = {path for path, _ in trust_entries(file) if _same(path, folder)}
     if names:
-        _change(file, lambda text: without_keys(text, names))
+        change_json(file, lambda text: without_keys(text, names), UNCHANGED)
     return bool(names)
 
 
@@ -138,18 +139,6 @@ def _some(names: list[str]) -> str:
     more = len(names) - MAX_NAMED
     shown = ", ".join(one_line(name, 60) for name in names[:MAX_NAMED])
     return shown + (f" and {more} more" if more > 0 else "")
-
-
-def _change(file: Path, changed: Callable[[str], str]) -> None:
-    def rewritten(data: bytes) -> bytes:
-        try:
-            return changed(data.decode("utf-8")).encode("utf-8")
-        except (JsonEditError, UnicodeError) as error:
-            raise ConfigError(
-                f"{file} {error}; it was left alone.", remedy="Change it in an editor."
-            ) from error
-
-    change_file(file, rewritten, "what is trusted was not written down")
 
 
 def _same(path: str, folder: Path) -> bool:

@@ -113,10 +113,36 @@ def _other(number: str | int) -> str | int:
     return int(number) if number.isascii() and number.isdigit() and len(number) < 18 else number
 
 
-class ScreenedReader:
+class _Closing:
+    """A stream that is closed with the transport's."""
+
+    def __init__(
+        self, inner: "ReadStream[SessionMessage | Exception] | WriteStream[SessionMessage]"
+    ) -> None:
+        self._stream = inner
+
+    async def aclose(self) -> None:
+        """Closes the transport's stream."""
+        await self._stream.aclose()
+
+    async def __aenter__(self) -> Self:
+        await self._stream.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_val: BaseException | None,
+        exc_tb: TracebackType | None,
+    ) -> bool | None:
+        return await self._stream.__aexit__(exc_type, exc_val, exc_tb)
+
+
+class ScreenedReader(_Closing):
     """The transport's messages, screened."""
 
     def __init__(self, inner: "ReadStream[SessionMessage | Exception]", screen: Screen) -> None:
+        super().__init__(inner)
         self._inner = inner
         self._screen = screen
 
@@ -130,10 +156,6 @@ class ScreenedReader:
         await self._screen.room()
         return self._screen.received(await self._inner.receive())
 
-    async def aclose(self) -> None:
-        """Closes the transport's stream."""
-        await self._inner.aclose()
-
     def __aiter__(self) -> "ReadStream[SessionMessage | Exception]":
         return self
 
@@ -146,23 +168,12 @@ class ScreenedReader:
             raise
         return self._screen.received(item)
 
-    async def __aenter__(self) -> Self:
-        await self._inner.__aenter__()
-        return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_val: BaseException | None,
-        exc_tb: TracebackType | None,
-    ) -> bool | None:
-        return await self._inner.__aexit__(exc_type, exc_val, exc_tb)
-
-
-class WatchedWriter:
+class WatchedWriter(_Closing):
     """The stream to the transport; the screen learns what is asked."""
 
     def __init__(self, inner: "WriteStream[SessionMessage]", screen: Screen) -> None:
+        super().__init__(inner)
         self._inner = inner
         self._screen = screen
 
@@ -182,16 +193,4 @@ class WatchedWriter:
 
     async def aclose(self) -> None:
         """Closes the transport's stream."""
-        await self._inner.aclose()
-
-    async def __aenter__(self) -> Self:
-        await self._inner.__aenter__()
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_val: BaseException | None,
-        exc_tb: TracebackType | None,
-    ) -> bool | None:
-        return await self._inner.__aexit__(exc_type, exc_val, exc_tb)
+        await self._stream.aclose()

@@ -2,23 +2,22 @@
 
 import os
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
 from alhena.agent.mcp_turning import turn
 from alhena.config.documents import settings_document
-from alhena.config.errors import ConfigError
 from alhena.config.home import user_settings_path, workspace_settings_path
-from alhena.config.jsonc_edit import JsonEditError, with_value, without_value
+from alhena.config.jsonc_edit import with_value, without_value
 from alhena.display_text import one_line
 from alhena.errors import InputError, UsageError
 from alhena.frontends.cli.mcp_arguments import Added, parse_add, scope_of
 from alhena.frontends.here import place_here
+from alhena.frontends.json_files import change_json
 from alhena.frontends.streams import write_stdout
-from alhena.hooks.user_files import change_file
 from alhena.system.workspace import current_directory, is_within
 
+UNCHANGED = "the settings are as they were"
 SERVERS = "mcpServers"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}")
 
@@ -29,7 +28,8 @@ def add(argv: list[str]) -> int:
     _require_name(wanted.name)
     file = _settings_file(wanted.scope)
     known = _entries(file)
-    _edit(file, lambda text: with_value(text, (SERVERS, wanted.name), _entry(wanted)))
+    entry = _entry(wanted)
+    change_json(file, lambda text: with_value(text, (SERVERS, wanted.name), entry), UNCHANGED)
     done = "updated in" if wanted.name in known else "added to"
     _say(f"MCP server {wanted.name!r} {done} the {wanted.scope} settings ({wanted.transport}).")
     if wanted.scope == "project" and not place_here(told=False).trust.trusted:
@@ -53,7 +53,8 @@ def remove(argv: list[str]) -> int:
             f"the MCP server {name!r} is in the project and in the user settings.",
             remedy="Say which is meant: --scope project or --scope user.",
         )
-    _edit(files[having[0]], lambda text: without_value(text, (SERVERS, name)))
+    file = files[having[0]]
+    change_json(file, lambda text: without_value(text, (SERVERS, name)), UNCHANGED)
     _say(f"MCP server {name!r} removed from the {having[0]} settings.")
     return 0
 
@@ -136,18 +137,6 @@ def _entry(wanted: Added) -> dict[str, Any]:
         "excludeTools": list(wanted.exclude_tools),
     }
     return {key: value for key, value in {**where, **more}.items() if value not in (None, [], {})}
-
-
-def _edit(file: Path, changed: Callable[[str], str]) -> None:
-    def rewritten(data: bytes) -> bytes:
-        try:
-            return changed(data.decode("utf-8")).encode("utf-8")
-        except (JsonEditError, UnicodeError) as error:
-            raise ConfigError(
-                f"{file} {error}; it was left alone.", remedy="Change it in an editor."
-            ) from error
-
-    change_file(file, rewritten, "the settings are as they were")
 
 
 def _require_name(name: str) -> None:

@@ -8,12 +8,12 @@ from urllib.parse import quote
 import msgspec
 
 from alhena.models.auth.grant import TIMEOUTS, fetch, token_endpoint
+from alhena.models.auth.no_token import no_token
 from alhena.models.auth.tokens import AccessToken, RenewedTokens, TokenSource, checked_token
-from alhena.models.errors import CredentialsError, ModelError, ServerFaultError
+from alhena.models.errors import ServerFaultError
 from alhena.models.http import open_transport
 from alhena.models.status import Asked
 from alhena.version import __version__
-from alhena.wire.decode import decode_error
 
 SERVICE = "https://iamcredentials.googleapis.com"
 LIFETIME_S = 3600.0
@@ -53,19 +53,10 @@ def identity_tokens(
         response, answer = await fetch(transport, "POST", f"{path}:generateIdToken", headers, body)
         if response.status != 200:
             asked = Asked("", endpoint.place, [token], source=endpoint.source, remedy=_REMEDY)
-            raise _refusal(response.status, answer, asked)
+            raise no_token(response.status, answer, asked, "identity token")
         return AccessToken(_token(answer, endpoint.place), asked_at + LIFETIME_S)
 
     return RenewedTokens(renew, now=now)
-
-
-def _refusal(status: int, answer: bytes, asked: Asked) -> ModelError:
-    api = decode_error(answer)
-    said = f"HTTP {status}" + (f": {asked.clean(api.message)}" if api is not None else "")
-    message = f"{asked.place} gives no identity token ({said})"
-    if status == 429 or status >= 500:
-        return ServerFaultError(message, remedy="Run again.", status=status)
-    return CredentialsError(message, remedy=asked.remedy, status=status)
 
 
 def _token(answer: bytes, place: str) -> str:

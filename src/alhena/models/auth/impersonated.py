@@ -7,12 +7,12 @@ from typing import Any
 import msgspec
 
 from alhena.models.auth.grant import TIMEOUTS, fetch, token_endpoint
+from alhena.models.auth.no_token import no_token
 from alhena.models.auth.tokens import AccessToken, RenewedTokens, TokenSource, checked_token
-from alhena.models.errors import CredentialsError, ModelError, ServerFaultError
+from alhena.models.errors import CredentialsError, ServerFaultError
 from alhena.models.http import open_transport
 from alhena.models.status import Asked
 from alhena.version import __version__
-from alhena.wire.decode import decode_error
 from alhena.wire.plain import as_array
 
 LIFETIME = "3600s"
@@ -56,21 +56,10 @@ def impersonated_tokens(
         response, answer = await fetch(transport, "POST", endpoint.prefix, headers, body)
         if response.status != 200:
             asked = Asked("", endpoint.place, [token], source=endpoint.source, remedy=_REMEDY)
-            raise _refusal(response.status, answer, asked)
+            raise no_token(response.status, answer, asked, "token for the service account")
         return _token(answer, endpoint.place)
 
     return RenewedTokens(renew)
-
-
-def _refusal(status: int, answer: bytes, asked: Asked) -> ModelError:
-    """The error of a token that is not given. What is missing here is no model, and no quota of
-    one, so the words for those (`status.refusal`) do not fit."""
-    api = decode_error(answer)
-    said = f"HTTP {status}" + (f": {asked.clean(api.message)}" if api is not None else "")
-    message = f"{asked.place} gives no token for the service account ({said})."
-    if status == 429 or status >= 500:
-        return ServerFaultError(message, remedy="Run again.", status=status)
-    return CredentialsError(message, remedy=asked.remedy, status=status)
 
 
 def _token(answer: bytes, place: str) -> AccessToken:
