@@ -46,6 +46,16 @@ def test_a_name_means_a_number_an_id_its_beginning_or_the_one_last_used(store: S
             store.find(name)
 
 
+def test_a_number_past_the_last_one_is_not_the_beginning_of_an_id(store: SessionStore):
+    session(store, "7d3f0c11-0000")
+    session(store, "12345678-0000", at="2026-02-01")
+    for name in ("7", "3", "0", "1234567"):
+        with pytest.raises(NoSessionError, match=f"no session is called '{name}'"):
+            store.find(name)
+    assert store.find("7d").session_id == "7d3f0c11-0000"
+    assert store.find("12345678").session_id == "12345678-0000"
+
+
 def test_a_session_that_was_killed_before_it_wrote_anything_is_none(store: SessionStore):
     session(store, "older", used=10)
     store.path("killed").write_bytes(b"")

@@ -34,6 +34,7 @@ LATEST = "latest"
 _HEAD = 1 << 18
 _LOOK = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _TITLE = 100
+_DIGITS_OF_AN_ID = 8
 
 
 class SessionSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,7 +106,9 @@ class SessionStore:
 
     def find(self, name: str) -> SessionSummary:
         """The session that is meant: `latest` (the one that was last at work), its number in
-        `summaries` from 1, its id, or the beginning of its id. Raises NoSessionError."""
+        `summaries` from 1, its id, or the beginning of its id. Fewer than eight digits are always
+        a number, so that no number past the last one reaches a session whose id happens to begin
+        with it. Raises NoSessionError."""
         found = self.summaries()
         if not found:
             raise NoSessionError(
@@ -118,7 +121,8 @@ class SessionStore:
                 return item
         if name.isdecimal() and 1 <= int(name) <= len(found):
             return found[int(name) - 1]
-        near = [item for item in found if item.session_id.startswith(name)] if name else []
+        begins = bool(name) and not (name.isdecimal() and len(name) < _DIGITS_OF_AN_ID)
+        near = [item for item in found if item.session_id.startswith(name)] if begins else []
         if len(near) == 1:
             return near[0]
         problem = f"{len(near)} sessions begin with" if near else "no session is called"
