@@ -32,11 +32,13 @@ def text_answer(_index: int) -> bytes:
 
 
 class BenchServer:
-    """`first_bytes[i]` and `sent[i]` are perf_counter seconds of request i and its answer's end.
+    """`first_bytes[i]`, `last_bytes[i]` and `sent[i]` are perf_counter seconds of the beginning and
+    the end of request i, and of its answer's end.
     `streams` says of the last request whether it wanted events, or one JSON value."""
 
     def __init__(self, answer: Answer) -> None:
         self.first_bytes: list[float] = []
+        self.last_bytes: list[float] = []
         self.sent: list[float] = []
         self.body_bytes: list[int] = []
         self.streams = True
@@ -84,6 +86,7 @@ class BenchServer:
             received += len(connection.recv(1 << 20))
         index = len(self.first_bytes)
         self.first_bytes.append(first)
+        self.last_bytes.append(time.perf_counter())
         self.body_bytes.append(length)
         payload = self._answer(index)
         connection.sendall(

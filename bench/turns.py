@@ -25,6 +25,13 @@ def _gaps(server: BenchServer) -> list[float]:
     ]
 
 
+def _spans(server: BenchServer) -> list[float]:
+    """Seconds from a request's first byte to its last one, turn by turn."""
+    return [
+        last - first for first, last in zip(server.first_bytes, server.last_bytes, strict=True)
+    ]
+
+
 def run(home: Path, cwd: Path) -> None:
     path = cwd / "kilobyte.txt"
     path.write_text(
@@ -40,12 +47,12 @@ def run(home: Path, cwd: Path) -> None:
     with BenchServer(answer) as server:
         settings = env | {"GOOGLE_GEMINI_BASE_URL": server.url, "GEMINI_API_KEY": "x"}
         _loop(settings, cwd)
-        ours = _gaps(server)
+        ours, spans = _gaps(server), _spans(server)
     with BenchServer(answer) as server:
         port = server.url.rsplit(":", 1)[1]
         minimal = str(Path(__file__).parent / "minimal.py")
         subprocess.run([sys.executable, minimal, port, str(TURNS + 1), str(path)], check=True)
-        theirs = _gaps(server)
+        theirs, their_spans = _gaps(server), _spans(server)
     for turn, limit in ((10, 3), (200, 6)):
         window = slice(turn - WINDOW, turn + WINDOW)
         value, base = median_ms(ours[window]), median_ms(theirs[window])
@@ -57,6 +64,15 @@ def run(home: Path, cwd: Path) -> None:
             f"<= {limit} ms",
             ok=value <= limit,
         )
+    value, base = median_ms(spans), median_ms(their_spans)
+    row(
+        "a request at the server, first to last byte",
+        f"{value:.2f} ms",
+        f"minimal client {base:.2f} ms",
+        value / base,
+        "<= 2 ms",
+        ok=value <= 2,
+    )
     _many_calls(path, env, cwd)
 
 

@@ -2,12 +2,15 @@
 
 import asyncio
 import gc
+import os
 import socket
 from asyncio import StreamReader, StreamWriter
+from contextlib import suppress
 
 import pytest
 
 from alhena.models.dial import open_channel
+from alhena.system.web.fetch import system_connector
 from tests.models.asking import api, chunks, event, listening, read_request, response, texts
 
 
@@ -37,6 +40,38 @@ async def test_an_ipv6_address_is_connected_to():
     async with listening(greet, host="::1") as port:
         generator = api(f"http://[::1]:{port}")
         assert texts(await chunks(generator)) == ["hello"]
+        await generator.aclose()
+
+
+def connected_to(port: int) -> list[socket.socket]:
+    """This process's own ends of its connections to a loopback port."""
+    found: list[socket.socket] = []
+    for name in os.listdir("/proc/self/fd"):
+        with suppress(OSError):
+            end = socket.socket(fileno=os.dup(int(name)))
+            try:
+                peer = end.getpeername()
+            except OSError:
+                peer = ()
+            if peer[1:2] == (port,):
+                found.append(end)
+            else:
+                end.close()
+    return found
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="no /proc here")
+async def test_the_end_of_a_request_never_waits_for_an_answer_to_its_beginning():
+    async with listening(greet) as port:
+        generator = api(f"http://127.0.0.1:{port}")
+        fetched = await system_connector("127.0.0.1", port)
+        assert texts(await chunks(generator)) == ["hello"]
+        ends = connected_to(port)
+        for end in ends:
+            with end:
+                assert end.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        assert len(ends) == 2
+        fetched.close()
         await generator.aclose()
 
 
