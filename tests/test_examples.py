@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.patience import PATIENCE_S
+
 ROOT = Path(__file__).parent.parent
 
 
@@ -16,7 +18,7 @@ def run(script: str, cwd: Path, *arguments: str) -> subprocess.CompletedProcess[
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=9,
+        timeout=PATIENCE_S,
         check=False,
     )
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.patience import PATIENCE_S
 from tests.support.server import ScriptedServer, sse, text
 
 MSGSPEC = {"msgspec", "typing_extensions"}  # msgspec looks for the latter itself
@@ -40,7 +41,7 @@ def loaded(*arguments: str, body: str = COMMAND, **environ: str) -> set[str]:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=9,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert ran.returncode == 0, ran.stderr

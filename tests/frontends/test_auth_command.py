@@ -11,19 +11,15 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from tests.models.auth.kit import accounts, get, kept, mode
+from tests.models.auth.kit import accounts, get, kept
 from tests.support.command import ALHENA, Ran, alhena
+from tests.support.disk import mode
 from tests.support.google import ADDRESS, CLIENT_SECRET, GoogleServer
+from tests.support.patience import PATIENCE_S
 from tests.support.server import json_reply
 
 GCA = {"GOOGLE_GENAI_USE_GCA": "true"}
 SECRETS = ("very-secret", CLIENT_SECRET)
-
-
-@pytest.fixture
-def google() -> Iterator[GoogleServer]:
-    with GoogleServer() as server:
-        yield server
 
 
 @pytest.fixture
@@ -76,7 +72,7 @@ def test_a_login_by_code_signs_in_and_says_what_is_still_to_be_done(
     with signing_in(google, "--no-browser", DISPLAY=":0") as process:
         back = google.consent(address_told(process))
         code = parse_qs(urlsplit(back).query)["code"][0]
-        out, err = process.communicate(f"{code}\n", timeout=8)
+        out, err = process.communicate(f"{code}\n", timeout=PATIENCE_S)
     ran = Ran(process.returncode, out, err)
     assert ran.code == 0, ran
     assert f"Signed in as {ADDRESS}." in ran.out
@@ -96,7 +92,7 @@ def test_a_login_by_browser_signs_in(google: GoogleServer, home: Path, project: 
     with signing_in(google, DISPLAY=":0", BROWSER=str(browser), **GCA) as process:
         url = address_told(process)
         status, page = get(google.consent(url))
-        out, err = process.communicate(timeout=8)
+        out, err = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, status) == (0, 200), err
     assert "You are signed in" in page
     assert shown.read_text(encoding="utf-8") == url
@@ -112,7 +108,7 @@ def test_a_browser_that_keeps_its_starter_keeps_nobody_else(
     browser.chmod(0o755)
     with signing_in(google, DISPLAY=":0", BROWSER=str(browser)) as process:
         get(google.consent(address_told(process)))
-        out, err = process.communicate(timeout=8)
+        out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, err
     assert f"Signed in as {ADDRESS}." in out
 
@@ -125,7 +121,7 @@ def test_a_code_can_be_pasted_once_more(google: GoogleServer, home: Path, wrong:
         process.stdin.write(wrong)
         process.stdin.flush()
         second = address_told(process)
-        out, err = process.communicate(f"{google.consent(second)}\n", timeout=8)
+        out, err = process.communicate(f"{google.consent(second)}\n", timeout=PATIENCE_S)
     assert process.returncode == 0, err
     assert first != second
     assert f"Signed in as {ADDRESS}." in out
@@ -142,7 +138,7 @@ def test_a_login_can_be_interrupted_while_it_waits(google: GoogleServer, home: P
     with signing_in(google, "--no-browser") as process:
         address_told(process)
         process.send_signal(2)
-        _, err = process.communicate(timeout=8)
+        _, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130
     assert "interrupted" in err
 
@@ -153,7 +149,7 @@ def test_a_login_whose_account_is_not_taken_stands_and_says_why(
     google.load = {"ineligibleTiers": [{"reasonMessage": "Not in your country."}]}
     with signing_in(google, "--no-browser") as process:
         back = google.consent(address_told(process))
-        out, err = process.communicate(f"{back}\n", timeout=8)
+        out, err = process.communicate(f"{back}\n", timeout=PATIENCE_S)
     assert process.returncode == 41
     assert f"Signed in as {ADDRESS}." in out
     assert "Not in your country." in err

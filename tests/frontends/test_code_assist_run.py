@@ -1,6 +1,5 @@
 """A whole run, with a tool call, by Code Assist."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +10,6 @@ from tests.support.google import GoogleServer, answer
 from tests.support.server import sse
 
 STREAM = "/v1internal:streamGenerateContent?alt=sse"
-
-
-@pytest.fixture
-def google() -> Iterator[GoogleServer]:
-    with GoogleServer() as server:
-        yield server
 
 
 def run(google: GoogleServer, *arguments: str, **environ: str) -> Any:

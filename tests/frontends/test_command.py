@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.command import ALHENA, alhena, alhena_reads
+from tests.support.patience import PATIENCE_S
 
 REHEARSE = ("-m", "rehearsal", "-p", "hi")
 
@@ -17,7 +18,7 @@ def shell(line: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str
         cwd=cwd,
         capture_output=True,
         text=True,
-        timeout=9,
+        timeout=PATIENCE_S,
         check=False,
     )
 

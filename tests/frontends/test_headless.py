@@ -146,7 +146,6 @@ def test_standard_input_comes_before_the_prompt(server: ScriptedServer):
     assert server.requests[1].json["contents"][-1]["parts"][0]["text"].startswith("nur Eingabe ü")
 
 
-@pytest.mark.requirement("CLI-01")
 def attempt_once(home: Path) -> None:
     """Settings by which nothing is sent a second time."""
     folder = home / ".gemini"
@@ -154,6 +153,7 @@ def attempt_once(home: Path) -> None:
     (folder / "settings.json").write_text('{"general": {"maxAttempts": 1}}', encoding="utf-8")
 
 
+@pytest.mark.requirement("CLI-01")
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [

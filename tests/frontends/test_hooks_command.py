@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.command import ALHENA, alhena
+from tests.support.patience import PATIENCE_S
 
 
 def configure(
@@ -163,7 +164,7 @@ def test_a_person_is_asked_about_each_hook(project: Path):
     except OSError:  # the terminal is closed with its last holder
         pass
     os.close(controller)
-    assert asked.wait(timeout=8) == 0, shown
+    assert asked.wait(timeout=PATIENCE_S) == 0, shown
     assert b"1 of 2 may run." in shown
     states = {each["name"]: each["state"] for each in
               alhena("hooks", "list", "--json", "--skip-trust").json}  # fmt: skip

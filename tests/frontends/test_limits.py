@@ -14,15 +14,11 @@ from alhena.frontends.terminal.view import View
 from alhena.wire.conformance import check_json
 from alhena.wire.violation import Level
 from tests.frontends.terminal.kit import played
-from tests.support.command import alhena
+from tests.support.command import alhena, keyed
 from tests.support.server import ScriptedServer, call, chunk, sse, text
 
 USED = {"promptTokenCount": 900, "candidatesTokenCount": 100, "totalTokenCount": 1000}
 EACH = (900 * 1.25 + 100 * 10) / 1e6
-
-
-def keyed(server: ScriptedServer) -> dict[str, str]:
-    return {"GEMINI_API_KEY": "k", "GOOGLE_GEMINI_BASE_URL": server.url}
 
 
 def looks(server: ScriptedServer, count: int, *, same: bool = False) -> None:

@@ -3,14 +3,13 @@
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.mcp.kit import SERVED, kitchen, odd
-from tests.mcp.oauth_server import OAuthServer, running
+from tests.mcp.oauth_server import OAuthServer
 from tests.models.auth.kit import get
 from tests.support.command import ALHENA, alhena
 from tests.support.server import ScriptedServer, sse, text
@@ -25,18 +24,6 @@ COMMENTED = """\
   }
 }
 """
-
-
-@pytest.fixture(scope="module")
-def world() -> Iterator[OAuthServer]:
-    with running() as one:
-        yield one
-
-
-@pytest.fixture
-def guarded(world: OAuthServer) -> OAuthServer:
-    world.begin()
-    return world
 
 
 def settings(folder: Path, content: Any) -> Path:

@@ -17,6 +17,7 @@ from mcp import Client, StdioServerParameters
 from mcp_types import CallToolResult, ElicitResult, ImageContent, TextContent
 
 from tests.support.command import ALHENA
+from tests.support.patience import PATIENCE_S
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -223,7 +224,7 @@ def test_it_ends_with_a_signal_and_with_its_client(number: signal.Signals | None
             server.send_signal(number)
         elif server.stdin is not None:
             server.stdin.close()
-        assert server.wait(timeout=5) == 0
+        assert server.wait(timeout=PATIENCE_S) == 0
 
 
 def test_garbage_is_answered_or_passed_over_and_the_server_goes_on():
@@ -236,7 +237,7 @@ def test_garbage_is_answered_or_passed_over_and_the_server_goes_on():
 def test_settings_that_cannot_be_used_are_told_before_a_client_waits(project: Path):
     (project / "bad.toml").write_text("[[rule", encoding="utf-8")
     with serving("--policy", "bad.toml") as server:
-        _, err = server.communicate(timeout=8)
+        _, err = server.communicate(timeout=PATIENCE_S)
     assert server.returncode == 52
     assert b"bad.toml" in err
 

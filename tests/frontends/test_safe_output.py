@@ -14,6 +14,7 @@ from alhena.frontends.cli.main import report
 from alhena.frontends.headless.output import TextOutput
 from alhena.frontends.headless.progress import Progress
 from tests.support.command import ALHENA, alhena
+from tests.support.patience import PATIENCE_S
 
 HOSTILE = "ls # \x1b[2J\x1b]0;owned\x07\x9b1A\u202egpj\u200b\r\x08"
 ESCAPED = r"ls # \x1b[2J\x1b]0;owned\x07\x9b1A\u202egpj\u200b\r\x08"
@@ -34,7 +35,7 @@ def at_a_terminal(*arguments: str) -> str:
         pass
     finally:
         os.close(near)
-        child.wait(9)
+        child.wait(PATIENCE_S)
     return written.decode().replace("\r\n", "\n")
 
 

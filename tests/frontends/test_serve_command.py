@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.support.command import ALHENA, alhena
+from tests.support.patience import PATIENCE_S
 from tests.support.server import ScriptedServer, chunk, json_reply, sse, text
 
 BODY = {"model": "claude", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]}
@@ -42,7 +43,7 @@ def post(url: str, body: Any, **headers: str) -> Any:
     request = urllib.request.Request(
         url, json.dumps(body).encode(), {"content-type": "application/json"} | headers
     )
-    with urllib.request.urlopen(request, timeout=5) as answer:
+    with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
         return json.load(answer)
 
 
@@ -51,11 +52,11 @@ def test_it_prints_its_address_answers_and_ends_in_good_order(server: ScriptedSe
     environ = {"GEMINI_API_KEY": "AIza-secret", "GOOGLE_GEMINI_BASE_URL": server.url}
     with serving("-m", "flash", "--map", "claude=gemini-2.5-pro", **environ) as (url, process):
         assert url.startswith("http://127.0.0.1:")
-        with urllib.request.urlopen(f"{url}/healthz", timeout=5) as health:
+        with urllib.request.urlopen(f"{url}/healthz", timeout=PATIENCE_S) as health:
             assert json.load(health) == {"status": "ok"}
         answer = post(f"{url}/v1/messages", BODY)
         process.send_signal(signal.SIGTERM)
-        out, err = process.communicate(timeout=5)
+        out, err = process.communicate(timeout=PATIENCE_S)
     assert answer["content"] == [{"type": "text", "text": "hello"}]
     assert process.returncode == 0
     assert out == ""
@@ -75,14 +76,14 @@ def test_the_first_signal_waits_for_answers_and_the_second_does_not(server: Scri
         request = urllib.request.Request(
             f"{url}/v1/messages", json.dumps(BODY | {"stream": True}).encode()
         )
-        with urllib.request.urlopen(request, timeout=5) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
             while b"half" not in answer.readline():
                 pass
             process.send_signal(signal.SIGINT)
             with pytest.raises(subprocess.TimeoutExpired):
                 process.wait(0.4)
             process.send_signal(signal.SIGINT)
-            assert process.wait(5) == 128 + signal.SIGINT
+            assert process.wait(PATIENCE_S) == 128 + signal.SIGINT
     hold.set()
 
 
@@ -93,10 +94,10 @@ def test_a_client_that_leaves_closes_the_connection_to_the_service(server: Scrip
         request = urllib.request.Request(
             f"{url}/v1/chat/completions", json.dumps(BODY | {"stream": True}).encode()
         )
-        with urllib.request.urlopen(request, timeout=5) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
             while b"half" not in answer.readline():
                 pass
-        assert server.disconnected.wait(5)
+        assert server.disconnected.wait(PATIENCE_S)
 
 
 def test_the_key_of_the_environment_is_asked_for(server: ScriptedServer):
@@ -172,7 +173,7 @@ def test_without_its_extra_it_says_what_to_install(tmp_path: Any):
         [os.path.join(os.path.dirname(ALHENA), "python"), "-c", script],
         capture_output=True,
         text=True,
-        timeout=9,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert ran.returncode == 52

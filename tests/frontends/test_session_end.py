@@ -11,6 +11,7 @@ import pytest
 
 from tests.frontends.test_headless import keyed
 from tests.support.command import ALHENA
+from tests.support.patience import PATIENCE_S
 from tests.support.server import ScriptedServer, sse, text
 
 
@@ -56,7 +57,7 @@ def test_a_signal_at_the_end_of_a_session_loses_nothing_of_the_result(
     with started(server, form) as run:
         (project / "begun").read_bytes()
         run.send_signal(number)
-        out, err = run.communicate(timeout=9)
+        out, err = run.communicate(timeout=PATIENCE_S)
     assert run.returncode == 130
     found = result_of(out, form)
     if form == "text":
@@ -79,7 +80,7 @@ def test_the_result_is_there_before_the_hooks_at_the_end_are_done(
     with started(server, "json") as run:
         (project / "begun").read_bytes()
         run.kill()
-        out, _ = run.communicate(timeout=9)
+        out, _ = run.communicate(timeout=PATIENCE_S)
     assert result_of(out, "json")["response"] == "the answer"
 
 
@@ -93,7 +94,7 @@ def test_a_second_signal_ends_it_at_once_whatever_a_hook_does(
         os.kill(int((project / "pid").read_text(encoding="utf-8")), signal.SIGSTOP)
         run.send_signal(signal.SIGTERM)
         run.send_signal(signal.SIGINT)
-        out, _ = run.communicate(timeout=9)
+        out, _ = run.communicate(timeout=PATIENCE_S)
     assert run.returncode == 130
     assert result_of(out, "json")["response"] == "the answer"
 
@@ -112,4 +113,4 @@ def test_killed_with_its_hook_nothing_of_that_is_left_in_whichever_session(
         assert alive.readline() == b"up\n"
         run.kill()
         assert alive.read() == b""  # ends when nobody holds it any more
-        run.communicate(timeout=9)
+        run.communicate(timeout=PATIENCE_S)

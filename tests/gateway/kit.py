@@ -18,6 +18,7 @@ from alhena.gateway.names import ModelNames
 from alhena.gateway.server import GatewayServer, listening_socket
 from alhena.gateway.upstream import Upstream
 from alhena.models.generator import ContentGenerator
+from tests.support.patience import PATIENCE_S
 
 MODEL = "gemini-2.5-flash"
 LIMITS = Limits(stop_s=0.5)
@@ -71,4 +72,4 @@ async def gateway(
 
 
 def client(running: Running, **options: Any) -> httpx2.AsyncClient:
-    return httpx2.AsyncClient(base_url=running.url, trust_env=False, timeout=5, **options)
+    return httpx2.AsyncClient(base_url=running.url, trust_env=False, timeout=PATIENCE_S, **options)

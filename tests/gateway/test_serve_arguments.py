@@ -12,6 +12,7 @@ import pytest
 
 from alhena.errors import UsageError
 from alhena.frontends.cli.serve import KEY_VARIABLE, run
+from tests.support.patience import PATIENCE_S
 
 
 def test_a_blank_key_in_the_environment_is_no_open_door(monkeypatch: pytest.MonkeyPatch):
@@ -41,8 +42,8 @@ def test_a_log_that_nobody_reads_stops_neither_requests_nor_the_end(tmp_path: Pa
         url = process.stdout.readline().decode("ascii").strip()
         path = "/healthz?" + "x" * 50
         for _ in range(700):  # more lines than a pipe of 64 KB holds
-            with urllib.request.urlopen(url + path, timeout=5) as answer:
+            with urllib.request.urlopen(url + path, timeout=PATIENCE_S) as answer:
                 assert json.load(answer) == {"status": "ok"}
         process.send_signal(signal.SIGTERM)
-        assert process.wait(8) == 0
+        assert process.wait(PATIENCE_S) == 0
         assert process.stderr.read().count(b"healthz") < 700

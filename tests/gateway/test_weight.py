@@ -33,6 +33,7 @@ from alhena.gateway.upstream import Upstream
 from tests.gateway.kit import LIMITS, MODEL, client, gateway
 from tests.gateway.sources import HeldGenerator
 from tests.gateway.test_streams import ANTHROPIC, GOOGLE, OPENAI
+from tests.support.patience import PATIENCE_S
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import text
 
@@ -106,7 +107,7 @@ def peak_mb(process: "subprocess.Popen[bytes]") -> float:
 def posted(url: str, body: bytes) -> tuple[int, Any]:
     request = urllib.request.Request(url, data=body, headers={"content-type": "application/json"})
     try:
-        with urllib.request.urlopen(request, timeout=9) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
             return answer.status, json.load(answer)
     except urllib.error.HTTPError as error:
         with error:
@@ -144,7 +145,7 @@ def test_thirty_megabytes_of_junk_take_no_multiple_of_it_in_memory(tmp_path: Pat
         assert posted(url + GEMINI_PATH, largest)[0] == 200
         assert peak_mb(process) - idle < 220
         process.terminate()
-        assert process.wait(8) == 0
+        assert process.wait(PATIENCE_S) == 0
 
 
 def asking(parts: int) -> bytes:

@@ -16,6 +16,7 @@ from tests.mcp.bad_http import EVENTS, JSON, Bad, bomb, endless, head, listening
 from tests.mcp.beside import GOOD, hostile
 from tests.mcp.kit import odd, tool
 from tests.support.command import ALHENA
+from tests.support.patience import PATIENCE_S
 from tests.support.server import ScriptedServer, call, chunk, sse, text
 
 
@@ -48,7 +49,7 @@ def measured(environ: Mapping[str, str]) -> Measured:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         env=os.environ | environ,
-        timeout=9,
+        timeout=PATIENCE_S,
         check=True,
     )
     return msgspec.json.decode(ran.stdout, type=Measured)

@@ -281,16 +281,14 @@ def test_a_program_that_is_killed_loses_nothing_it_said_was_saved(file: Path, wa
     assert load_file(file, Tier.USER).problems == ()
 
 
-def test_a_full_disk_leaves_the_file_as_it_was(file: Path) -> None:
-    file.parent.mkdir(parents=True)
-    before = b"# mine\n" * 200
-    file.write_bytes(before)
+def saved_with_room(file: Path, size: int) -> "subprocess.CompletedProcess[str]":
+    """An approval that is saved where no file can have more than so many bytes."""
 
     def little_room() -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
-    done = subprocess.run(
+    return subprocess.run(
         [sys.executable, "-c", SAVER, str(file), "x", "1"],
         input="\n",
         capture_output=True,
@@ -298,6 +296,14 @@ def test_a_full_disk_leaves_the_file_as_it_was(file: Path) -> None:
         preexec_fn=little_room,
         check=False,
     )
+
+
+def test_a_full_disk_leaves_the_file_as_it_was(file: Path) -> None:
+    file.parent.mkdir(parents=True)
+    before = b"# mine\n" * 200
+    file.write_bytes(before)
+
+    done = saved_with_room(file, 1000)
     assert done.stdout == "ready\n"
     assert "ConfigError: the approval was not saved" in done.stderr
     assert file.read_bytes() == before
@@ -305,18 +311,7 @@ def test_a_full_disk_leaves_the_file_as_it_was(file: Path) -> None:
 
 
 def test_a_file_that_could_not_be_filled_does_not_stay_behind_empty(file: Path) -> None:
-    def no_room() -> None:
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))
-
-    done = subprocess.run(
-        [sys.executable, "-c", SAVER, str(file), "x", "1"],
-        input="\n",
-        capture_output=True,
-        encoding="utf-8",
-        preexec_fn=no_room,
-        check=False,
-    )
+    done = saved_with_room(file, 10)
     assert "ConfigError: the approval was not saved" in done.stderr
     assert not file.exists()
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from alhena.policy.bash.reader import analyse
 from alhena.policy.model import Decision
 from tests.policy.support import ALLOW, ASK, DENY, SHELL, YOLO, ask, rules, run, shell_rule
+from tests.support.patience import PATIENCE_S
 
 WIDE = rules(
     shell_rule("allow", commandPrefix=["a", "b", "git", "'env'", "find", "printf", "test"]),
@@ -385,6 +386,6 @@ def test_bash_never_runs_a_denied_program_from_a_command_that_was_allowed(
         stdin=subprocess.DEVNULL,
         capture_output=True,
         check=False,
-        timeout=5,
+        timeout=PATIENCE_S,
     )
     assert not os.path.exists(folder / "ran")

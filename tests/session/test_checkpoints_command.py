@@ -7,12 +7,8 @@ import pytest
 
 from alhena.config.home import project_checkpoints, project_temp
 from alhena.session.store import open_store
-from tests.support.command import Ran, alhena
+from tests.support.command import Ran, alhena, keyed
 from tests.support.server import ScriptedServer, call, chunk, sse, text
-
-
-def keyed(server: ScriptedServer) -> dict[str, str]:
-    return {"GEMINI_API_KEY": "k", "GOOGLE_GEMINI_BASE_URL": server.url}
 
 
 def edited(server: ScriptedServer, *arguments: str, content: str = "new") -> Ran:

@@ -8,6 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tests.support.patience import PATIENCE_S
+
 ROOT = Path(__file__).parent.parent.parent
 KILLS = 25
 SEEDS = range(20)
@@ -20,7 +22,7 @@ def test_a_session_that_is_killed_loses_nothing_that_was_acknowledged(seed: int)
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=9.5,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert ran.returncode == 0, ran.stderr

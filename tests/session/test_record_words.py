@@ -8,12 +8,9 @@ import pytest
 
 from alhena.config.home import claim_project_temp, project_temp
 from alhena.session.store import open_store
-from tests.support.command import ALHENA, Ran, alhena
+from tests.support.command import ALHENA, Ran, alhena, keyed
+from tests.support.patience import PATIENCE_S
 from tests.support.server import ScriptedServer, call, chunk, sse, text
-
-
-def keyed(server: ScriptedServer) -> dict[str, str]:
-    return {"GEMINI_API_KEY": "k", "GOOGLE_GEMINI_BASE_URL": server.url}
 
 
 def within(blocks: int, server: ScriptedServer, *words: str) -> Ran:
@@ -23,7 +20,7 @@ def within(blocks: int, server: ScriptedServer, *words: str) -> Ran:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         env=os.environ | keyed(server),
-        timeout=9,
+        timeout=PATIENCE_S,
         check=False,
     )
     return Ran(ran.returncode, ran.stdout.decode(), ran.stderr.decode())

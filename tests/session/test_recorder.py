@@ -309,6 +309,7 @@ async def test_what_could_not_be_written_is_said_until_it_can_be(tmp_path: Path)
     into = Recording("s", tmp_path / "temp", tmp_path, lambda _event: None, disk)
     prompt(into, "hi")
     into.event(WarningEvent(message="the answer begins"))
+    await asyncio.sleep(0)  # what comes about together is written together
     assert into.failed
     with pytest.raises(JournalError, match="ENOSPC"):
         await into.settle()

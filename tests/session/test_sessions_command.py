@@ -10,12 +10,9 @@ import pytest
 
 from alhena.config.home import project_temp
 from alhena.session.store import open_store
-from tests.support.command import ALHENA, Ran, alhena
+from tests.support.command import ALHENA, Ran, alhena, keyed
+from tests.support.patience import PATIENCE_S
 from tests.support.server import ScriptedServer, call, chunk, sse, text
-
-
-def keyed(server: ScriptedServer) -> dict[str, str]:
-    return {"GEMINI_API_KEY": "k", "GOOGLE_GEMINI_BASE_URL": server.url}
 
 
 def prompts(server: ScriptedServer, *words: str, **more: str) -> list[Ran]:
@@ -117,7 +114,7 @@ def test_a_disk_that_is_full_ends_the_run_and_says_how_to_go_on(
         stdin=subprocess.DEVNULL,
         capture_output=True,
         env=os.environ | keyed(server),
-        timeout=9,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert ran.returncode == 1

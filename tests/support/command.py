@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.support.patience import PATIENCE_S
+from tests.support.server import ScriptedServer
+
 ALHENA = str(Path(sys.executable).parent / "alhena")
 
 
@@ -32,6 +35,11 @@ class Ran:
         return [line for line in self.lines if line["type"] == kind]
 
 
+def keyed(server: ScriptedServer) -> dict[str, str]:
+    """The variables by which the command asks this server."""
+    return {"GEMINI_API_KEY": "k", "GOOGLE_GEMINI_BASE_URL": server.url}
+
+
 def alhena(*arguments: str, **environ: str) -> Ran:
     """Runs the command, with nothing to read and these variables besides the test's own."""
     return alhena_reads(None, *arguments, **environ)
@@ -45,7 +53,7 @@ def alhena_reads(stdin: bytes | None, /, *arguments: str, **environ: str) -> Ran
         stdin=subprocess.DEVNULL if stdin is None else None,
         capture_output=True,
         env=os.environ | environ,
-        timeout=9,
+        timeout=PATIENCE_S,
         check=False,
     )
     return Ran(ran.returncode, ran.stdout.decode(), ran.stderr.decode())

@@ -8,6 +8,7 @@ from unicodedata import east_asian_width
 import pexpect
 
 from tests.support.command import ALHENA
+from tests.support.patience import PATIENCE_S
 
 TOKEN = re.compile(r"\x1b\[([?>=]?)([\d;]*)([A-Za-z~])|\x1b\][^\x07]*\x07|\x1b[=>78]|.", re.DOTALL)
 
@@ -127,7 +128,7 @@ class Terminal:
             env=os.environ | {"TERM": term} | environ,
             dimensions=(rows, columns),
             encoding="utf-8",
-            timeout=8,
+            timeout=PATIENCE_S,
         )
         self.process.delaybeforesend = None
         self.gone = False
@@ -154,7 +155,7 @@ class Terminal:
             gone and gone in "\n".join(self.screen.shown)
         ):
             try:
-                self._take(self.process.read_nonblocking(65536, timeout=8))
+                self._take(self.process.read_nonblocking(65536, timeout=PATIENCE_S))
             except (pexpect.TIMEOUT, pexpect.EOF) as error:
                 raise AssertionError(f"no {text!r} in:\n{self.screen.text}") from error
         return self.screen.text
@@ -163,7 +164,7 @@ class Terminal:
         """Reads to the end; the exit code."""
         while True:
             try:
-                self._take(self.process.read_nonblocking(65536, timeout=8))
+                self._take(self.process.read_nonblocking(65536, timeout=PATIENCE_S))
             except pexpect.EOF:
                 break
         self.process.wait()

@@ -12,6 +12,7 @@ from alhena.system.errors import ProcessStartError
 from alhena.system.sandbox.model import Mechanism, SandboxWish
 from alhena.system.sandbox.opening import Surroundings, open_sandbox
 from alhena.system.sandbox.sandbox import Sandbox
+from tests.support.patience import PATIENCE_S
 
 
 @cache
@@ -62,7 +63,7 @@ def inside(sandbox: Sandbox, script: str, **environ: str) -> "subprocess.Complet
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=9,
+        timeout=PATIENCE_S,
         check=False,
         start_new_session=True,
     )

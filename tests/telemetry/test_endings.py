@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.command import ALHENA, Ran, alhena
+from tests.support.patience import PATIENCE_S
 from tests.support.server import ScriptedServer, call, chunk, json_reply, sse
 from tests.telemetry.reading import Observed, differences
 from tests.telemetry.running import answer, calls, configure, observed, watched
@@ -52,7 +53,7 @@ def test_a_run_that_a_signal_ends_is_told_with_the_call_it_was_at(
     with started(server) as run:
         await_line(run, b'"tool_use"')
         run.send_signal(number)
-        run.communicate(timeout=8)
+        run.communicate(timeout=PATIENCE_S)
     assert run.returncode == 130
     found = observed(project)
     log = found.one("tool_call")
@@ -72,7 +73,7 @@ def test_what_happened_before_a_kill_is_there(server: ScriptedServer, project: P
         while path.read_bytes().count(b"api_request") < 2:
             os.sched_yield()
         run.kill()
-        run.communicate(timeout=8)
+        run.communicate(timeout=PATIENCE_S)
     silence.set()
     found = Observed(path)
     assert found.names[-3:] == ["api_response", "tool_call", "api_request"]
@@ -88,7 +89,7 @@ def test_a_second_signal_leaves_time_for_what_is_to_be_written(
         await_line(run, b'"tool_use"')
         run.send_signal(signal.SIGINT)
         run.send_signal(signal.SIGTERM)
-        run.communicate(timeout=8)
+        run.communicate(timeout=PATIENCE_S)
     assert run.returncode == 130
     assert len(observed(project).measured) == 1
 
@@ -144,7 +145,7 @@ def limited(blocks: str, *arguments: str, **environ: str) -> Ran:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         env=os.environ | environ,
-        timeout=9,
+        timeout=PATIENCE_S,
         check=False,
     )
     return Ran(ran.returncode, ran.stdout.decode(), ran.stderr.decode())
@@ -156,7 +157,7 @@ def test_runs_at_the_same_time_share_a_file(server: ScriptedServer, project: Pat
     server.reply(*(answer() for _ in range(4)))
     runs = [started(server) for _ in range(4)]
     for run in runs:
-        run.communicate(timeout=9)
+        run.communicate(timeout=PATIENCE_S)
         assert run.returncode == 0
     found = observed(project)
     assert len({log["session.id"] for log in found.logs}) == 4

@@ -23,6 +23,7 @@ from alhena.tools.contract import (
 from alhena.tools.function import tool
 from alhena.wire.content import Blob, Part
 from tests.scheduler.kit import Stage, deciding, request, told
+from tests.support.patience import PATIENCE_S
 
 PNG = Part(inline_data=Blob(mime_type="image/png", data="QUJD"))
 
@@ -237,7 +238,7 @@ async def test_a_context_is_injected_and_hidden_from_the_model():
 async def test_functions_that_block_run_beside_each_other_with_the_callers_context_variables():
     variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable")
     variable.set("mine")
-    meeting = threading.Barrier(2, timeout=5)
+    meeting = threading.Barrier(2, timeout=PATIENCE_S)
 
     @tool(kind=Kind.READ)
     def meet() -> str:

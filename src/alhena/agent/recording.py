@@ -67,6 +67,7 @@ class Recording:
         self._asked = False
         self._failed = False
         self._told = False
+        self._due = False
 
     def attach(self, chat: "Chat", kept: "Sequence[EncodedContent]" = ()) -> None:
         """Records the conversation from here on. `kept` are the contents that are recorded
@@ -145,7 +146,9 @@ class Recording:
         journal = self._journal
         if journal is None or journal.settled:
             return
-        if journal.doubtful or self._failed:
+        if not (journal.doubtful or self._failed):
+            self._write()
+        if self._failed or journal.doubtful:
             await self.settle()
             return
         from _thread import start_new_thread
@@ -191,13 +194,25 @@ class Recording:
             if self._waiting is not None:
                 self._waiting.append(change)
             return
+        if isinstance(change, tuple):
+            self._recorder.history(*change)
+        else:
+            self._recorder.event(change)
+        if self.at_once:
+            self._write()
+        elif not self._due:
+            # What comes about before the event loop turns is written in one piece.
+            self._due = True
+            asyncio.get_running_loop().call_soon(self._write)
+
+    def _write(self) -> None:
+        self._due = False
+        if self._journal is None or not self._journal.waiting:
+            return
         from alhena.session.errors import JournalError
 
         try:
-            if isinstance(change, tuple):
-                self._recorder.history(*change)
-            else:
-                self._recorder.event(change)
+            self._journal.write()
         except JournalError:  # what it could not write waits; `settle` tries again, and says so
             self._failed = True
 
@@ -248,7 +263,7 @@ class Recording:
         from alhena.session.recorder import Recorder
 
         self._journal = journal
-        self._recorder = Recorder(journal.append)
+        self._recorder = Recorder(journal.add)
         waiting, self._waiting = self._waiting or (), None
         for change in waiting:
             self._take(change)

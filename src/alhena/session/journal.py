@@ -1,8 +1,9 @@
 """The file of one session, written by one process at a time: append-only, on the disk when asked.
 
-What is appended is written at once, so that a process that is killed loses nothing of it; `sync`
-brings it to the disk, so that a machine that stops does not either. What cannot be written is kept
-and tried again with the next record or `sync`, and until then the file ends with a whole line.
+What is appended is written at once, what is added with the next `write`, so that a process that is
+killed loses nothing of it; `sync` brings it to the disk, so that a machine that stops does not
+either. What cannot be written is kept and tried again with the next record or `sync`, and until
+then the file ends with a whole line.
 """
 
 import os
@@ -105,8 +106,14 @@ class Journal:
     def append(self, record: KnownRecord) -> None:
         """Writes a record. Raises JournalError when it cannot be written yet; it will be tried
         again."""
+        self.add(record)
+        self.write()
+
+    def add(self, record: KnownRecord) -> None:
+        """Takes a record that the next `write` writes with all others that wait."""
         line, self._chain = line_of(record, self._chain)
-        self._put(line)
+        self._pending.append(line)
+        self._total += len(line)
 
     def write(self) -> None:
         """Writes what is left to be written. Raises JournalError, also when the file is not what
@@ -120,9 +127,8 @@ class Journal:
             if self._torn:
                 self._disk.truncate(self._descriptor, self._end)
                 self._torn = False
-            while self._pending:
-                self._write(self._pending[0])
-                self._pending.popleft()
+            if self._pending:
+                self._write_pending()
         except OSError as error:
             self._tear()
             raise _failed(error, self.path) from error
@@ -134,8 +140,13 @@ class Journal:
 
     @property
     def doubtful(self) -> bool:
-        """Whether something could not be written, or not be brought to the disk."""
-        return self._lost or self._torn or self._astray or bool(self._pending)
+        """Whether what was written may not be on the disk, or not whole in the file."""
+        return self._lost or self._torn or self._astray
+
+    @property
+    def waiting(self) -> bool:
+        """Whether there are records that have yet to be written."""
+        return bool(self._pending)
 
     def synchronise(self) -> None:
         """Brings what is written to the disk. Raises JournalError; then it will be written again,
@@ -200,20 +211,17 @@ class Journal:
                 remedy=f"What is left of it: alhena --resume {self.path.stem}.",
             )
 
-    def _put(self, line: bytes) -> None:
-        self._pending.append(line)
-        self._total += len(line)
-        self.write()
-
-    def _write(self, line: bytes) -> None:
-        rest = memoryview(line)
+    def _write_pending(self) -> None:
+        rest = memoryview(b"".join(self._pending))
         while rest:
-            # Until the whole line is there, what is there of it is to be cut off again.
+            # Until all of it is there, what is there of it is to be cut off again.
             self._torn = True
             rest = rest[self._disk.write(self._descriptor, bytes(rest)) :]
         self._torn = False
-        self._end += len(line)
-        self._unsynced.append((self._end, line))
+        while self._pending:
+            line = self._pending.popleft()
+            self._end += len(line)
+            self._unsynced.append((self._end, line))
 
     def _tear(self) -> None:
         """Cuts off what was written of a line, if that can be done now."""

@@ -4,8 +4,9 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
-from alhena.events import Event
+from alhena.events import Event, ToolCallResponseEvent
 from alhena.frontends.terminal.lines import Block, Lines, plain
 from alhena.frontends.terminal.live import live
 from alhena.frontends.terminal.menu import Menu
@@ -32,6 +33,11 @@ def played(*events: Event, view: View | None = None, now: float = 0.0) -> tuple[
 
 def shown_live(view: View, columns: int = 60, rows: int = 12, now: float = 0.0) -> str:
     return plain(live(view, columns, rows, now))
+
+
+def ended(name: str, display: Any = None, **more: Any) -> ToolCallResponseEvent:
+    given = {"call_id": "1", "status": "success", "duration_ms": 1234.0} | more
+    return ToolCallResponseEvent(name=name, display=display, **given)
 
 
 class ListScreen:

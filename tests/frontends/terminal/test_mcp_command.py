@@ -3,7 +3,6 @@
 import asyncio
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,23 +14,15 @@ from tests.agent.serving import declared
 from tests.frontends.terminal.kit import ListScreen
 from tests.frontends.terminal.test_conversation import sitting
 from tests.mcp.kit import kitchen, odd, tool
-from tests.mcp.oauth_server import OAuthServer, running
+from tests.mcp.oauth_server import OAuthServer
 from tests.models.auth.kit import get
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import text
 
 
-@pytest.fixture(scope="module")
-def world() -> Iterator[OAuthServer]:
-    with running() as one:
-        yield one
-
-
-@pytest.fixture
-def guarded(world: OAuthServer, monkeypatch: pytest.MonkeyPatch) -> OAuthServer:
+@pytest.fixture(autouse=True)
+def no_browser(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_BROWSER", "1")
-    world.begin()
-    return world
 
 
 def having(**servers: Any) -> dict[str, Any]:

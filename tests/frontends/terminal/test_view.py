@@ -14,7 +14,6 @@ from alhena.events import (
     RunStartedEvent,
     ThoughtEvent,
     ToolCallRequestEvent,
-    ToolCallResponseEvent,
     ToolCallUpdateEvent,
     ToolOutputEvent,
     UserMessageEvent,
@@ -24,7 +23,7 @@ from alhena.frontends.terminal.lines import Lines, width
 from alhena.frontends.terminal.live import live
 from alhena.frontends.terminal.theme import STYLES
 from alhena.frontends.terminal.view import View, advance
-from tests.frontends.terminal.kit import played, shown_live
+from tests.frontends.terminal.kit import ended, played, shown_live
 
 STARTED = RunStartedEvent(session_id="s", model="m", cwd="/w")
 TITLES = View(titles={"run_shell_command": "Shell", "replace": "Edit"})
@@ -39,11 +38,6 @@ def executing(name: str, description: str = "", call_id: str = "1") -> ToolCallU
     return ToolCallUpdateEvent(
         call_id=call_id, name=name, status="executing", description=description
     )
-
-
-def ended(name: str, display: Any = None, **more: Any) -> ToolCallResponseEvent:
-    given = {"call_id": "1", "status": "success", "duration_ms": 1234.0} | more
-    return ToolCallResponseEvent(name=name, display=display, **given)
 
 
 def test_a_whole_prompt_reads_like_a_conversation():

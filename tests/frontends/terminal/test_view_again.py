@@ -30,7 +30,7 @@ from alhena.events import (
 from alhena.frontends.terminal.lines import plain, width
 from alhena.frontends.terminal.live import live
 from alhena.frontends.terminal.view import PROMPT_END, PROMPT_ROWS, View
-from tests.frontends.terminal.kit import played, shown_live
+from tests.frontends.terminal.kit import ended, played, shown_live
 
 STARTED = RunStartedEvent(session_id="s", model="m", cwd="/w")
 REQUEST = ApiRequestEvent(model="m", prompt_id="p", contents=3)
@@ -47,11 +47,6 @@ def retry(**more: Any) -> RetryEvent:
         "error_type": "server",
     }
     return RetryEvent(**given | more)
-
-
-def ended(name: str, display: Any = None, **more: Any) -> ToolCallResponseEvent:
-    given = {"call_id": "1", "status": "success", "duration_ms": 1234.0} | more
-    return ToolCallResponseEvent(name=name, display=display, **given)
 
 
 def test_while_a_request_waits_to_be_sent_again_it_is_said_why_and_how_long():

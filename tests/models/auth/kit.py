@@ -1,7 +1,6 @@
 """A person, files and a login, for tests."""
 
 import json
-import stat
 import threading
 import urllib.error
 import urllib.request
@@ -18,6 +17,7 @@ from alhena.models.auth.store import LoginStore
 from alhena.models.auth.user import UserLogin
 from alhena.system.private_files import PrivateFiles
 from tests.support.google import GoogleServer
+from tests.support.patience import PATIENCE_S
 
 
 class ScriptedPerson:
@@ -67,7 +67,7 @@ def get(url: str, method: str = "GET") -> tuple[int, str]:
     """The status and the page of an address."""
     request = urllib.request.Request(url, method=method)
     try:
-        with urllib.request.urlopen(request, timeout=8) as response:
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as response:
             return response.status, response.read().decode()
     except urllib.error.HTTPError as error:
         with error:
@@ -107,10 +107,6 @@ def kept(home: Path) -> Any:
 
 def accounts(home: Path) -> Any:
     return json.loads((home / "google_accounts.json").read_text(encoding="utf-8"))
-
-
-def mode(path: Path) -> int:
-    return stat.S_IMODE(path.stat().st_mode)
 
 
 class BrokenFiles(PrivateFiles):

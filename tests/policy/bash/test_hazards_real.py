@@ -10,6 +10,7 @@ import pytest
 
 from alhena.policy.bash.hazards import HAZARDS, hazard
 from alhena.policy.bash.model import Part, Word
+from tests.support.patience import PATIENCE_S
 
 GIT = shutil.which("git")
 needs_git = pytest.mark.skipif(GIT is None, reason="git is the judge")
@@ -36,7 +37,7 @@ def quiet(words: list[str], folder: Path) -> None:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         check=False,
-        timeout=5,
+        timeout=PATIENCE_S,
     )
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from alhena.policy.bash.prefix import Match
 from tests.policy.bash.parts import meant
+from tests.support.patience import PATIENCE_S
 
 BASH = shutil.which("bash") or ""
 PROGRAMS = (
@@ -82,7 +83,7 @@ def ran(folder: Path, command: str) -> bool:
         start_new_session=True,
     ) as shell:
         try:
-            shell.wait(5)
+            shell.wait(PATIENCE_S)
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(shell.pid, signal.SIGKILL)

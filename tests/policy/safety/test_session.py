@@ -12,6 +12,7 @@ from alhena.config.errors import ConfigError
 from alhena.frontends.cli.main import run
 from alhena.policy.model import ApprovalMode
 from alhena.scheduler.confirm import ConfirmationRequest
+from tests.agent.kit import answers
 from tests.policy.safety.kit import directory, external, program, table
 from tests.support.command import alhena
 from tests.support.scripted import ScriptedGenerator
@@ -42,10 +43,6 @@ def script(*calls: dict[str, Any]) -> ScriptedGenerator:
 def agent(generator: ScriptedGenerator, mode: ApprovalMode = YOLO, **options: Any) -> Agent:
     settings = AgentSettings(generator=generator, approval_mode=mode, **options.pop("more", {}))
     return Agent(settings=settings, **options)
-
-
-def answers(generator: ScriptedGenerator, index: int = 1) -> list[dict[str, Any]]:
-    return [part["functionResponse"]["response"] for part in generator.seen(index)[-1]["parts"]]
 
 
 @pytest.mark.requirement("POL-10")
