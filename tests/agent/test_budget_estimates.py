@@ -39,7 +39,14 @@ def charged(inner: ScriptedGenerator) -> tuple[BudgetedGenerator, Ledger]:
     return BudgetedGenerator(inner, ledger), ledger
 
 
-@pytest.mark.parametrize("usage", [None, {"promptTokenCount": 0, "totalTokenCount": 0}])
+@pytest.mark.parametrize(
+    "usage",
+    [
+        None,
+        {"promptTokenCount": 0, "totalTokenCount": 0},
+        {"promptTokenCount": -100_000, "candidatesTokenCount": -9, "totalTokenCount": -100_009},
+    ],
+)
 @pytest.mark.parametrize("streams", [True, False])
 async def test_what_is_not_counted_is_charged_as_estimated(
     usage: dict[str, int] | None, streams: bool
@@ -52,6 +59,23 @@ async def test_what_is_not_counted_is_charged_as_estimated(
         await generator.generate(REQUEST)
     assert ledger.tokens == 1_600
     assert ledger.cost == pytest.approx((1_500 * 1.25 + 100 * 10) / 1e6)
+
+
+async def test_a_total_alone_is_charged_as_it_was():
+    usage = {"promptTokenCount": 0, "candidatesTokenCount": 2, "totalTokenCount": 9}
+    generator, ledger = charged(ScriptedGenerator([answer(usage)]))
+    await generator.generate(REQUEST)
+    assert ledger.tokens == 9
+    assert ledger.cost == pytest.approx((7 * 1.25 + 2 * 10) / 1e6)
+
+
+async def test_no_count_below_nothing_is_taken_back_from_the_account():
+    usage = {"promptTokenCount": 7, "candidatesTokenCount": 2, "thoughtsTokenCount": -5}
+    generator, ledger = charged(ScriptedGenerator([answer(usage)]))
+    response = await generator.generate(REQUEST)
+    assert response.usage_metadata is not None
+    assert response.usage_metadata.thoughts_token_count == 0
+    assert ledger.tokens == 9
 
 
 async def test_what_is_counted_is_charged_as_it_was():

@@ -102,3 +102,18 @@ async def test_a_torn_end_is_moved_aside_and_said(project: Path, cut: int):
     )
     assert replayed(path)[1].damage is None
     assert conforming(generator)
+
+
+@pytest.mark.parametrize("behind", [False, True])
+async def test_of_calls_whose_records_are_damaged_nobody_says_they_had_no_effect(
+    project: Path, behind: bool
+):
+    more = (answered("b", "fine"),) if behind else ()
+    path = crashed(project, started("a"), started("b"), *more)
+    whole = path.read_bytes()
+    last = whole.rindex(b'"type":"started"')
+    path.write_bytes(whole[:last] + b"#" + whole[last + 1 :])  # a bit of it has turned
+    responses, notice, generator = await resumed(project)
+    assert responses == [{"error": UNKNOWN_OUTCOME}, {"error": UNKNOWN_OUTCOME}]
+    assert "run_shell_command, run_shell_command may have started" in notice
+    assert conforming(generator)

@@ -252,17 +252,26 @@ def usage_of(
     so with noughts. So many tokens of answer came; not `whole`: more were to come, of which some
     may not be counted."""
     came = ceil(output)
-    if usage is None or not (usage.prompt_token_count or usage.total_token_count):
-        prompt = sum(content_tokens(entry.content) for entry in request.contents)
-        return UsageMetadata(
-            prompt_token_count=prompt + config_tokens(request.config), candidates_token_count=came
-        )
-    missing = came - usage.candidates_token_count - usage.thoughts_token_count
+    usage = usage or UsageMetadata()
+    said = usage.candidates_token_count + usage.thoughts_token_count
+    if not usage.prompt_token_count:
+        rest = usage.total_token_count - said - usage.tool_use_prompt_token_count
+        prompt = rest if rest > 0 else _estimated(request)
+        usage = msgspec.structs.replace(usage, prompt_token_count=prompt)
+        if rest <= 0 and not said:
+            usage = msgspec.structs.replace(usage, candidates_token_count=came)
+            said = came
+    missing = came - said
     if whole or missing <= 0:
         return usage
     return msgspec.structs.replace(
         usage, candidates_token_count=usage.candidates_token_count + missing
     )
+
+
+def _estimated(request: GenerateContentRequest) -> int:
+    contents = sum(content_tokens(entry.content) for entry in request.contents)
+    return contents + config_tokens(request.config)
 
 
 def budgeted(generator: ContentGenerator, ledger: Ledger) -> ContentGenerator:

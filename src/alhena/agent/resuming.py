@@ -50,7 +50,8 @@ def _told(found: Resumed) -> tuple[str, ...]:
     unknown = found.replay.unknown_calls()
     if unknown:
         notices.append(
-            f"{', '.join(unknown)} had started when this session ended, and no result was recorded:"
-            " whether it took effect is unknown. It is not repeated."
+            f"{', '.join(unknown)} {'may have' if found.replay.incomplete else 'had'} started when "
+            "this session ended, and no result was recorded: whether it took effect is unknown. It "
+            "is not repeated."
         )
     return tuple(notices)

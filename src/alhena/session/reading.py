@@ -15,11 +15,13 @@ _BEGIN = b'{"type":"'
 
 
 class Damage(msgspec.Struct, frozen=True, kw_only=True):
-    """The end of a journal that cannot be trusted: `size` bytes from `offset`."""
+    """The end of a journal that cannot be trusted: `size` bytes from `offset`. `torn`: it is one
+    line that was not written to its end, and nothing that was there before is gone."""
 
     offset: int
     size: int
     line: int
+    torn: bool = False
 
 
 class Extent(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,7 +59,8 @@ def scan(file: BinaryIO, take: Take) -> Extent:
                     found = None
         if line is None or found is None:
             size = file.seek(0, 2)
-            damage = Damage(offset=end, size=size - end, line=lines + 1)
+            torn = line is not None and not line.endswith(b"\n")
+            damage = Damage(offset=end, size=size - end, line=lines + 1, torn=torn)
             return Extent(end=end, chain=chain, lines=lines, ended=ended, damage=damage)
         end, chain, lines, ended = end + len(line), found, lines + 1, line.endswith(b"\n")
         if enough:

@@ -47,12 +47,14 @@ class Replay:
     `prompts` counts what people have said, `model` is who was last to answer; `times` says when
     each content came. `counted` is how many contents the service counted last, and as how many
     tokens; None where these are gone. `superseded` are those that are part of it no more, with
-    their times, when somebody wants them (`whole`). `feed` raises msgspec.DecodeError for a line
-    that contradicts those before it.
+    their times, when somebody wants them (`whole`). `incomplete`: records behind those that were
+    taken are gone, which may have said more of the last calls. `feed` raises msgspec.DecodeError
+    for a line that contradicts those before it.
     """
 
     def __init__(self, *, whole: bool = False) -> None:
         self._whole = whole
+        self.incomplete = False
         self.header: Header | None = None
         self.contents: list[EncodedContent] = []
         self.times: list[str] = []
@@ -117,7 +119,7 @@ class Replay:
                 continue
             known = self._answers.get(call.id or "")
             if known is None:
-                text = UNKNOWN_OUTCOME if call.id in self._started else NOT_STARTED
+                text = UNKNOWN_OUTCOME if self._may_have_started(call.id) else NOT_STARTED
                 text = undone or text
                 answer = FunctionResponse(id=call.id, name=call.name, response={"error": text})
                 known = (msgspec.json.encode(Part(function_response=answer)),)
@@ -125,15 +127,18 @@ class Replay:
         return None if not raws else _contents().decode(joined(raws))
 
     def unknown_calls(self) -> tuple[str, ...]:
-        """The names of calls that had started and have no result."""
+        """The names of calls that had started, or may have, and have no result."""
         if not self.contents or self.contents[-1].content.role != MODEL:
             return ()
         calls = (part.function_call for part in self.contents[-1].content.parts)
         return tuple(
             call.name
             for call in calls
-            if call is not None and call.id in self._started and call.id not in self._answers
+            if call is not None and call.id not in self._answers and self._may_have_started(call.id)
         )
+
+    def _may_have_started(self, call_id: str | None) -> bool:
+        return self.incomplete or call_id in self._started
 
     def _count(self, line: bytes) -> None:
         try:

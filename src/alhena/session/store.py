@@ -143,6 +143,7 @@ class SessionStore:
             return extent
 
         journal, extent, moved = Journal.reopen(path, read, disk)
+        replay.incomplete = extent.damage is not None and not extent.damage.torn
         dropped = 0 if extent.damage is None else extent.damage.size
         name = "" if moved is None else moved.name
         try:

@@ -3,7 +3,18 @@
 from enum import StrEnum
 from typing import Any
 
+from msgspec.structs import force_setattr
+
 from alhena.wire.content import Content, Part, Wire
+
+_COUNTS = (
+    "prompt_token_count",
+    "candidates_token_count",
+    "total_token_count",
+    "cached_content_token_count",
+    "thoughts_token_count",
+    "tool_use_prompt_token_count",
+)
 
 
 class FinishReason(StrEnum):
@@ -26,7 +37,7 @@ class FinishReason(StrEnum):
 
 
 class UsageMetadata(Wire, frozen=True, kw_only=True):
-    """Token counts as the server gives them (WIRE-08)."""
+    """Token counts as the server gives them (WIRE-08). One below 0 counts nothing and is 0."""
 
     prompt_token_count: int = 0
     candidates_token_count: int = 0
@@ -39,6 +50,11 @@ class UsageMetadata(Wire, frozen=True, kw_only=True):
     candidates_tokens_details: list[Any] | None = None
     tool_use_prompt_tokens_details: list[Any] | None = None
     traffic_type: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in _COUNTS:
+            if getattr(self, name) < 0:
+                force_setattr(self, name, 0)
 
 
 class PromptFeedback(Wire, frozen=True, kw_only=True):
