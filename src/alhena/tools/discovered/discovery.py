@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 DISCOVERY_SECONDS = 30.0
 """How long a discovery command may take."""
 MAX_LISTING = 10 << 20
-"""Bytes that a discovery command may print."""
+"""Bytes that a discovery command may print on stdout."""
+MAX_SAID = 10 * MAX_LISTING
+"""Bytes that it may write in all, with what it says on stderr."""
 _SHOWN = 500
 
 
@@ -48,7 +50,7 @@ async def discover(
         printed.extend(data[: MAX_LISTING + 1 - len(printed)])
 
     said = OutputCapture(head=_SHOWN, tail=_SHOWN)
-    limits = Limits(inactivity=0, total=DISCOVERY_SECONDS, output=MAX_LISTING + 1)
+    limits = Limits(inactivity=0, total=DISCOVERY_SECONDS, output=MAX_SAID)
     try:
         ending = await run_process(
             process if sandbox is None else sandbox.confine(process),
@@ -61,8 +63,10 @@ async def discover(
         return Listing(problems=(str(error).removesuffix("."),))
     diagnostics = one_line(said.captured().text.strip(), 2 * _SHOWN)
     behind = f"; it said: {diagnostics}" if diagnostics else ""
-    if len(printed) > MAX_LISTING or ending.stopped is Stop.OUTPUT:
+    if len(printed) > MAX_LISTING:
         return Listing(problems=(f"it printed more than {MAX_LISTING >> 20} MB",))
+    if ending.stopped is Stop.OUTPUT:
+        return Listing(problems=(f"it wrote more than {MAX_SAID >> 20} MB{behind}",))
     if ending.stopped is not None:
         return Listing(problems=(f"it took more than {DISCOVERY_SECONDS:g} s{behind}",))
     if ending.exit_code != 0:

@@ -1,6 +1,7 @@
 """What a discovery command prints, read as declarations of tools."""
 
 import shlex
+from collections.abc import Iterator
 from typing import Any, cast
 
 import msgspec
@@ -11,6 +12,10 @@ from alhena.wire.plain import as_array, as_object
 PREFIX = "discovered_tool_"
 """What the names of discovered tools begin with, so that none can pass for a built-in one."""
 MAX_TOOLS = 512
+MAX_ITEMS = 10_000
+"""Items of a listing that are looked at."""
+MAX_PROBLEMS = 10
+"""Problems that are told one by one."""
 _TYPES = frozenset({"STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL"})
 _VALUES = frozenset({"default", "enum", "const", "example", "examples"})
 _LISTS = ("function_declarations", "functionDeclarations")
@@ -65,9 +70,13 @@ def read_listing(output: bytes) -> Listing:
         raise ValueError("its output is no JSON array")
     tools: dict[str, ListedTool] = {}
     problems: list[str] = []
-    for place, item in _declarations(items):
+    limit: list[str] = []
+    for number, (place, item) in enumerate(_declarations(items)):
         if len(tools) == MAX_TOOLS:
-            problems.append(f"only its first {MAX_TOOLS} tools are used")
+            limit = [f"only its first {MAX_TOOLS} tools are used"]
+            break
+        if number == MAX_ITEMS:
+            limit = [f"only its first {MAX_ITEMS:,} items are read"]
             break
         found = _tool(item)
         if isinstance(found, str):
@@ -76,20 +85,23 @@ def read_listing(output: bytes) -> Listing:
             problems.append(f"{place}: {found.name} is declared twice; the first one is used")
         else:
             tools[found.name] = found
-    return Listing(tools=tuple(tools.values()), problems=tuple(problems))
+    more = len(problems) - MAX_PROBLEMS
+    beyond = [f"there are {more:,} more items that cannot be used"] if more > 0 else []
+    return Listing(
+        tools=tuple(tools.values()), problems=(*problems[:MAX_PROBLEMS], *beyond, *limit)
+    )
 
 
-def _declarations(items: list[object]) -> list[tuple[str, object]]:
-    found: list[tuple[str, object]] = []
+def _declarations(items: list[object]) -> Iterator[tuple[str, object]]:
     for number, item in enumerate(items, 1):
         given = as_object(item)
         lists = [] if given is None else [given[key] for key in _LISTS if key in given]
         if not lists:
-            found.append((f"item {number}", item))
+            yield f"item {number}", item
         for each in lists:
             inner = as_array(each) or [each]
-            found += ((f"item {number}.{place}", one) for place, one in enumerate(inner, 1))
-    return found
+            for place, one in enumerate(inner, 1):
+                yield f"item {number}.{place}", one
 
 
 def _tool(item: object) -> ListedTool | str:
