@@ -2,14 +2,13 @@
 
 import tempfile
 import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from statistics import median
 
 from alhena.agent.session_compression import kept
 from alhena.chat.chat import Chat, ModelTraits, Outlets
-from alhena.chat.compression import CompressionOptions, CompressionServices, ContextRoom
+from alhena.chat.compression import ContextRoom
+from alhena.chat.compression_options import CompressionOptions, CompressionServices
 from alhena.chat.compression_split import find_cut
 from alhena.chat.gauge import prefix_sums
 from alhena.chat.history import History
@@ -19,7 +18,7 @@ from alhena.tools.output_store import OutputStore
 from alhena.wire.calls import CallIds
 from alhena.wire.content import MODEL, USER, Content, FunctionCall, FunctionResponse, Part
 from alhena.wire.request import GenerateContentConfig
-from bench.measure import row
+from bench.measure import median_ms, row, timed_ms
 
 ENTRIES = 10_000
 OUTPUTS = 1_000
@@ -57,12 +56,12 @@ def _turns() -> None:
         _carry(room, _response(index))
         taken.append(time.perf_counter() - begun)
         history.add_user(_response(index).parts)
-    value = median(taken) * 1000
+    value = median_ms(taken)
     name = f"compression: estimate of a turn at {ENTRIES:,} contents"
     row(name, f"{value:.3f} ms", "", None, "<= 0.2 ms", ok=value <= 0.2)
     entries = history.contents
     sums = prefix_sums(entries)
-    value = _ms(lambda: find_cut(entries, 0, sums))
+    value = timed_ms(lambda: find_cut(entries, 0, sums), 15)
     row("compression: where to cut it", f"{value:.1f} ms", "", None, "<= 30 ms", ok=value <= 30)
 
 
@@ -71,7 +70,7 @@ def _masking() -> None:
     limits = MaskingLimits(protected=0, latest=False)
     plan = to_mask(entries, limits)
     assert sum(map(len, plan.values())) == OUTPUTS
-    value = _ms(lambda: to_mask(entries, limits))
+    value = timed_ms(lambda: to_mask(entries, limits), 15)
     name = "compression: which of 1,000 to mask"
     row(name, f"{value:.1f} ms", "", None, "<= 10 ms", ok=value <= 10)
     with tempfile.TemporaryDirectory() as folder:
@@ -123,12 +122,3 @@ async def _at_once() -> None:
 
 async def _never(*_: object) -> str:
     raise AssertionError("nobody is asked")
-
-
-def _ms(work: Callable[[], object]) -> float:
-    taken: list[float] = []
-    for _ in range(15):
-        begun = time.perf_counter()
-        work()
-        taken.append(time.perf_counter() - begun)
-    return median(taken) * 1000

@@ -3,10 +3,7 @@ directory of as many, beside a plain walk; the text of all files; the system pro
 
 import os
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
-from statistics import median
 
 from alhena.chat.prompt import PromptFacts, composed_prompt
 from alhena.system.folder import folder_structure
@@ -16,11 +13,9 @@ from alhena.tools.gathering import Gathering
 from alhena.tools.names import BUILT_IN
 from alhena.tools.selecting import Selector, Wanted
 from alhena.wire.request import FunctionDeclaration
-from bench.measure import row
-from bench.tree import make_tree
+from bench.measure import row, timed_ms
+from bench.tree import make_folders, make_tree
 
-FOLDERS = 1_000
-FILES = 50
 FLAT = 50_000
 ROUNDS = 9
 _IGNORE = "*.log\n/out/\n!keep.log\n__pycache__/\n"
@@ -30,8 +25,8 @@ def run(_home: Path, cwd: Path) -> None:
     tree, flat = cwd / "context_tree", cwd / "context_flat"
     _make(tree, flat)
     for name, top in (("50,000 files in folders", tree), ("50,000 ignored in one", flat)):
-        value = _ms(lambda top=top: folder_structure(top, IgnoreRules(top)))
-        plain = _ms(lambda top=top: _walk(str(top)))
+        value = timed_ms(lambda top=top: folder_structure(top, IgnoreRules(top)), ROUNDS)
+        plain = timed_ms(lambda top=top: _walk(str(top)), ROUNDS)
         row(
             f"context: folders, {name}",
             f"{value:.1f} ms",
@@ -45,7 +40,7 @@ def run(_home: Path, cwd: Path) -> None:
         for name in sorted(BUILT_IN)
     ]
     facts = PromptFacts(headless=False, repository=True)
-    value = _ms(lambda: composed_prompt(declared, facts))
+    value = timed_ms(lambda: composed_prompt(declared, facts), ROUNDS)
     row("context: system prompt", f"{value:.2f} ms", "", None, "<= 3 ms", ok=value <= 3)
     _texts(cwd / "context_texts")
 
@@ -63,7 +58,7 @@ def _texts(top: Path) -> None:
         gathered.read(selector, threading.Event())
         assert len(gathered.processed) > 50
 
-    value = _ms(once)
+    value = timed_ms(once, ROUNDS)
     row(
         "context: --all-files, 3,000 files",
         f"{value:.0f} ms",
@@ -77,11 +72,7 @@ def _texts(top: Path) -> None:
 def _make(tree: Path, flat: Path) -> None:
     if tree.exists():
         return
-    for number in range(FOLDERS):
-        folder = tree / f"d{number % 10}" / f"d{number:02}"
-        folder.mkdir(parents=True)
-        for file in range(FILES):
-            (folder / f"f{file}.py").touch()
+    make_folders(tree)
     flat.mkdir()
     for file in range(FLAT):
         (flat / f"f{file}.log").touch()
@@ -95,12 +86,3 @@ def _walk(path: str) -> int:
         for entry in listing:
             found += _walk(entry.path) if entry.is_dir(follow_symlinks=False) else 1
     return found
-
-
-def _ms(work: Callable[[], object]) -> float:
-    taken: list[float] = []
-    for _ in range(ROUNDS):
-        begun = time.perf_counter()
-        work()
-        taken.append(time.perf_counter() - begun)
-    return median(taken) * 1000

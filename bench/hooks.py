@@ -1,12 +1,8 @@
 """Hooks: what one adds to starting its process, and what none costs."""
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
-from bench.measure import environment, row, row_above
+from bench.measure import measured, row, row_above
 
 ROUNDS = 40
 
@@ -59,15 +55,7 @@ asyncio.run(main())
 
 
 def run(home: Path, cwd: Path) -> None:
-    ran = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(ROUNDS)],
-        cwd=cwd,
-        env=environment(home, PYTHONPATH=os.pathsep.join(filter(None, sys.path))),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        check=True,
-    )
-    found = json.loads(ran.stdout)
+    found = measured(PROGRAM, home, cwd, str(ROUNDS))
     name = "hooks: a hook, above bare asyncio"
     row_above(name, found["ours"], "its process", found["bare"], 8)
     row("hooks: none configured", f"{found['none']:.2f} us", "-", None, "<= 20 us",

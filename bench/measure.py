@@ -1,12 +1,15 @@
 """Running commands and reporting figures."""
 
+import json
 import os
 import shutil
 import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 PASS = [sys.executable, "-c", "pass"]
 ALHENA = [str(Path(sys.executable).parent / "alhena")]
@@ -88,6 +91,29 @@ def row_above(name: str, ours_ms: float, beside: str, bare_ms: float, limit_ms: 
         f"<= {limit_ms:g} ms",
         ok=added <= limit_ms,
     )
+
+
+def measured(program: str, home: Path, cwd: Path, *arguments: str) -> Any:
+    """What a Python program in a process of its own says in JSON."""
+    ran = subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        cwd=cwd,
+        env=environment(home, PYTHONPATH=os.pathsep.join(filter(None, sys.path))),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    return json.loads(ran.stdout)
+
+
+def timed_ms(work: Callable[[], object], rounds: int) -> float:
+    """The median of some rounds."""
+    taken: list[float] = []
+    for _ in range(rounds):
+        begun = time.perf_counter()
+        work()
+        taken.append(time.perf_counter() - begun)
+    return median_ms(taken)
 
 
 def median_ms(values: list[float]) -> float:

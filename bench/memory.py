@@ -1,8 +1,6 @@
 """Memory files: what a session reads before its first request in a tree of 50,000 files, what a
 touched path costs, and imports."""
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
@@ -13,10 +11,9 @@ from alhena.memory.hierarchy import MemoryRequest, load_memory
 from alhena.memory.imports import expand
 from alhena.memory.loading import ImportLoader, root_source
 from alhena.memory.reading import Limits
-from bench.measure import PASS, environment, row, wall
+from bench.measure import PASS, environment, row, timed_ms, wall
+from bench.tree import make_folders
 
-FOLDERS = 1_000
-FILES = 50
 IMPORTS = 100
 ROUNDS = 15
 _TEXT = "Prose with a word of `code` and a list.\n\n- one\n- two\n\n" * 20
@@ -31,18 +28,18 @@ def run(home: Path, cwd: Path) -> None:
         context=ContextSettings(),
         trust=lambda _folder: FolderTrust(True, "bench"),
     )
-    value = _ms(lambda: load_memory(request))
+    value = timed_ms(lambda: load_memory(request), ROUNDS)
     assert len(load_memory(request).files) == 3
     row("memory: start in 50,000 files", f"{value:.2f} ms", "", None, "<= 3 ms", ok=value <= 3)
     wide = MemoryRequest(
         roots=(tree,), environ=request.environ, context=request.context, trust=request.trust
     )
-    value = _ms(lambda: list(below(wide, ())))
+    value = timed_ms(lambda: list(below(wide, ())), ROUNDS)
     row("memory: 200 directories below", f"{value:.1f} ms", "", None, "<= 100 ms", ok=value <= 100)
     touched = TouchedMemory(wide, (item.identity for item in load_memory(wide).files))
     path = tree / "d5" / "d57" / "f7.py"
     touched.take(touched.look([path])[0])
-    value = _ms(lambda: touched.look([path]))
+    value = timed_ms(lambda: touched.look([path]), ROUNDS)
     row("memory: a touched path", f"{value:.3f} ms", "", None, "<= 0.5 ms", ok=value <= 0.5)
     _imports(home, cwd)
 
@@ -62,7 +59,7 @@ def _imports(home: Path, cwd: Path) -> None:
         done = expand(root_source(root, limits), ImportLoader((top,), limits))
         assert len(done.import_tree.imports) == IMPORTS
 
-    value = _ms(once)
+    value = timed_ms(once, ROUNDS)
     row(f"memory: {IMPORTS} imports", f"{value:.1f} ms", "", None, "<= 60 ms", ok=value <= 60)
     env = environment(home)
     with_parser = [PASS[0], "-c", "import markdown_it"]
@@ -84,21 +81,8 @@ def _imports(home: Path, cwd: Path) -> None:
 def _make(tree: Path) -> None:
     if tree.exists():
         return
-    for number in range(FOLDERS):
-        folder = tree / f"d{number % 10}" / f"d{number:02}"
-        folder.mkdir(parents=True)
-        for file in range(FILES):
-            (folder / f"f{file}.py").touch()
+    make_folders(tree)
     (tree / ".git").mkdir()
     for name in ("", "d0", "d0/d00", "d5/d57"):
         (tree / name / "GEMINI.md").parent.mkdir(parents=True, exist_ok=True)
         (tree / name / "GEMINI.md").write_text(_TEXT, encoding="utf-8")
-
-
-def _ms(work: Callable[[], object]) -> float:
-    taken: list[float] = []
-    for _ in range(ROUNDS):
-        begun = time.perf_counter()
-        work()
-        taken.append(time.perf_counter() - begun)
-    return median(taken) * 1000

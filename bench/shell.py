@@ -1,12 +1,8 @@
 """run_shell_command: a gigabyte of output through it, and what it adds to starting a process."""
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
-from bench.measure import environment, row, row_above
+from bench.measure import measured, row, row_above
 
 FLOOD = "yes 'fifty-nine characters of output and then a line break, so' | head -c 1000000000"
 ROUNDS = 40
@@ -65,15 +61,7 @@ asyncio.run(main())
 
 
 def run(home: Path, cwd: Path) -> None:
-    ran = subprocess.run(
-        [sys.executable, "-c", PROGRAM, FLOOD, str(ROUNDS)],
-        cwd=cwd,
-        env=environment(home, PYTHONPATH=os.pathsep.join(filter(None, sys.path))),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        check=True,
-    )
-    found = json.loads(ran.stdout)
+    found = measured(PROGRAM, home, cwd, FLOOD, str(ROUNDS))
     kept = list(cwd.glob("outputs/session-bench/*.txt"))
     assert max(path.stat().st_size for path in kept) > 1_000_000_000
     for path in kept:

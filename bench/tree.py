@@ -1,4 +1,5 @@
-"""A source tree of 3,000 files, the same each time: modules of a few kilobytes in 150 folders."""
+"""Trees, the same each time: a source tree of 3,000 files, modules of a few kilobytes in 150
+folders; and one of 50,000 files without content."""
 
 import random
 from pathlib import Path
@@ -34,6 +35,15 @@ def make_tree(top: Path) -> int:
         (folder / f"file_{number:04}.{suffix}").write_text(text, encoding="utf-8")
         total += len(text)
     return total
+
+
+def make_folders(top: Path) -> None:
+    """50,000 empty files below `top`, which is made: 50 in each of d0/d00, d1/d01 and so on."""
+    for number in range(1_000):
+        folder = top / f"d{number % 10}" / f"d{number:02}"
+        folder.mkdir(parents=True)
+        for file in range(50):
+            (folder / f"f{file}.py").touch()
 
 
 def _source(chance: random.Random, *, needle: bool) -> str:

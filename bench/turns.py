@@ -27,9 +27,7 @@ def _gaps(server: BenchServer) -> list[float]:
 
 def _spans(server: BenchServer) -> list[float]:
     """Seconds from a request's first byte to its last one, turn by turn."""
-    return [
-        last - first for first, last in zip(server.first_bytes, server.last_bytes, strict=True)
-    ]
+    return [last - first for first, last in zip(server.first_bytes, server.last_bytes, strict=True)]
 
 
 def run(home: Path, cwd: Path) -> None:

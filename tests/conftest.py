@@ -4,11 +4,16 @@ import os
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support.google import GoogleServer
 from tests.support.server import ScriptedServer
+
+if TYPE_CHECKING:
+    from tests.mcp.oauth_server import OAuthServer
 
 ROOT = Path(__file__).parent.parent
 CLEARED_PREFIXES = ("GEMINI_", "GOOGLE_", "ALHENA_", "CODE_ASSIST_", "OPENAI_", "ANTHROPIC_")
@@ -67,6 +72,28 @@ def home(tmp_path: Path) -> Path:
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     return tmp_path / "project"
+
+
+@pytest.fixture
+def google() -> Iterator[GoogleServer]:
+    """A loopback OAuth server and Code Assist."""
+    with GoogleServer() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def world() -> "Iterator[OAuthServer]":
+    from tests.mcp.oauth_server import running
+
+    with running() as one:
+        yield one
+
+
+@pytest.fixture
+def guarded(world: "OAuthServer") -> "OAuthServer":
+    """An MCP server that wants to know who asks, and who signs people in for it."""
+    world.begin()
+    return world
 
 
 @pytest.fixture

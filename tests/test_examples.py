@@ -1,6 +1,8 @@
 import os
+import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -46,3 +48,20 @@ def test_the_demo_shows_at_least_three_tools_on_real_files_and_an_answer():
 def test_the_pages_that_the_readme_names_are_there(page: str):
     assert f"docs/{page}.md" in (ROOT / "README.md").read_text(encoding="utf-8")
     assert (ROOT / "docs" / f"{page}.md").stat().st_size > 500
+
+
+NAMED = r"(?:`(\w+)[^`]*` and )?`(\w+)[^`]*` of `(alhena[\w.]*)`"
+"""One or two names of a module."""
+
+PAGES = sorted(path.name for path in (ROOT / "docs").glob("*.md"))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_what_a_page_imports_or_names_of_a_module_is_there(page: str):
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    for line in re.findall(r"^ +(from alhena[\w.]* import .+)$", text, re.MULTILINE):
+        exec(line, {})
+    told = " ".join(text.split())
+    for first, second, module in re.findall(NAMED, told):
+        for name in filter(None, (first, second)):
+            assert hasattr(import_module(module), name), (name, module)

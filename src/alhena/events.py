@@ -5,9 +5,22 @@ JSON as it is (`msgspec.json.encode(event)`); `type` is the tag. Events of a sub
 carry the id of the call that runs the subagent as `parent_call_id`.
 """
 
+import time
+from functools import lru_cache
 from typing import Any, Literal
 
 import msgspec
+
+
+def timestamp(time_ns: int) -> str:
+    """A time since 1970 as records of events say it: 2026-01-31T12:34:56.789Z."""
+    seconds, rest = divmod(time_ns, 1_000_000_000)
+    return f"{_second(seconds)}.{rest // 1_000_000:03d}Z"
+
+
+@lru_cache(maxsize=1)
+def _second(seconds: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
 
 
 class EventBase(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
@@ -243,9 +256,9 @@ class ModelFallbackEvent(EventBase, frozen=True, kw_only=True, tag="model_fallba
 
 class CompressedEvent(EventBase, frozen=True, kw_only=True, tag="chat_compressed"):
     """An attempt to shorten the conversation has ended. `status` is a
-    `chat.compression.CompressionStatus`; tokens are those of the next request, as far as they are
-    known, and stay the same where it failed. `reason` says why it failed, where that is to be
-    said."""
+    `chat.compression_options.CompressionStatus`; tokens are those of the next request, as far as
+    they are known, and stay the same where it failed. `reason` says why it failed, where that is to
+    be said."""
 
     original_tokens: int
     new_tokens: int

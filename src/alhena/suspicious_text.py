@@ -69,6 +69,19 @@ def hidden(text: str) -> tuple[str, ...]:
     return _bounded(list(_hidden(plain)))
 
 
+def shown(text: str) -> str:
+    """A text in any language with nothing hidden in it: what `hidden` would tell of is written as
+    `\\x1b` or `\\u202e`, and lines end as they do here."""
+    if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
+        return text
+    text = text.replace("\r\n", "\n")
+    joined = {match.start() for match in re.finditer(_JOINED, text)}
+    return "".join(
+        escaped(char) if hidden and char not in "\n\t" and at not in joined else char
+        for at, (char, hidden) in enumerate(seen(text))
+    )
+
+
 def _bounded(found: list[str]) -> tuple[str, ...]:
     if len(found) > MOST_WARNINGS:
         more = len(found) - MOST_WARNINGS + 1

@@ -5,12 +5,11 @@ from typing import Any
 from alhena import Agent
 from alhena.agent.options import AgentSettings
 from alhena.errors import AlhenaError
-from alhena.events import (
-    Event,
-)
+from alhena.events import Event, WarningEvent
 from alhena.wire.conformance import check_request
 from alhena.wire.violation import Level
 from tests.support.scripted import ScriptedGenerator
+from tests.support.server import chunk
 
 
 def agent(generator: ScriptedGenerator, **options: Any) -> Agent:
@@ -32,6 +31,30 @@ async def events_of(running: Agent, prompt: str) -> tuple[list[Event], AlhenaErr
 
 def kinds(events: list[Event]) -> list[str]:
     return [str(event.__struct_config__.tag) for event in events]
+
+
+def of(events: list[Event], kind: type[Event]) -> list[Any]:
+    return [event for event in events if isinstance(event, kind)]
+
+
+def warnings(events: list[Event]) -> list[str]:
+    return [event.message for event in events if isinstance(event, WarningEvent)]
+
+
+def turn(*calls: dict[str, Any]) -> list[dict[str, Any]]:
+    """A turn of the model that makes these calls."""
+    return [chunk(*calls, finish="STOP")]
+
+
+def answers(generator: ScriptedGenerator, index: int = 1) -> list[dict[str, Any]]:
+    """What the calls before a request were answered with."""
+    return [part["functionResponse"]["response"] for part in generator.seen(index)[-1]["parts"]]
+
+
+def instruction(generator: ScriptedGenerator, index: int = 0) -> str:
+    """The system instruction of a request."""
+    found: Any = generator.requests[index].config.system_instruction
+    return found.parts[0].text
 
 
 def conforming(generator: ScriptedGenerator) -> bool:

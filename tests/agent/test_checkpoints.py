@@ -15,9 +15,9 @@ from alhena.errors import InputError
 from alhena.events import CheckpointEvent, RunFinishedEvent, WarningEvent
 from alhena.policy.model import ApprovalMode
 from alhena.session.errors import NoCheckpointError
-from tests.agent.kit import agent, conforming, events_of
+from tests.agent.kit import agent, conforming, events_of, turn
 from tests.support.scripted import ScriptedGenerator
-from tests.support.server import call, chunk, text
+from tests.support.server import call, text
 
 ON = Settings(general=GeneralSettings(checkpointing=CheckpointingSettings(enabled=True)))
 
@@ -32,10 +32,6 @@ def write(name: str, content: str, call_id: str) -> dict[str, Any]:
 
 def shell(command: str, call_id: str) -> dict[str, Any]:
     return call("run_shell_command", {"command": command}, id=call_id)
-
-
-def turn(*calls: dict[str, Any]) -> list[dict[str, Any]]:
-    return [chunk(*calls, finish="STOP")]
 
 
 def checkpoint_files(project: Path) -> list[Path]:

@@ -14,10 +14,10 @@ from alhena.chat.prompt import ACKNOWLEDGEMENT, FULL_CONTEXT
 from alhena.config.errors import ConfigError
 from alhena.config.settings import ContextSettings, Settings
 from alhena.errors import InterruptedRunError
-from alhena.events import Event, UserMessageEvent, WarningEvent
+from alhena.events import UserMessageEvent
 from alhena.models.catalogue import model_info
 from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule, Tier
-from tests.agent.kit import agent, conforming, events_of
+from tests.agent.kit import agent, conforming, events_of, warnings
 from tests.memory.kit import put
 from tests.support.command import alhena
 from tests.support.scripted import ScriptedGenerator
@@ -39,10 +39,6 @@ async def opening_of(**options: Any) -> list[str]:
     assert generator.seen(0)[2] == {"role": "user", "parts": [{"text": "hello"}]}
     assert conforming(generator)
     return opening(generator)
-
-
-def warnings(events: list[Event]) -> list[str]:
-    return [event.message for event in events if isinstance(event, WarningEvent)]
 
 
 def rule(tool: str, outcome: PolicyOutcome, pattern: str | None = None) -> PolicyRule:

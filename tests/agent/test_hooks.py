@@ -15,10 +15,9 @@ from alhena.events import (
     HookCallEvent,
     ToolCallResponseEvent,
     UserMessageEvent,
-    WarningEvent,
 )
 from alhena.hooks.errors import HookBlockedError
-from tests.agent.kit import agent, conforming, events_of, kinds
+from tests.agent.kit import agent, conforming, events_of, kinds, warnings
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import call, chunk, text
 
@@ -48,10 +47,6 @@ def texts(generator: ScriptedGenerator, index: int) -> list[list[str]]:
 
 def hook_calls(events: list[Event]) -> list[str]:
     return [event.event for event in events if isinstance(event, HookCallEvent)]
-
-
-def warnings(events: list[Event]) -> list[str]:
-    return [event.message for event in events if isinstance(event, WarningEvent)]
 
 
 @pytest.mark.requirement("HOOK-04")

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.agent.kit import agent, conforming, events_of
+from tests.agent.kit import agent, conforming, events_of, instruction
 from tests.memory.kit import put
 from tests.memory.test_hierarchy import block
 from tests.support.scripted import ScriptedGenerator
@@ -13,11 +13,6 @@ from tests.support.server import call, chunk, text
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(64)
 SKIP = {"skip_trust": True}
-
-
-def instruction(generator: ScriptedGenerator, index: int = -1) -> str:
-    found: Any = generator.requests[index].config.system_instruction
-    return found.parts[0].text
 
 
 def opening(generator: ScriptedGenerator) -> str:
@@ -45,7 +40,7 @@ async def test_the_users_memory_ends_the_instruction_and_the_projects_ends_the_f
     generator = ScriptedGenerator([text("hi")])
     async with agent(generator, **SKIP) as running:
         await running.ask("hello")
-    said = instruction(generator)
+    said = instruction(generator, -1)
     assert said.index("# Tools") < said.index("# Contextual Instructions (GEMINI.md)")
     assert f"<global_context>\n--- Context from: {mine} ---\nI like brevity. <!-- Imp" in said
     assert said.endswith("</global_context>\n</loaded_context>")
@@ -60,7 +55,7 @@ async def test_without_memory_files_nothing_is_said_of_them():
     generator = ScriptedGenerator([text("hi")])
     async with agent(generator, **SKIP) as running:
         await running.ask("hello")
-    assert "loaded_context" not in instruction(generator) + opening(generator)
+    assert "loaded_context" not in instruction(generator, -1) + opening(generator)
 
 
 async def test_a_folder_nobody_trusts_tells_nothing_and_a_note_says_so(home: Path, project: Path):
@@ -77,8 +72,8 @@ async def test_a_folder_nobody_trusts_tells_nothing_and_a_note_says_so(home: Pat
         assert any(
             "is not read: the folder is not trusted" in note for note in running.workbench.notes
         )
-    assert "mine" in instruction(generator)
-    assert "INJECTED" not in str(generator.seen(1)) + instruction(generator)
+    assert "mine" in instruction(generator, -1)
+    assert "INJECTED" not in str(generator.seen(1)) + instruction(generator, -1)
 
 
 @pytest.mark.requirement("MEM-01")
@@ -311,7 +306,7 @@ async def test_what_a_file_says_cannot_end_or_begin_the_frame_it_is_told_in(proj
     # that it is the result's.
     assert output(generator, 3).startswith(frame)
     assert len(generator.seen(3)[-1]["parts"]) == 1
-    assert f"`{frame}`" in instruction(generator)
+    assert f"`{frame}`" in instruction(generator, -1)
 
 
 async def test_a_fact_is_saved_where_the_settings_look_for_it(home: Path, project: Path):

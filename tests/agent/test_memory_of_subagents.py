@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from tests.agent.kit import agent, conforming
-from tests.agent.test_memory import SKIP, instruction, reading, told
+from tests.agent.kit import agent, conforming, instruction
+from tests.agent.test_memory import SKIP, reading, told
 from tests.memory.kit import put
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import call, chunk, text

@@ -12,7 +12,6 @@ from alhena.agent.options import AgentSettings
 from alhena.config.settings import GeneralSettings, ModelSettings, Settings
 from alhena.events import (
     ApiRequestEvent,
-    Event,
     ModelFallbackEvent,
     RetryEvent,
     RunFinishedEvent,
@@ -26,7 +25,7 @@ from alhena.tools.confirmation import Question
 from alhena.wire.conformance import check_request
 from alhena.wire.content import SIGNATURE_SENTINEL
 from alhena.wire.violation import Level
-from tests.agent.kit import events_of
+from tests.agent.kit import events_of, of
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import call, chunk, text
 
@@ -71,10 +70,6 @@ def running(
         ask=ask,
     )
     return Agent(model=model, tools=[note], settings=settings)
-
-
-def of(events: list[Event], kind: type[Event]) -> list[Any]:
-    return [event for event in events if isinstance(event, kind)]
 
 
 def sent_to(script: ScriptedGenerator) -> list[str]:

@@ -46,6 +46,23 @@ async def test_without_settings_of_the_program_those_of_the_place_hold(
         assert any("is not trusted" in line for line in notices) is not trusted
 
 
+async def test_a_server_of_a_workspace_that_nobody_accepted_is_not_started(
+    home: Path, project: Path
+) -> None:
+    write(home / ".gemini" / "trustedFolders.json", {str(project): "TRUST_FOLDER"})
+    workspace(project, {"mcpServers": {"s": {"command": "touch", "args": ["started"]}}})
+    generator = ScriptedGenerator([text("hi")])
+    async with Agent(settings=AgentSettings(generator=generator)) as agent:
+        events, _ = await events_of(agent, "hi")
+        (started,) = [event for event in events if isinstance(event, RunStartedEvent)]
+        assert any("held back of this workspace" in line for line in started.notices)
+        servers = agent.workbench.servers
+        assert servers is not None
+        (report,) = servers.reports()
+        assert report.why.startswith("nobody has accepted it yet; alhena trust")
+    assert not (project / "started").exists()
+
+
 async def test_settings_of_the_program_are_all_there_are(home: Path, project: Path) -> None:
     user(home, "{ no JSON")
     workspace(project, {"tools": {"exclude": ["read_file"]}})

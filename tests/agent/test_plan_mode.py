@@ -15,8 +15,9 @@ from alhena.tools.confirmation import ExitPlanModeConfirmation
 from alhena.wire.conformance import check_request
 from alhena.wire.violation import Level
 from tests.agent.delegating import Office
+from tests.agent.kit import answers, turn
 from tests.support.scripted import ScriptedGenerator
-from tests.support.server import call, chunk, text
+from tests.support.server import call, text
 
 
 def planning_agent(
@@ -33,14 +34,6 @@ def declared(generator: ScriptedGenerator, index: int) -> set[str]:
 def system(generator: ScriptedGenerator, index: int) -> str:
     instruction: Any = generator.requests[index].config.system_instruction
     return instruction.parts[0].text
-
-
-def answers(generator: ScriptedGenerator, index: int) -> list[dict[str, Any]]:
-    return [part["functionResponse"]["response"] for part in generator.seen(index)[-1]["parts"]]
-
-
-def turn(*calls: dict[str, Any]) -> list[dict[str, Any]]:
-    return [chunk(*calls, finish="STOP")]
 
 
 WRITE = call("write_file", {"file_path": "x", "content": "y"}, id="w")

@@ -27,7 +27,7 @@ from alhena.policy.model import ApprovalMode
 from alhena.wire.content import text_content
 from alhena.wire.errors import ConformanceError
 from alhena.wire.request import FunctionDeclaration, Tool
-from tests.agent.kit import events_of
+from tests.agent.kit import events_of, of
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import call, chunk, text
 
@@ -49,10 +49,6 @@ def running(script: ScriptedGenerator) -> Agent:
         settings=Settings(model=ModelSettings(fallback="always")),
     )
     return Agent(model="gemini-2.5-pro", settings=settings)
-
-
-def of(events: list[Event], kind: type[Event]) -> list[Any]:
-    return [event for event in events if isinstance(event, kind)]
 
 
 def delegated() -> list[dict[str, Any]]:

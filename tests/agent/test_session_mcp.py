@@ -59,6 +59,22 @@ async def test_the_first_request_declares_the_tools_and_a_call_runs_through_the_
     assert conforming(generator)
 
 
+async def test_a_call_by_a_name_of_two_tools_reaches_neither_and_is_told_the_exact_names(
+    project: Path,
+) -> None:
+    entries = {
+        "a": odd(project, {"tools": [tool("b_c")]}, "a"),
+        "a_b": odd(project, {"tools": [tool("c")]}, "a_b"),
+    }
+    generator = turns(("mcp_a_b_c", {}))
+    running = agent(generator, cwd=project, settings=settings(entries), policy=ALLOW_ALL)
+    async with running:
+        events, _ = await events_of(running, "go")
+    (answer,) = answers(events)
+    assert answer.status == "error"
+    assert 'exact name: "b_c" or "c".' in str(generator.seen(1)[-1]["parts"])
+
+
 @pytest.mark.requirement("MCP-03")
 async def test_tools_that_are_left_out_are_named_to_the_person_and_others_go_on(
     project: Path,

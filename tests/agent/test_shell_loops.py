@@ -122,3 +122,76 @@ async def test_an_edit_with_another_reason_each_time_is_the_same_edit(project: P
     assert [action for _, action in found] == ["corrected", "ended"]
     assert requests == 10
     assert "reason" not in json.dumps(found)
+
+
+@pytest.mark.parametrize(
+    "say",
+    [
+        lambda n: f"echo same # {n}",
+        lambda n: f"echo same # try {'again ' * n}",
+        lambda n: f"# attempt {n}\necho same",
+        lambda n: f"echo 'a # b' same {'' if n % 2 else '# now'}",
+    ],
+)
+async def test_a_command_with_another_comment_is_the_same_command(project: Path, say: Any):
+    found, requests, error = await loops(shell(say(n)) for n in range(14))
+    assert found == TWICE
+    assert requests == 10
+    assert isinstance(error, LoopError)
+
+
+@pytest.mark.parametrize("say", ["echo 'same # {0}'", "echo same; cat <<E\n# {0}\nE"])
+async def test_what_only_looks_like_a_comment_counts(project: Path, say: str):
+    found, requests, error = await loops(shell(say.format(n)) for n in range(30))
+    assert (found, requests, error) == ([], 31, None)
+
+
+@pytest.mark.parametrize("say", ["echo same; : {0}", "cat missing{0}", "echo no {0}; exit 3"])
+async def test_a_command_that_only_counts_up_is_a_loop_in_the_end(project: Path, say: str):
+    found, requests, error = await loops(shell(say.format(n)) for n in range(110))
+    assert found == TWICE
+    assert requests == 100
+    assert isinstance(error, LoopError)
+
+
+@pytest.mark.parametrize(
+    "say",
+    [
+        "mkdir d{0}",  # says nothing, and does something
+        "grep nothing{0} lines.txt",  # finds nothing
+        "sed -n {0}p lines.txt",  # pages
+        "echo {0} >> log; wc -l < log",
+    ],
+)
+async def test_commands_that_count_up_and_get_on_are_no_loop(project: Path, say: str):
+    lines = "".join(f"line {n}\n" for n in range(1, 201))
+    (project / "lines.txt").write_text(lines, encoding="utf-8")
+    found, requests, error = await loops(shell(say.format(n)) for n in range(1, 61))
+    assert (found, requests, error) == ([], 61, None)
+
+
+async def test_searches_without_matches_are_no_loop(project: Path):
+    (project / "a.txt").write_text("text\n", encoding="utf-8")
+    searches = [("search_file_content", {"pattern": f"word{n}"}) for n in range(40)]
+    searches += [("glob", {"pattern": f"**/*.t{n}"}) for n in range(40)]
+    assert await loops(searches) == ([], 81, None)
+
+
+@pytest.mark.parametrize(
+    "guess",
+    [
+        lambda n: ("read_file", {"absolute_path": f"missing{n}"}),
+        lambda n: ("read_file", {"absolute_path": f"src/deep{n}/../a{n}.txt"}),
+        lambda n: ("list_directory", {"path": f"gone{n}/"}),
+        lambda n: ("replace", {"file_path": f"f{n}", "old_string": "a", "new_string": f"{n}"}),
+        lambda n: ("search_file_content", {"pattern": f"no{n}(pe"}),
+        lambda n: ("run_shell_command", {"command": "ls", "directory": f"none{n}"}),
+        lambda n: ("web_fetch", {"prompt": f"http://127.0.0.1:1/{n}"}),
+        lambda n: ("read_tool_output", {"path": f"q{n}x"}),
+    ],
+)
+async def test_guesses_whose_errors_repeat_them_are_a_loop(project: Path, guess: Any):
+    found, requests, error = await loops(map(guess, range(10, 40)))
+    assert found == [("repeated_tool_error", "corrected"), ("repeated_tool_error", "ended")]
+    assert requests == 20
+    assert isinstance(error, LoopError)

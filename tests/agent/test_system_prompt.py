@@ -13,7 +13,7 @@ from alhena.config.errors import ConfigError
 from alhena.events import Event, RunStartedEvent
 from alhena.policy.model import ApprovalMode
 from alhena.tools.names import BUILT_IN
-from tests.agent.kit import agent, conforming, events_of
+from tests.agent.kit import agent, conforming, events_of, instruction
 from tests.memory.kit import put
 from tests.support.command import alhena
 from tests.support.scripted import ScriptedGenerator
@@ -21,11 +21,6 @@ from tests.support.server import call, chunk, text
 from tests.system.sandboxing import needs_bwrap
 
 TRUSTED = {"skip_trust": True}
-
-
-def instruction(generator: ScriptedGenerator, index: int = 0) -> str:
-    found: Any = generator.requests[index].config.system_instruction
-    return found.parts[0].text
 
 
 async def prompt_of(*turns: Any, **options: Any) -> str:

@@ -1,6 +1,7 @@
 """Requests always come to an answer, and no listener can harm another."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 import msgspec
 import pytest
@@ -111,8 +112,8 @@ async def test_a_front_end_that_dies_while_it_is_asked_is_no_approval():
     assert reports == ["a listener for ToolConfirmationRequest failed: ConnectionError: gone"]
 
 
-async def test_a_front_end_that_leaves_while_it_is_asked_is_no_approval():
-    bus = MessageBus()
+def thinking() -> tuple[Callable[[ToolConfirmationRequest], Awaitable[None]], asyncio.Event]:
+    """Who comes to no answer, and what says that they were stopped."""
     stopped = asyncio.Event()
 
     async def thinks(message: ToolConfirmationRequest) -> None:
@@ -121,6 +122,12 @@ async def test_a_front_end_that_leaves_while_it_is_asked_is_no_approval():
         finally:
             stopped.set()
 
+    return thinks, stopped
+
+
+async def test_a_front_end_that_leaves_while_it_is_asked_is_no_approval():
+    bus = MessageBus()
+    thinks, stopped = thinking()
     leave = bus.subscribe(ToolConfirmationRequest, thinks)
     asking = asyncio.create_task(bus.request(confirmation(bus), None))
     await asyncio.sleep(0)
@@ -216,14 +223,7 @@ async def test_a_correlation_id_that_is_open_cannot_be_used_again():
 
 async def test_a_request_that_is_cancelled_stops_whoever_is_asked():
     bus = MessageBus()
-    stopped = asyncio.Event()
-
-    async def thinks(message: ToolConfirmationRequest) -> None:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            stopped.set()
-
+    thinks, stopped = thinking()
     bus.subscribe(ToolConfirmationRequest, thinks)
     request = confirmation(bus)
     asking = asyncio.create_task(bus.request(request, None))

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alhena.chat.chat import Chat, ModelTraits, Outlets
-from alhena.chat.compression import (
+from alhena.chat.compression import ContextRoom
+from alhena.chat.compression_options import (
     CompressionOptions,
     CompressionServices,
     CompressionStatus,
-    ContextRoom,
 )
 from alhena.chat.compression_request import checked, snapshot, summary_request
 from alhena.chat.errors import ContextOverflowError

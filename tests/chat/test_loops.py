@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from alhena.chat.loops import (
     ALIKE_REPEATS,
     ERROR_REPEATS,
+    LIKENED_REPEATS,
     MAX_PERIOD,
     READ_FOR_LIKENESS,
     REPEATS,
@@ -140,9 +141,29 @@ def test_guesses_that_fail_alike_are_a_loop_whatever_they_were():
 
 def test_guesses_that_fail_differently_are_none():
     found = fed(
-        *([called("read_file", f"no file {n}", failed=True, path=f"{n}")] for n in range(30))
+        *(
+            [called("read_file", f"no file {n}, but b{n * 7}", failed=True, path=f"{n}")]
+            for n in range(30)
+        )
     )
     assert first(found) is None
+
+
+def counted(result: str, n: int, name: str = "shell") -> CalledTool:
+    made = called(name, result, command=f"do {n}")
+    return CalledTool(made.name, made.args, made.result, likeness=f"do 0: {result}")
+
+
+def test_calls_that_only_count_up_are_given_long_and_then_are_a_loop():
+    found = fed(*([counted("same", n)] for n in range(80)))
+    assert first(found) == LIKENED_REPEATS > ALIKE_REPEATS
+    assert first(fed(*([counted(f"{n}", n)] for n in range(200)))) is None
+
+
+def test_searches_that_find_nothing_are_progress_of_a_kind():
+    for name in ("glob", "search_file_content", "mcp_find"):
+        turns = [[called(name, "No matches found.", pattern=f"word{n}")] for n in range(200)]
+        assert first(fed(*turns)) is None
 
 
 def test_a_failing_edit_between_reads_of_the_same_text_is_a_cycle():

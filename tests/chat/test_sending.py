@@ -7,13 +7,14 @@ import pytest
 from alhena.chat.chat import Chat, ModelTraits, Outlets
 from alhena.chat.history import History
 from alhena.chat.interposer import Admission
-from alhena.events import Event, WarningEvent
+from alhena.events import Event
 from alhena.wire.calls import CallIds
 from alhena.wire.content import Content, FunctionCall, Part, text_content
 from alhena.wire.encode import EncodedContent
 from alhena.wire.errors import ConformanceError
 from alhena.wire.request import GenerateContentConfig, GenerateContentRequest
 from alhena.wire.response import GenerateContentResponse
+from tests.agent.kit import warnings
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import text
 
@@ -58,10 +59,6 @@ def chatting(
         CallIds("t"),
     )
     return chat, generator, events
-
-
-def warnings(events: list[Event]) -> list[str]:
-    return [event.message for event in events if isinstance(event, WarningEvent)]
 
 
 async def test_a_request_that_was_changed_for_the_worse_is_repaired_and_said_to_be() -> None:

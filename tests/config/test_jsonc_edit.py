@@ -9,6 +9,7 @@ from alhena.config.jsonc import strip_comments
 from alhena.config.jsonc_edit import (
     JsonEditError,
     key_lines,
+    repeated_keys,
     with_value,
     without_keys,
     without_value,
@@ -215,3 +216,32 @@ def test_taking_away_leaves_everything_else(document: Any, path: list[str], pret
     if isinstance(inner, dict):
         inner.pop(path[-1], None)
     assert json.loads(without_value(text, tuple(path))) == expected
+
+
+def test_keys_that_stand_more_than_once_are_found_wherever_they_are():
+    text = """{"a": 1, // "b": 1
+  "b": {"c": [{"x": 1, "x": "x"}], "d": 1},
+  "a": {"q": "a: b", "q": 2},
+  "\\u0062": 3, "e": {"a": {}, "b": []},
+  "a": "a" }"""
+    assert sorted(repeated_keys(text)) == [
+        (("a",), (1, 3, 5)),
+        (("a", "q"), (3, 3)),
+        (("b",), (2, 4)),
+        (("b", "c", "x"), (2, 2)),
+    ]
+    assert repeated_keys(WITH_COMMENTS) == []
+
+
+JSON = st.recursive(
+    st.none() | st.integers() | st.text(max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=2), inner, max_size=3)
+    ),
+    max_leaves=12,
+)
+
+
+@given(st.dictionaries(st.text(max_size=2), JSON, max_size=4))
+def test_where_no_key_is_repeated_none_is_found(document: dict[str, Any]):
+    assert repeated_keys(json.dumps(document, indent=1)) == []

@@ -140,6 +140,8 @@ def test_whether_folders_are_trusted_is_not_for_a_workspace_to_say(
         ('[1]', "it has to be an object, not a list"),
         ('{"model": {\n', "not valid JSON"),
         ('{\n"excludeTools": "web_fetch"}', ":2: tools.exclude: it has to be a list"),
+        ('{\n"policyPaths": ["a", "b\\u0000"]}', ":2: policyPaths: it holds a NUL character"),
+        ('{\n"telemetry":\n{"outfile": "\\u0000"}}', ":3: telemetry.outfile: it holds a NUL character"),
     ],
 )  # fmt: skip
 def test_a_value_that_cannot_be_used_ends_with_its_line_and_a_remedy(
@@ -154,6 +156,16 @@ def test_a_value_that_cannot_be_used_ends_with_its_line_and_a_remedy(
         assert caught.value.remedy
         assert caught.value.exit_code == 52
         file.unlink()
+
+
+def test_what_only_looks_like_a_nul_or_costs_only_itself_is_taken(
+    home: Path, project: Path
+) -> None:
+    hooks = '{"SessionStart": [{"hooks": [{"type": "command", "command": "a\\u0000"}]}]}'
+    servers = '{"a": {"command": "\\u0000"}}'
+    text = f'{{"policyPaths": ["C:\\\\u0000"], "hooks": {hooks}, "mcpServers": {servers}}}'
+    user(home, text)
+    assert opened(project).settings.policy_paths == ("C:\\u0000",)
 
 
 def test_all_wrong_values_of_a_file_are_told_at_once(home: Path, project: Path) -> None:

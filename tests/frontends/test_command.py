@@ -1,11 +1,14 @@
 """The command under awkward circumstances: odd files, closed streams, words that are no prompt."""
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from alhena.frontends.cli.arguments import EPILOG
+from alhena.frontends.cli.main import COMMANDS
 from tests.support.command import ALHENA, alhena, alhena_reads
 from tests.support.patience import PATIENCE_S
 
@@ -88,6 +91,13 @@ def test_a_reader_that_goes_away_is_nothing_to_talk_about():
     ran = shell("ALHENA tools list --json | head -1; exit ${PIPESTATUS[0]}")
     assert ran.stderr == ""
     assert ran.stdout == "[\n"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_names_every_command_and_what_it_can_be_told(name: str):
+    told = EPILOG.partition(f"\n  alhena {name} ")[2].partition("\n  alhena ")[0]
+    assert told
+    assert [word for word in COMMANDS[name] if not re.search(rf"\b{word}\b", told)] == []
 
 
 def test_a_deleted_working_directory_is_named(tmp_path: Path):

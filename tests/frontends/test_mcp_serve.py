@@ -268,3 +268,46 @@ def test_an_answer_to_a_form_that_is_none_means_no(project: Path):
         say(server, json.dumps(odd).encode() + b"\n")
         assert hear(server)["result"]["isError"] is True
     assert not (project / "made").exists()
+
+
+async def test_a_question_shows_all_of_a_command_and_where_it_runs(project: Path):
+    (project / "below").mkdir()
+    asked: list[str] = []
+    command = "true " + "a" * 30_000 + "; touch made"
+    arguments = {"command": command, "directory": "below", "is_background": False}
+    async with connected(elicitation_callback=answering("Allow once", asked)) as client:
+        result = await client.call_tool("run_shell_command", arguments)
+    assert not result.is_error
+    assert (project / "below" / "made").exists()
+    (message,) = asked
+    assert f"\nIn the directory below\n{command}\n" in message
+
+
+async def test_a_question_shows_all_that_is_sent_elsewhere(project: Path):
+    del project
+    asked: list[str] = []
+    prompt = "Read http://127.0.0.1:9/a " + "x" * 30_000 + " and http://127.0.0.1:9/b"
+    async with connected(elicitation_callback=answering("Do not allow", asked)) as client:
+        assert (await client.call_tool("web_fetch", {"prompt": prompt})).is_error
+    (message,) = asked
+    assert prompt in message
+    assert "\nhttp://127.0.0.1:9/b" in message
+
+
+@pytest.mark.parametrize(("lines", "whole"), [(10, True), (3_000, False)])
+async def test_a_long_difference_is_cut_in_the_middle_and_says_so(
+    project: Path, lines: int, whole: bool
+):
+    asked: list[str] = []
+    content = "# first\n" + "# line\n" * lines + "# last\n"
+    call = {"file_path": "a.py", "content": content}
+    async with connected(elicitation_callback=answering("Allow from now on", asked)) as client:
+        result = await client.call_tool("write_file", call)
+    (message,) = asked
+    assert "+# first\n" in message
+    assert "+# last" in message
+    assert ("more characters, which are not shown …]" in message) is not whole
+    assert ("From now on: " in message) is whole
+    # what is not shown whole is approved for the call alone, or not at all
+    assert result.is_error is not whole
+    assert (project / "a.py").exists() is whole

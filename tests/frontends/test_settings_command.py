@@ -78,6 +78,49 @@ def test_no_secret_is_shown(home: Path) -> None:
         assert "[redacted]" in shown.out
 
 
+def test_what_a_secret_variable_holds_is_shown_by_its_name(home: Path, project: Path) -> None:
+    user(
+        home,
+        {
+            "tools": {"discoveryCommand": "echo $SECRET_TOKEN ${API_KEY:-none} $PLAIN s3cr3t"},
+            "excludeTools": ["$SECRET_TOKEN"],
+            "mcpServers": {
+                "a": {
+                    "command": "x",
+                    "args": [
+                        "--x=$SECRET_TOKEN",
+                        "$secret_token",
+                        "--token",
+                        "hush",
+                        "-v",
+                        "$PLAIN",
+                    ],
+                    "description": "hushed",
+                }
+            },
+        },
+    )
+    workspace(project, {"telemetry": {"outfile": "$MINE"}})
+    given = {"SECRET_TOKEN": "s3cr3t", "secret_token": "hush", "PLAIN": "plain", "MINE": "s3cr3t"}
+    for extra in ([], ["--json"]):
+        shown = alhena("settings", "show", "--skip-trust", *extra, **given)
+        assert shown.code == 0
+        assert "${SECRET_TOKEN} none plain ${SECRET_TOKEN}" in shown.out
+        assert "s3cr3t" not in shown.out
+    (servers,) = alhena("settings", "show", "mcpServers", "--json", **given).json.values()
+    assert servers["a"]["args"] == [
+        "--x=${SECRET_TOKEN}",
+        "${secret_token}",
+        "--token",
+        "[redacted]",
+        "-v",
+        "plain",
+    ]
+    assert alhena("settings", "show", "tools.exclude", **given).out == (
+        'tools.exclude = ["${SECRET_TOKEN}"]\n'
+    )
+
+
 def test_where_settings_are_looked_for_is_told(home: Path, project: Path) -> None:
     mine, theirs = user(home, {}), workspace(project, {})
     env = write(home / ".gemini" / ".env", "A=1")

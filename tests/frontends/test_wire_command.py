@@ -1,6 +1,7 @@
 """`alhena wire` and `alhena models` as commands."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -128,6 +129,12 @@ def test_a_request_goes_from_dialect_to_dialect_and_back() -> None:
     openai = converted(gemini, "--from", "gemini", "--to", "openai", "--model", "m")
     assert [message["role"] for message in openai["messages"]] == ["user", "assistant", "tool"]
     assert converted(openai, "--from", "openai", "--to", "anthropic") == ASKED
+
+
+def test_the_file_may_stand_before_the_options(project: Path) -> None:
+    (project / "asked.json").write_text(json.dumps(ASKED), encoding="utf-8")
+    ran = alhena("wire", "convert", "asked.json", "--from", "anthropic", "--to", "gemini")
+    assert ran.json == converted(ASKED, "--from", "anthropic", "--to", "gemini")
 
 
 def test_a_request_that_cannot_be_converted_says_where() -> None:

@@ -61,6 +61,8 @@ class OAuthServer:
         self.expires_in: int | None = 3600
         self.secret: str | None = None
         self.given = 0
+        self.scopes: dict[str, str] = {}
+        self.step_up = ""
 
     def answers(self, path: str, answer: Callable[[], Response]) -> None:
         """From now on the same answer for a path."""
@@ -135,30 +137,42 @@ class OAuthServer:
         assert asked["code_challenge"] == base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
         assert asked["redirect_uri"] == form["redirect_uri"]
         assert asked["client_id"] == form["client_id"]
-        return self.grant()
+        return self.grant(asked.get("scope", ""))
 
-    def grant(self) -> Response:
-        """New tokens."""
+    def grant(self, scope: str = "") -> Response:
+        """New tokens, of which the first has these scopes."""
         self.given += 1
         access, refresh = f"access-{self.given}-very-secret", f"refresh-{self.given}-very-secret"
         self.tokens.add(access)
+        self.scopes[access] = scope
         self.refresh_tokens.add(refresh)
         told = {"access_token": access, "token_type": "bearer", "refresh_token": refresh}
         if self.expires_in is not None:
             told["expires_in"] = str(self.expires_in)
         return JSONResponse(told)
 
+    def permits(self, token: str) -> bool:
+        """Whether a token has all the scopes that are asked for by now."""
+        return set(self.step_up.split()) <= set(self.scopes.get(token, "").split())
+
     def guarded(self, inner: ASGIApp) -> ASGIApp:
         """The MCP server behind its door."""
 
         async def guard(scope: Scope, receive: Receive, send: Send) -> None:
-            if scope["type"] != "http" or scope["path"] != "/mcp":
+            doors = ("/mcp", "/sse", "/messages/")
+            if scope["type"] != "http" or scope["path"] not in doors:
                 await inner(scope, receive, send)
                 return
             shown = dict(scope["headers"]).get(b"authorization", b"").decode() or None
             self.shown.append(shown)
-            if (shown or "").removeprefix("Bearer ") in self.tokens:
+            token = (shown or "").removeprefix("Bearer ")
+            if token in self.tokens and self.permits(token):
                 await inner(scope, receive, send)
+                return
+            if token in self.tokens:
+                challenge = f'Bearer error="insufficient_scope", scope="{self.step_up}"'
+                headers = {"WWW-Authenticate": challenge}
+                await Response("no", status_code=403, headers=headers)(scope, receive, send)
                 return
             refusal = Response(status_code=401, headers={"WWW-Authenticate": self.challenge})
             await refusal(scope, receive, send)
@@ -167,8 +181,8 @@ class OAuthServer:
 
 
 @contextmanager
-def running() -> Iterator[OAuthServer]:
-    """The server for a block."""
+def running(*, sse: bool = False) -> Iterator[OAuthServer]:
+    """The server for a block, over the transport of the first generation if asked for."""
     listening = socket.socket()
     listening.bind(("127.0.0.1", 0))
     port = listening.getsockname()[1]
@@ -181,7 +195,9 @@ def running() -> Iterator[OAuthServer]:
         return f"echo: {text}"
 
     assert echo
-    app = mcp.streamable_http_app()
+    app = mcp.sse_app() if sse else mcp.streamable_http_app()
+    if sse:
+        world.mcp = f"{world.url}/sse"
     for path in ("/authorize", "/token", "/register", "/.well-known/{rest:path}"):
         app.router.routes.append(Route(path, world.oauth, methods=["GET", "POST"]))
     assert isinstance(app, Starlette)

@@ -17,6 +17,7 @@ from alhena.mcp import http
 from alhena.mcp.errors import McpError
 from alhena.mcp.flattening import MAX_DEPTH, flattened
 from alhena.mcp.server import ServerState
+from tests.mcp.bad_http import head
 from tests.mcp.kit import SERVED, Rig, called, rigged, tool
 
 Speak = Callable[[bytes, asyncio.StreamWriter], Awaitable[None]]
@@ -73,10 +74,6 @@ async def speaking(speak: Speak) -> AsyncIterator[str]:
         yield f"http://127.0.0.1:{port}/mcp"
     finally:
         server.close()
-
-
-def head(status: str, *lines: str) -> bytes:
-    return "\r\n".join((f"HTTP/1.1 {status}", *lines, "Connection: close", "", "")).encode()
 
 
 @asynccontextmanager

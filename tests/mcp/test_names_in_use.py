@@ -47,6 +47,27 @@ async def test_a_name_that_a_model_was_told_is_not_given_away(project: Path) -> 
         assert found.server == "two"
 
 
+@pytest.mark.requirement("MCP-02")
+async def test_a_name_that_could_be_said_of_two_tools_reaches_neither(project: Path) -> None:
+    entries = {
+        "a": odd(project, {"tools": [tool("b_c")]}, "a"),
+        "a_b": odd(project, {"tools": [tool("c")]}, "a_b"),
+    }
+    async with rigged(entries, project) as rig:
+        assert rig.registry.get("mcp_a_b_c") is None
+        assert rig.registry.suggestions("mcp_a_b_c") == (
+            'Tool "mcp_a_b_c" is ambiguous: it could be said of more than one tool. '
+            'Call the one that is meant by its exact name: "b_c" or "c".'
+        )
+        for name in ("b_c", "c", "a__b_c", "a_b__c"):
+            assert rig.registry.get(name) is not None
+        rig.registry.exclude(["b_c"])
+        assert rig.registry.get("mcp_a_b_c") is None
+        assert rig.registry.suggestions("mcp_a_b_c").endswith('its exact name: "c".')
+        rig.registry.exclude(["c"])
+        assert "ambiguous" not in rig.registry.suggestions("mcp_a_b_c")
+
+
 async def test_reports_tell_of_every_server_of_the_settings(project: Path) -> None:
     entries = {
         "good": {

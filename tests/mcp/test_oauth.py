@@ -3,7 +3,6 @@
 import asyncio
 import socket
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx2
@@ -16,18 +15,6 @@ from tests.mcp.kit import called, rigged
 from tests.mcp.oauth_kit import entry, environ, kept, sign
 from tests.mcp.oauth_server import ASM, PRM, OAuthServer, redirect_of, running
 from tests.models.auth.kit import ScriptedPerson, get
-
-
-@pytest.fixture(scope="module")
-def world() -> Iterator[OAuthServer]:
-    with running() as one:
-        yield one
-
-
-@pytest.fixture
-def guarded(world: OAuthServer) -> OAuthServer:
-    world.begin()
-    return world
 
 
 @pytest.mark.requirement("MCP-07")

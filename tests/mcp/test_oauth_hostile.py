@@ -3,7 +3,7 @@
 import asyncio
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
@@ -27,23 +27,11 @@ from alhena.models.errors import CredentialsError
 from alhena.system.private_files import PrivateFiles
 from tests.mcp.kit import rigged
 from tests.mcp.oauth_kit import entry, environ, kept, server_of, sign
-from tests.mcp.oauth_server import ASM, PRM, OAuthServer, redirect_of, running
+from tests.mcp.oauth_server import ASM, PRM, OAuthServer, redirect_of
 from tests.models.auth.kit import ScriptedPerson, get
 
 ELSEWHERE = "http://127.0.0.1:9"
 Spoil = Callable[[OAuthServer], Any]
-
-
-@pytest.fixture(scope="module")
-def world() -> Iterator[OAuthServer]:
-    with running() as one:
-        yield one
-
-
-@pytest.fixture
-def guarded(world: OAuthServer) -> OAuthServer:
-    world.begin()
-    return world
 
 
 def spoiled_metadata(**fields: Any) -> Spoil:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,22 +22,10 @@ from alhena.mcp.oauth.renewal import EARLY_S, Renewal
 from alhena.mcp.oauth.tokens import StoredToken, TokenFile
 from alhena.mcp.server import ServerState
 from alhena.system.errors import WriteFailureError
-from alhena.system.private_files import PrivateFiles
+from alhena.system.private_files import LIMIT, PrivateFiles
 from tests.mcp.kit import SERVED, called, rigged
 from tests.mcp.oauth_kit import entry, environ, kept, server_of, sign
-from tests.mcp.oauth_server import OAuthServer, running
-
-
-@pytest.fixture(scope="module")
-def world() -> Iterator[OAuthServer]:
-    with running() as one:
-        yield one
-
-
-@pytest.fixture
-def guarded(world: OAuthServer) -> OAuthServer:
-    world.begin()
-    return world
+from tests.mcp.oauth_server import OAuthServer
 
 
 class Clock:
@@ -267,7 +255,7 @@ async def test_a_renewed_token_that_cannot_be_kept_is_used_all_the_same(
     await sign(guarded)
 
     class FullDisk(PrivateFiles):
-        def write(self, name: str, data: bytes) -> None:
+        def write(self, name: str, data: bytes, limit: int = LIMIT) -> None:
             raise WriteFailureError("the disk is full.")
 
     said: list[str] = []
@@ -311,17 +299,23 @@ async def test_a_token_of_the_reference_serves(guarded: OAuthServer, home: Path)
     assert kept(home)[:2] == [{"odd": 1}, 7]
 
 
+def held(guarded: OAuthServer) -> tuple[threading.Event, threading.Event]:
+    """A request for a token waits: the first says that it came, the second lets it be answered."""
+    asked, answer = threading.Event(), threading.Event()
+
+    def waits(_request: Request, _form: dict[str, str]) -> None:
+        asked.set()
+        answer.wait()
+
+    guarded.odd["/token"] = waits
+    return asked, answer
+
+
 async def test_who_is_cancelled_does_not_lose_the_new_refresh_token(
     guarded: OAuthServer, home: Path
 ) -> None:
     await sign(guarded)
-    asked, answer = threading.Event(), threading.Event()
-
-    def held(_request: Request, _form: dict[str, str]) -> None:
-        asked.set()
-        answer.wait()
-
-    guarded.odd["/token"] = held
+    asked, answer = held(guarded)
     asking = asyncio.create_task(renewal(guarded, later=4000).token())
     await asyncio.to_thread(asked.wait)
     asking.cancel()
@@ -336,13 +330,7 @@ async def test_who_is_cancelled_twice_leaves_at_once_and_the_renewal_goes_on(
     guarded: OAuthServer, home: Path
 ) -> None:
     await sign(guarded)
-    asked, answer = threading.Event(), threading.Event()
-
-    def held(_request: Request, _form: dict[str, str]) -> None:
-        asked.set()
-        answer.wait()
-
-    guarded.odd["/token"] = held
+    asked, answer = held(guarded)
     one = renewal(guarded, later=4000)
     asking = asyncio.create_task(one.token())
     await asyncio.to_thread(asked.wait)

@@ -8,7 +8,8 @@ import pytest
 
 from alhena.config.mcp_servers import McpServer
 from alhena.mcp.connection import ListedTool
-from alhena.mcp.pins import CHANGED, FILE, NEW, OTHER, Pins
+from alhena.mcp.pin_file import FILE
+from alhena.mcp.pins import CHANGED, NEW, OTHER, UNREADABLE, Pins
 from alhena.mcp.source import source_of
 from alhena.system.private_files import PrivateFiles
 
@@ -73,7 +74,7 @@ def test_the_file_is_the_owners_and_one_that_cannot_be_read_approves_nothing(
         file.write_bytes(broken)
         said: list[str] = []
         damaged = pins(project, said)
-        assert damaged.objection("s", PAY) == "cannot be compared with what was approved"
+        assert damaged.objection("s", PAY) == UNREADABLE
         assert len(said) == 1
         assert FILE in said[0]
 
@@ -85,6 +86,24 @@ def test_a_file_that_cannot_be_written_is_told_and_holds_for_the_session(project
     some.approve("s", [PAY], every=True)
     assert some.objection("s", PAY) == ""
     assert any("is not kept" in each for each in said)
+    assert some.objection("other", PAY) == UNREADABLE
+    assert (project / FILE).is_dir()
+
+
+def test_no_text_of_a_server_reads_as_a_part_of_the_difference_that_it_is_not(
+    project: Path,
+) -> None:
+    pins(project).approve("s", [PAY], every=False)
+    forged = "Safe\n+++ now\n@@ -1 +1 @@\n unchanged"
+    tool = msgspec.structs.replace(PAY, title=forged, description=forged)
+    head, *lines = pins(project).changes("s", tool).partition("@@")[2].split("\n")
+    assert head.endswith("@@")
+    assert [each for each in lines if each[:1] == "+"] == [
+        *("+title: Safe", "++++ now", "+@@ -1 +1 @@", "+ unchanged"),
+        *("+Safe", "++++ now", "+@@ -1 +1 @@", "+ unchanged"),
+    ]
+    assert {each[:1] for each in lines} <= {"+", "-", " "}
+    assert not any(each.startswith((" unchanged", "@@")) for each in lines)
 
 
 def test_what_changes_behind_what_is_kept_is_named(project: Path) -> None:

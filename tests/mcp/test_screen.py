@@ -8,7 +8,7 @@ import pytest
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
-from alhena.mcp.screen import MAX_OWED, Screen, WatchedWriter
+from alhena.mcp.screen import BURST, MAX_OWED, RATE, Pace, Screen, WatchedWriter
 
 
 def message(**fields: Any) -> SessionMessage:
@@ -18,7 +18,7 @@ def message(**fields: Any) -> SessionMessage:
 
 
 def screen() -> Screen:
-    return Screen(lambda _error: None, lambda: None)
+    return Screen(lambda _error: None, lambda: None, lambda: None)
 
 
 def result_of(item: SessionMessage | Exception) -> dict[str, Any]:
@@ -67,6 +67,28 @@ async def test_nothing_more_is_read_while_too_many_answers_are_owed() -> None:
     assert not waiting.done()
     some.received(message(method="notifications/cancelled", params={"requestId": "again"}))
     await waiting
+
+
+def test_one_that_tells_without_end_is_read_at_a_bounded_rate() -> None:
+    now, told = 0.0, 0
+
+    def tell() -> None:
+        nonlocal told
+        told += 1
+
+    pace = Pace(tell, lambda: now)
+    for _ in range(BURST):
+        pace.came()
+        assert pace.wait_s() == 0
+    assert told == 0
+    for _ in range(3 * int(RATE)):  # it has the next one ready at once, ever again
+        pace.came()
+        now += pace.wait_s()
+    assert now == pytest.approx(3)
+    assert told == 1
+    now += BURST / RATE  # a quiet time
+    pace.came()
+    assert pace.wait_s() == 0
 
 
 async def test_who_gives_up_does_not_wait_for_one_that_reads_nothing() -> None:

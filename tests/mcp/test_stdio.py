@@ -133,6 +133,7 @@ async def test_a_crash_in_a_call_is_a_typed_failure_and_the_next_call_starts_it_
         assert first.error is not None
         assert first.error.type is ToolErrorType.MCP_TOOL_ERROR
         assert "'odd' failed: the connection was closed before it answered" in first.error.message
+        assert "answered: it ended with exit code 7" in first.error.message
         assert (await called(rig, "once")).display == "back again"
 
 

@@ -78,6 +78,23 @@ async def read_request(reader: asyncio.StreamReader) -> tuple[str, dict[str, str
     return line, headers, await reader.readexactly(int(headers.get("content-length", "0")))
 
 
+async def joined(
+    near: tuple[asyncio.StreamReader, asyncio.StreamWriter],
+    far: tuple[asyncio.StreamReader, asyncio.StreamWriter],
+) -> None:
+    """Passes on what either side says, until both have ended."""
+
+    async def copy(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+        while data := await source.read(65536):
+            sink.write(data)
+        sink.close()
+
+    try:
+        await asyncio.gather(copy(near[0], far[1]), copy(far[0], near[1]))
+    finally:
+        far[1].transport.abort()
+
+
 def response(body: bytes, *, status: str = "200 OK", **headers: str) -> bytes:
     """A whole HTTP response; `content_length=` may lie."""
     fields = {"content-type": "text/event-stream", "content-length": str(len(body))}

@@ -79,6 +79,46 @@ def test_a_body_is_the_same_however_its_bytes_arrive(
     assert ours(split(wire + behind, cuts)) == (body, True, behind)
 
 
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                *(b"1\r\na\r\n", b"A\r\n0123456789\r\n", b"2\r\n\r\n\r\n", b"5\r\n1\r\na\r\n\r\n"),
+                *(
+                    b"2\r\na\r\n",
+                    b"1\r\nab\r\n",
+                    b"1\r\nabc",
+                    b"1;x\r\na\r\n",
+                    b"-1\r\na\r\n",
+                    b"1",
+                ),
+                *(
+                    b"\r\n",
+                    b"a",
+                    b"0\r\n",
+                    b"0\r\n\r\n",
+                    b"x: 1\r\n",
+                    b"6\r\n",
+                    b"1\r\na\r\n1\r\nb\r\n",
+                ),
+            ]
+        ),
+        max_size=5,
+    )
+)
+def test_chunks_that_arrive_one_by_one_are_those_that_arrive_byte_by_byte(pieces: list[bytes]):
+    assert ours(pieces) == ours([bytes([byte]) for byte in b"".join(pieces)])
+
+
+def test_nothing_is_taken_behind_what_is_malformed():
+    body = ChunkedBody()
+    for piece in (b"1\r\na\r\n", b"-1\r\n", b"1\r\nb\r\n"):
+        body.feed(piece)
+    assert body.take() == b"a"
+    with pytest.raises(h11.RemoteProtocolError):
+        body.take()
+
+
 @given(encoded(), st.integers(0, 200), st.binary(max_size=2), st.integers(0, 2))
 def test_damaged_bytes_are_never_read_otherwise_than_h11_reads_them(
     made: tuple[bytes, bytes, bytes], at: int, put: bytes, drop: int

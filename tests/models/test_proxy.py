@@ -20,12 +20,14 @@ from tests.models.asking import (
     asked,
     chunks,
     event,
+    joined,
     listening,
     read_request,
     response,
     texts,
 )
-from tests.models.test_transport import certificate, greet
+from tests.models.test_transport import greet
+from tests.support.certificates import certificate
 
 URL = "https://gemini.example"
 
@@ -113,18 +115,9 @@ async def test_plain_requests_go_through_the_proxy_on_one_connection():
 async def tunnel(reader: StreamReader, writer: StreamWriter) -> None:
     line, _headers, _body = await read_request(reader)
     host, port = line.split()[1].split(":")
-    far_reader, far_writer = await open_connection(host, int(port))
+    far = await open_connection(host, int(port))
     writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-
-    async def copy(source: StreamReader, sink: StreamWriter) -> None:
-        while data := await source.read(65536):
-            sink.write(data)
-        sink.close()
-
-    try:
-        await asyncio.gather(copy(reader, far_writer), copy(far_reader, writer))
-    finally:
-        far_writer.transport.abort()
+    await joined((reader, writer), far)
 
 
 @pytest.mark.requirement("WIRE-17")

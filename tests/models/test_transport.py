@@ -1,17 +1,11 @@
 """Connections that fail, stall, end early or come late."""
 
 import asyncio
-import datetime as dt
 import gc
-import ssl
 from asyncio import StreamReader, StreamWriter
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from alhena.config.errors import ConfigError
 from alhena.models.endpoint import parse_endpoint
@@ -35,6 +29,7 @@ from tests.models.asking import (
     response,
     texts,
 )
+from tests.support.certificates import certificate
 from tests.support.server import ScriptedServer, sse, text
 
 SHORT = Timeouts(connect=0.2, idle=0.2)
@@ -304,38 +299,6 @@ async def test_a_slow_reader_makes_the_server_wait():
         await generator.aclose()
     assert held_back < 20_000
     assert len(rest) == 29_999
-
-
-def certificate(folder: Path) -> tuple[Path, ssl.SSLContext]:
-    """A self-signed certificate for "localhost" and a server context that shows it."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
-    now = dt.datetime.now(dt.UTC)
-    cert = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - dt.timedelta(days=1))
-        .not_valid_after(now + dt.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    public = folder / "ca.pem"
-    public.write_bytes(cert.public_bytes(serialization.Encoding.PEM))
-    private = folder / "key.pem"
-    private.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-    )
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(public, private)
-    return public, context
 
 
 async def greet(reader: StreamReader, writer: StreamWriter) -> None:

@@ -18,13 +18,15 @@ from tests.models.asking import (
     asked,
     chunks,
     event,
+    joined,
     listening,
     read_request,
     response,
     texts,
 )
 from tests.models.test_proxy import tunnel
-from tests.models.test_transport import certificate, greet
+from tests.models.test_transport import greet
+from tests.support.certificates import certificate
 
 HUGE = "x" * 20_000_000
 HOST, IPV4, IPV6 = 3, 1, 4
@@ -45,17 +47,7 @@ async def refuse_and_read_on(reader: StreamReader, writer: StreamWriter) -> None
 
 
 async def relay(reader: StreamReader, writer: StreamWriter, port: int) -> None:
-    far_reader, far_writer = await open_connection("127.0.0.1", port)
-
-    async def copy(source: StreamReader, sink: StreamWriter) -> None:
-        while data := await source.read(65536):
-            sink.write(data)
-        sink.close()
-
-    try:
-        await asyncio.gather(copy(reader, far_writer), copy(far_reader, writer))
-    finally:
-        far_writer.transport.abort()
+    await joined((reader, writer), await open_connection("127.0.0.1", port))
 
 
 class Socks:

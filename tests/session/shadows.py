@@ -2,16 +2,34 @@
 
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
-from alhena.session.moments import Limits, Snapshot
-from alhena.session.restoring import Restoration, Target, restore
+from alhena.session.moments import Around, Limits, Snapshot
+from alhena.session.restorer import Restoration, Target
+from alhena.session.restoring import Step, go_back
 from alhena.session.shadow import ShadowRepository
 
 
 def shadow(project: Path, limits: Limits | None = None) -> ShadowRepository:
     directory = Path(os.environ["HOME"], ".gemini", "history", "p")
-    return ShadowRepository(directory, project, os.environ, limits=limits)
+    return ShadowRepository(
+        directory, project, os.environ, around=Around(limits=limits or Limits())
+    )
+
+
+def restore(
+    repository: ShadowRepository,
+    target: Target,
+    kept: Callable[[Snapshot], object] = lambda _before: None,
+) -> Restoration:
+    ((_, done),) = go_back((Step(repository, target),), lambda plans: kept(plans[0].before))
+    return done
+
+
+def undo(repository: ShadowRepository, target: Target, end: str) -> Restoration:
+    ((_, done),) = go_back((Step(repository, target, end),))
+    return done
 
 
 def git(cwd: Path, *arguments: str) -> str:

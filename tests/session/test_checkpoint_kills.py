@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from alhena.session.restoring import Target, restore
+from alhena.session.restorer import Target
 from alhena.session.shadow import ShadowRepository
+from tests.session.shadows import restore
+from tests.session.test_places import back, keep, places
 
 FILES = 40
 LINES = 300
@@ -83,3 +85,26 @@ def test_a_snapshot_that_is_killed_spoils_none_before_or_after_it(project: Path,
         assert set(words(project)) == {f"{count}"}
     restore(shadow(project), Target(moment=moment))
     assert set(words(project)) == {"first"}
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_files_of_every_root_are_old_or_new_and_going_back_is_finished_by_saying_it_again(
+    project: Path, tmp_path: Path, seed: int
+):
+    chance = random.Random(200 + seed)
+    roots = (project, tmp_path / "one", tmp_path / "two")
+    for root in roots:
+        root.mkdir(exist_ok=True)
+        fill(root, "old")
+    moment = keep(places(*roots)).places
+    for _ in range(4):
+        for root in roots:
+            fill(root, "new")
+        killed(lambda: keep(places(*roots)), chance.uniform(0, 0.2))
+        killed(lambda: back(places(*roots), moment), chance.uniform(0.02, 0.4))
+        for root in roots:
+            assert set(words(root)) <= {"old", "new"}
+        back(places(*roots), moment)
+        for root in roots:
+            assert set(words(root)) == {"old"}
+            assert not list(root.rglob("*.old"))

@@ -4,8 +4,8 @@ import os
 from pathlib import Path
 
 from alhena.session.moments import Limits, Snapshot
-from alhena.session.restoring import Target, restore
-from tests.session.shadows import back, git, kept, put, shadow, state
+from alhena.session.restorer import Target
+from tests.session.shadows import back, git, kept, put, restore, shadow, state
 
 
 def test_files_come_back_as_they_were_whatever_became_of_them(project: Path):

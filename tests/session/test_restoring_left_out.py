@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from alhena.session.restoring import Target, restore, undo
+from alhena.session.restorer import Target
 from alhena.session.shadow import ShadowRepository
-from tests.session.shadows import back, git, kept, put, shadow
+from tests.session.shadows import back, git, kept, put, restore, shadow, undo
 
 
 def test_what_the_users_own_rules_left_out_stays_when_they_are_gone(project: Path):
@@ -115,7 +115,8 @@ def test_an_ignored_file_that_a_later_call_names_goes_back_to_what_that_call_fou
 LOCKED = """
 import os, sys
 from pathlib import Path
-from alhena.session.restoring import Target, restore
+from alhena.session.restorer import Target
+from alhena.session.restoring import Step, go_back
 from alhena.session.shadow import ShadowRepository
 
 project = Path(sys.argv[1])
@@ -125,7 +126,7 @@ locked.chmod(0)
 moment = repository.snapshot()
 locked.chmod(0o755)
 (project / "made.txt").write_text("new", encoding="utf-8")
-done = restore(repository, Target(moment=moment))
+((_, done),) = go_back((Step(repository, Target(moment=moment)),))
 print(moment.left_out, done.removed, [path for path, _ in done.left])
 """
 

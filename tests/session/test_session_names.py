@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,9 +12,11 @@ from alhena.agent.session_id import new_session_id
 from alhena.config.home import project_temp
 from alhena.session.errors import NoSessionError, SessionError
 from alhena.session.names import SUFFIX, is_damaged_end, is_made_id, is_session_id, session_of
+from alhena.session.reading import is_begun
+from alhena.session.records import VERSION
 from alhena.session.retention import Retention, prune
 from alhena.session.store import open_store
-from tests.session.kit import turns, write
+from tests.session.kit import HEADER, turns, write
 from tests.support.command import alhena
 
 ODD = [
@@ -166,3 +169,44 @@ def test_a_name_of_a_session_is_one_component_of_a_path_and_no_pattern(name: str
         assert Path("/t", found).parent == Path("/t")
         assert not set(found) & set("*?[]./\\\0")
         assert not is_damaged_end(name + SUFFIX, found)
+
+
+FOREIGN = {
+    "backup": b"x\n",
+    "notes": b"",
+    "log": b'{"type":"session","at":"2026","version":1}\n',
+    "table": b'{"type":"session","at":"2026","is":"' + b"y" * 100_000 + b'"}\n',
+}
+"""What others can have put beside sessions, under names that sessions could have."""
+
+
+def test_files_that_do_not_begin_as_a_session_are_not_removed_and_do_not_count(temp: Path):
+    sessions = temp / "sessions"
+    for number, (name, data) in enumerate(FOREIGN.items()):
+        (sessions / f"{name}{SUFFIX}").write_bytes(data)
+        os.utime(sessions / f"{name}{SUFFIX}", (number, number))
+    write(sessions / f"own{SUFFIX}", *turns(1))
+    os.utime(sessions / f"own{SUFFIX}", (50, 50))
+    crowded = Retention(max_age_s=None, max_count=2, min_s=0)
+    before = everything(temp)
+    assert prune(open_store(temp), crowded, "", lambda: 1e9) == ()
+    assert everything(temp) == before
+    old = Retention(max_age_s=1, max_count=None, min_s=0)
+    assert prune(open_store(temp), old, "", lambda: 1e9) == ("own",)
+    assert everything(temp).keys() == before.keys() - {f"sessions/own{SUFFIX}"}
+
+
+@pytest.mark.parametrize("data", [b"", b"\0" * 100, b"x\n"])
+def test_a_file_with_an_id_of_a_session_goes_whatever_has_become_of_it(temp: Path, data: bytes):
+    session_id = new_session_id()
+    (temp / "sessions" / f"{session_id}{SUFFIX}").write_bytes(data)
+    old = Retention(max_age_s=1, max_count=None, min_s=0)
+    assert prune(open_store(temp), old, "", lambda: 1e10) == (session_id,)
+
+
+def test_a_session_of_a_later_version_is_one(temp: Path):
+    later = msgspec.structs.replace(HEADER, version=VERSION + 1)
+    path = write(temp / "sessions" / f"later{SUFFIX}", later)
+    assert is_begun(path)
+    assert not is_begun(temp / "sessions")
+    assert not is_begun(temp / "gone")

@@ -164,8 +164,8 @@ def test_an_export_is_markdown_json_or_a_page(server: ScriptedServer, project: P
     )
     alhena("-p", "read <a.txt>", **keyed(server))
     markdown = alhena("sessions", "export", "latest").out
-    assert markdown.startswith("# read <a.txt>\n")
-    assert "\n## User\n\nread <a.txt>\n" in markdown
+    assert markdown.startswith("# read &lt;a.txt&gt;\n")
+    assert "\n## User\n\nread &lt;a.txt>\n" in markdown
     assert "\n````\n```\n<script>" in markdown
     assert "\n## Model\n\nIt is **odd**.\n" in markdown
     assert "set up" not in markdown  # what the environment said is no part of it

@@ -9,9 +9,9 @@ import pytest
 
 from alhena.session.errors import CheckpointError, NoGitError
 from alhena.session.moments import Limits, Snapshot
-from alhena.session.restoring import Target, restore
+from alhena.session.restorer import Target
 from alhena.session.shadow import ShadowRepository
-from tests.session.shadows import back, git, kept, put, shadow
+from tests.session.shadows import back, git, kept, put, restore, shadow
 
 
 def test_a_projects_own_repository_is_neither_read_nor_written(project: Path):

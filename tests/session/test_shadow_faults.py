@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from alhena.session.errors import CheckpointError, TooMuchError
-from alhena.session.restoring import Target, restore
+from alhena.session.moments import Around
+from alhena.session.restorer import Target
 from alhena.session.shadow import ShadowRepository
 from alhena.session.shadow_git import GitPlace, ShadowGit, search_path
-from tests.session.shadows import back, git, kept, put, shadow
+from tests.session.shadows import back, git, kept, put, restore, shadow
 
 REAL = shutil.which("git") or "git"
 
@@ -124,6 +125,27 @@ def test_a_fifo_further_down_is_found_when_git_waits_for_it(project: Path):
     os.mkfifo(project / "sub/deep/.gitignore")
     with pytest.raises(CheckpointError, match=r"sub/deep/\.gitignore is no regular file"):
         shadow(project).snapshot()
+
+
+def test_a_fifo_that_was_waited_for_once_is_not_waited_for_again(project: Path, tmp_path: Path):
+    os.mkfifo(put(project / "sub/deep/a.txt").parent / ".gitignore")
+    around = Around()
+    with pytest.raises(CheckpointError, match=r"sub/deep/\.gitignore is no regular file"):
+        on(project, dict(os.environ), around=around).snapshot()
+    unasked = environ(fake(tmp_path / "bin", f"touch {tmp_path}/asked; exit 1"))
+    with pytest.raises(CheckpointError, match=r"sub/deep/\.gitignore is no regular file"):
+        on(project, unasked, around=around).snapshot()
+    assert not (tmp_path / "asked").exists()
+    (project / "sub/deep/.gitignore").unlink()
+    assert on(project, dict(os.environ), around=around).snapshot().tree
+
+
+@pytest.mark.parametrize("name", [".gitignore", ".gitattributes", ".geminiignore"])
+def test_a_directory_in_the_place_of_rules_says_nothing(project: Path, name: str):
+    put(project / name / "a.txt")
+    put(project / "sub" / name / "a.txt")
+    tree = shadow(project).snapshot().tree
+    assert shadow(project).paths(tree) == (f"{name}/a.txt", f"sub/{name}/a.txt")
 
 
 def test_no_program_of_the_project_is_taken_for_git(project: Path, tmp_path: Path):

@@ -1,12 +1,10 @@
 """A file that is mounted on its own, as containers do it, cannot be replaced; it can be written."""
 
-import json
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.support.disk import with_own_mounts
 
 MOUNTED = """
 import json, os, subprocess, sys
@@ -38,13 +36,7 @@ except OSError as error:
 
 @pytest.mark.requirement("TOOLS-09")
 def test_a_mounted_file_is_written_in_place(project: Path) -> None:
-    own = ["unshare", "--user", "--map-root-user", "--mount"]
-    if shutil.which("unshare") is None or subprocess.run([*own, "true"], check=False).returncode:
-        pytest.skip("no mounts of its own can be had here")
-    run = subprocess.run(
-        [*own, sys.executable, "-c", MOUNTED, project], capture_output=True, check=True
-    )
-    code, others, content, told, names = json.loads(run.stdout)
+    code, others, content, told, names = with_own_mounts(MOUNTED, project)
     assert (code, others, content) == (16, 0, "new content")
     assert "changed since it was read" in told
     assert names == ["source", "target"]

@@ -1,18 +1,15 @@
 import os
-import stat
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from alhena.errors import AlhenaError
-from alhena.system.errors import FileError
+from alhena.system.errors import FileError, FileTooLargeError
 from alhena.system.private_files import PrivateFiles
-
-
-def mode(path: Path) -> int:
-    return stat.S_IMODE(path.stat().st_mode)
+from tests.support.disk import mode
 
 
 def test_what_is_written_is_read_and_for_its_owner_only(project: Path) -> None:
@@ -130,3 +127,43 @@ def test_what_fails_under_the_lock_comes_out_and_ends_the_lock(project: Path) ->
         raise ValueError("inside")
     with files.hold("x") as again:
         assert again
+
+
+def test_nothing_is_written_that_could_not_be_read_again(project: Path) -> None:
+    files = PrivateFiles(project)
+    files.write("x", b"1234", 4)
+    assert files.read("x", 4) == b"1234"
+    with pytest.raises(FileTooLargeError, match="larger than 4 bytes"):
+        files.write("x", b"12345", 4)
+    assert files.read("x") == b"1234"
+    with pytest.raises(FileTooLargeError, match="larger than 3 bytes"):
+        files.read("x", 3)
+
+
+def test_a_file_that_is_set_aside_stands_beside_older_ones(project: Path) -> None:
+    files = PrivateFiles(project)
+    for text in (b"one", b"two"):
+        files.write("x", text)
+        aside = files.set_aside("x")
+        assert aside.read_bytes() == text
+        assert files.read("x") is None
+    assert sorted(os.listdir(project)) == ["x.damaged-1", "x.damaged-2"]
+    with pytest.raises(FileError, match="not found"):
+        files.set_aside("x")
+
+
+def test_who_waits_for_a_lock_has_it_when_the_other_is_done(project: Path) -> None:
+    files = PrivateFiles(project)
+    had: list[bool] = []
+
+    def wait() -> None:
+        with files.hold("x", patience_s=60) as held:
+            had.append(held)
+
+    waiting = threading.Thread(target=wait)
+    with files.hold("x") as first:
+        waiting.start()
+        with files.hold("x") as second:
+            assert (first, second) == (True, False)
+    waiting.join()
+    assert had == [True]

@@ -7,12 +7,9 @@ import pytest
 
 from alhena.system.errors import ProcessStartError
 from alhena.system.processes import Command, run_process
+from tests.support.disk import descriptors
 
 BIG = b"0123456789abcdef" * (1 << 18)
-
-
-def descriptors() -> int:
-    return len(os.listdir("/proc/self/fd"))
 
 
 async def read(script: str, stdin: bytes) -> bytes:

@@ -2,8 +2,6 @@ import os
 import resource
 import stat
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -11,6 +9,7 @@ import pytest
 from alhena.system.errors import ChangedFileError, DiskFullError, FileError, WriteFailureError
 from alhena.system.files import Snapshot, read_whole
 from alhena.system.replacement import replace_file
+from tests.support.disk import descriptors, file_size_limit
 
 LIMIT = 10_000_000
 
@@ -27,24 +26,22 @@ class CancelledAt(threading.Event):
         return self.left < 0
 
 
-@contextmanager
-def file_size_limit(size: int) -> Iterator[None]:
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+class Intruder(threading.Event):
+    """Writes the file whenever somebody looks whether it is set, which it never is."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.path = path
+
+    def is_set(self) -> bool:
+        self.path.write_text("theirs", encoding="utf-8")
+        return False
 
 
 def old_file(project: Path, content: bytes = b"old") -> tuple[Path, Snapshot]:
     path = project / "a.txt"
     path.write_bytes(content)
     return path, read_whole(path, LIMIT)[1]
-
-
-def descriptors() -> int:
-    return len(os.listdir("/proc/self/fd"))
 
 
 @pytest.mark.requirement("TOOLS-09")
@@ -84,13 +81,8 @@ def test_cancelled_at_any_point_it_is_the_old_file_or_the_new(project: Path, exi
 def test_a_file_made_meanwhile_is_not_overwritten(project: Path) -> None:
     path = project / "a.txt"
 
-    class Intruder(threading.Event):
-        def is_set(self) -> bool:
-            path.write_text("theirs", encoding="utf-8")
-            return False
-
     with pytest.raises(ChangedFileError):
-        replace_file(path, b"mine", expected=None, limit=LIMIT, cancellation=Intruder())
+        replace_file(path, b"mine", expected=None, limit=LIMIT, cancellation=Intruder(path))
     assert path.read_text(encoding="utf-8") == "theirs"
     assert os.listdir(project) == ["a.txt"]
 
@@ -98,13 +90,8 @@ def test_a_file_made_meanwhile_is_not_overwritten(project: Path) -> None:
 def test_a_change_during_the_write_is_noticed(project: Path) -> None:
     path, before = old_file(project)
 
-    class Intruder(threading.Event):
-        def is_set(self) -> bool:
-            path.write_text("theirs", encoding="utf-8")
-            return False
-
     with pytest.raises(ChangedFileError):
-        replace_file(path, b"mine", expected=before, limit=LIMIT, cancellation=Intruder())
+        replace_file(path, b"mine", expected=before, limit=LIMIT, cancellation=Intruder(path))
     assert path.read_text(encoding="utf-8") == "theirs"
 
 
@@ -232,14 +219,14 @@ def test_a_linked_file_whose_name_leads_elsewhere_meanwhile_is_left_alone(
 ) -> None:
     path, other, before = linked_file(project, b"old content")
 
-    class Intruder(threading.Event):
+    class Renamer(threading.Event):
         def is_set(self) -> bool:
             (project / "new").write_text(content, encoding="utf-8")
             (project / "new").rename(path)
             return False
 
     with pytest.raises(ChangedFileError):
-        replace_file(path, b"mine", expected=before, limit=LIMIT, cancellation=Intruder())
+        replace_file(path, b"mine", expected=before, limit=LIMIT, cancellation=Renamer())
     assert path.read_text(encoding="utf-8") == content
     assert other.read_bytes() == b"old content"
     assert sorted(os.listdir(project)) == ["a.txt", "sub"]

@@ -72,7 +72,8 @@ def test_a_mark_in_what_it_says_is_seen_wherever_it_is_cut(project: Path) -> Non
 
 
 def test_a_program_that_hangs_is_ended_with_its_children(project: Path) -> None:
-    program = script(project / "p", "sleep 60 & echo $! > child; echo $$ > self; printf x; wait")
+    starts = "sleep 60 & echo $! > child; echo $$ > self; printf x"
+    program = script(project / "p", f"{starts}; while :; do :; done")
     with (
         pytest.raises(SearchTimeoutError),
         Listing((program,), str(project), ENVIRONMENT) as listing,
@@ -82,6 +83,21 @@ def test_a_program_that_hangs_is_ended_with_its_children(project: Path) -> None:
     child = int((project / "child").read_text(encoding="utf-8"))
     while alive(child):  # killed, but nobody here learns when it is gone
         os.sched_yield()
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the system does not tell")
+def test_a_program_that_waits_for_nothing_is_not_waited_for(project: Path) -> None:
+    program = script(project / "p", "sleep 60 & echo $! > child; printf x; wait")
+    with Listing((program,), str(project), ENVIRONMENT) as listing:
+        assert listing.output(endless()) is None
+    child = int((project / "child").read_text(encoding="utf-8"))
+    while alive(child):
+        os.sched_yield()
+    busy = script(
+        project / "q", "(i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done) & wait; printf x"
+    )
+    with Listing((busy,), str(project), ENVIRONMENT) as listing:
+        assert listing.output(endless()) == b"x"
 
 
 def test_a_search_that_is_stopped_ends_its_program(project: Path) -> None:

@@ -6,7 +6,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from alhena.tools.contract import ExecutionContext, Tool, ToolFailure, ToolResult
+from alhena.system.processes import ProcessGroups
+from alhena.tools.builtin.list_background_processes import ListBackgroundProcesses
+from alhena.tools.contract import ExecutionContext, Tool, ToolFailure, ToolInvocation, ToolResult
 
 
 async def call(tool: Tool, **params: Any) -> ToolResult:
@@ -15,6 +17,28 @@ async def call(tool: Tool, **params: Any) -> ToolResult:
     if isinstance(built, ToolFailure):
         return ToolResult.failed(built.message, built.type)
     return await built.execute(ExecutionContext(Path.cwd()))
+
+
+def built(tool: Tool, **params: Any) -> ToolInvocation:
+    """A call; that it cannot be built fails the test."""
+    invocation = tool.build(params)
+    assert not isinstance(invocation, ToolFailure), invocation
+    return invocation
+
+
+async def run(shell: Tool, command: str, **params: Any) -> ToolResult:
+    """What a command comes to, in the working directory."""
+    return await built(shell, command=command, **params).execute(ExecutionContext(Path.cwd()))
+
+
+async def listing(groups: ProcessGroups) -> str:
+    """The background processes, as the model is told of them."""
+    return text_of(await call(ListBackgroundProcesses(groups)))
+
+
+def put(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
 
 
 def text_of(result: ToolResult) -> str:

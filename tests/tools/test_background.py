@@ -1,7 +1,6 @@
 import asyncio
 import os
 import re
-from collections.abc import AsyncIterator
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -11,25 +10,12 @@ import pytest
 from alhena.system.descent import session_members
 from alhena.system.processes import MAX_ENDED, ProcessGroups
 from alhena.system.workspace import Workspace
-from alhena.tools.builtin.list_background_processes import ListBackgroundProcesses
 from alhena.tools.builtin.read_background_output import ReadBackgroundOutput
 from alhena.tools.builtin.run_shell_command import RunShellCommand, ShellLimits
 from alhena.tools.captured_output import CapturedOutput
 from alhena.tools.contract import ExecutionContext, ToolErrorType, ToolFailure, ToolResult
 from alhena.tools.output_store import OutputStore
-from tests.tools.files import call, failure_type, text_of
-
-
-@pytest.fixture
-async def groups() -> AsyncIterator[ProcessGroups]:
-    kept = ProcessGroups()
-    yield kept
-    await kept.close()
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> OutputStore:
-    return OutputStore(tmp_path / "outputs", "s1")
+from tests.tools.files import call, failure_type, listing, text_of
 
 
 @pytest.fixture
@@ -46,10 +32,6 @@ async def start(shell: RunShellCommand, command: str, **params: Any) -> int:
 
 async def output(groups: ProcessGroups, pid: int, **params: Any) -> str:
     return text_of(await call(ReadBackgroundOutput(groups), pid=pid, **params))
-
-
-async def listing(groups: ProcessGroups) -> str:
-    return text_of(await call(ListBackgroundProcesses(groups)))
 
 
 async def ended(groups: ProcessGroups, pid: int) -> None:

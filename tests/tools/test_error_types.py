@@ -1,11 +1,7 @@
 """What models are told when a file tool fails: the texts and types that are known to them."""
 
 import errno
-import json
 import os
-import shutil
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +19,7 @@ from alhena.tools.builtin.replace import Replace
 from alhena.tools.builtin.smart_edit import SmartEdit
 from alhena.tools.builtin.write_file import WriteFile
 from alhena.tools.contract import Tool, ToolErrorType
+from tests.support.disk import with_own_mounts
 from tests.tools.files import call, failure_type, text_of, unprivileged
 
 Rows = list[tuple[dict[str, Any], str, str]]
@@ -243,16 +240,7 @@ print(json.dumps([told, sorted(os.listdir(disk)), (disk / "b.txt").read_text() =
 
 @pytest.mark.requirement("TOOLS-09")
 def test_on_a_disk_that_is_full_the_old_content_stands(project: Path) -> None:
-    own = ["unshare", "--user", "--map-root-user", "--mount"]
-    if shutil.which("unshare") is None or subprocess.run([*own, "true"], check=False).returncode:
-        pytest.skip("no file system of its own can be had here")
-    run = subprocess.run(
-        [*own, sys.executable, "-c", FULL, project],
-        capture_output=True,
-        check=True,
-        cwd=Path(__file__).parents[2],
-    )
-    told, names, linked, content = json.loads(run.stdout)
+    told, names, linked, content = with_own_mounts(FULL, project)
     for ((type_, message),) in told:
         assert type_ == "no_space_left"
         assert message.startswith("No space left to write file: ")

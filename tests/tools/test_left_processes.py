@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -14,11 +13,10 @@ import pytest
 from alhena.system.descent import command_line, session_members
 from alhena.system.processes import ProcessGroups
 from alhena.system.workspace import Workspace
-from alhena.tools.builtin.list_background_processes import ListBackgroundProcesses
 from alhena.tools.builtin.read_background_output import ReadBackgroundOutput
 from alhena.tools.builtin.run_shell_command import RunShellCommand
 from alhena.tools.contract import ToolErrorType
-from tests.tools.files import call, failure_type, text_of
+from tests.tools.files import call, failure_type, listing, text_of
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux has /proc")
 
@@ -39,13 +37,6 @@ os.rename("daemon", "pid")
 os.execve("/bin/sh", ["a-daemon", "-c", "trap '' HUP; while :; do sleep 1; done"], {})
 """
 SETSID = "setsid bash -c 'echo $$ >new; mv new pid; exec sleep 60' & while ! [ -s pid ]; do :; done"
-
-
-@pytest.fixture
-async def groups() -> AsyncIterator[ProcessGroups]:
-    kept = ProcessGroups()
-    yield kept
-    await kept.close()
 
 
 @pytest.fixture
@@ -71,10 +62,6 @@ async def settled(pid: int, program: str) -> None:
     """Waits until a process has become the program that it is to run."""
     while command_line(pid) != program:
         await asyncio.sleep(0.01)
-
-
-async def listing(groups: ProcessGroups) -> str:
-    return text_of(await call(ListBackgroundProcesses(groups)))
 
 
 @pytest.mark.requirement("TOOLS-16")

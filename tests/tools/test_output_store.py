@@ -1,8 +1,4 @@
 import os
-import resource
-import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,27 +9,13 @@ from alhena.config.home import claim_project_temp, project_temp
 from alhena.system.errors import FileError, MissingFileError
 from alhena.system.spool import TextSpool
 from alhena.tools.output_store import EXCERPT, WHOLE_AT, OutputStore
+from tests.support.disk import file_size_limit, mode
 from tests.tools.files import unprivileged
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> OutputStore:
     return OutputStore(tmp_path / "tmp" / "tool-outputs", "s1")
-
-
-@contextmanager
-def file_size_limit(size: int) -> Iterator[None]:
-    """Writing past `size` bytes of a file fails, as on a full disk."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-
-def mode(path: Path) -> int:
-    return stat.S_IMODE(path.stat().st_mode)
 
 
 def saved(store: OutputStore, call_id: str, text: str = "text") -> Path:

@@ -19,11 +19,6 @@ from tests.tools.files import call, failure_type, text_of
 LONG = "".join(f"ligne é {n}\n" for n in range(10_000))
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> OutputStore:
-    return OutputStore(tmp_path / "outputs", "s1")
-
-
 def reading(offset: int) -> ToolCallRequestInfo:
     args = {"call_id": "c0", "offset": offset}
     return ToolCallRequestInfo(call_id="r", name="read_tool_output", args=args)

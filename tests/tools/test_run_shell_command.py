@@ -2,7 +2,6 @@ import asyncio
 import os
 import signal
 import threading
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +17,11 @@ from alhena.tools.contract import (
     Kind,
     ToolErrorType,
     ToolFailure,
-    ToolInvocation,
     ToolResult,
 )
 from alhena.tools.display import TerminalOutput
 from alhena.tools.shell_report import INTERRUPTED
+from tests.tools.files import built, run
 
 LABELS = (
     "Command", "Directory", "Output", "Error", "Exit Code", "Signal", "Background PIDs",
@@ -31,26 +30,8 @@ LABELS = (
 
 
 @pytest.fixture
-async def groups() -> AsyncIterator[ProcessGroups]:
-    kept = ProcessGroups()
-    yield kept
-    await kept.close()
-
-
-@pytest.fixture
 def shell(project: Path, groups: ProcessGroups) -> RunShellCommand:
     return RunShellCommand(Workspace(project), groups=groups)
-
-
-def built(tool: RunShellCommand, **params: Any) -> ToolInvocation:
-    invocation = tool.build(params)
-    assert not isinstance(invocation, ToolFailure), invocation
-    return invocation
-
-
-async def run(tool: RunShellCommand, command: str, **params: Any) -> ToolResult:
-    context = ExecutionContext(tool.workspace.cwd)
-    return await built(tool, command=command, **params).execute(context)
 
 
 def lines(result: ToolResult) -> dict[str, str]:

@@ -17,12 +17,10 @@ from alhena.tools.builtin.run_shell_command import RunShellCommand, ShellEnviron
 from alhena.tools.contract import (
     ExecutionContext,
     ToolErrorType,
-    ToolFailure,
-    ToolInvocation,
     ToolResult,
 )
 from tests.system.sandboxing import mechanisms, opened
-from tests.tools.files import text_of
+from tests.tools.files import built, run, text_of
 
 
 @pytest.fixture(params=mechanisms())
@@ -49,17 +47,6 @@ def shell(project: Path, groups: ProcessGroups, sandbox: Sandbox) -> RunShellCom
         environment=ShellEnvironment(environ, sandbox=sandbox),
         limits=ShellLimits(inactivity=0, output=100_000),
     )
-
-
-def built(tool: RunShellCommand, **params: Any) -> ToolInvocation:
-    invocation = tool.build(params)
-    assert not isinstance(invocation, ToolFailure), invocation
-    return invocation
-
-
-async def run(tool: RunShellCommand, command: str, **params: Any) -> ToolResult:
-    context = ExecutionContext(tool.workspace.cwd)
-    return await built(tool, command=command, **params).execute(context)
 
 
 def data_of(result: ToolResult) -> dict[str, Any]:

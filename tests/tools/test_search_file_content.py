@@ -14,9 +14,9 @@ from alhena.tools.contract import (
     Kind,
     ToolErrorType,
     ToolFailure,
-    ToolInvocation,
     ToolResult,
 )
+from tests.tools.files import built, put
 
 
 @pytest.fixture
@@ -24,19 +24,8 @@ def tool(project: Path) -> SearchFileContent:
     return SearchFileContent(Workspace(project))
 
 
-def built(tool: SearchFileContent, **params: Any) -> ToolInvocation:
-    invocation = tool.build(params)
-    assert not isinstance(invocation, ToolFailure), invocation
-    return invocation
-
-
 async def search(tool: SearchFileContent, **params: Any) -> ToolResult:
     return await built(tool, **params).execute(ExecutionContext(Path.cwd()))
-
-
-def put(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
 
 
 @pytest.mark.requirement("TOOLS-14")

@@ -7,17 +7,12 @@ import pytest
 
 from alhena.system.workspace import Workspace
 from alhena.tools.builtin.search_file_content import SearchFileContent
-from tests.tools.files import call, failure_type, text_of
+from tests.tools.files import call, failure_type, put, text_of
 
 
 @pytest.fixture
 def tool(project: Path) -> SearchFileContent:
     return SearchFileContent(Workspace(project))
-
-
-def put(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
 
 
 @pytest.mark.requirement("TOOLS-14")

@@ -26,11 +26,6 @@ from tests.support.command import alhena
 from tests.tools.files import call, text_of
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> OutputStore:
-    return OutputStore(tmp_path / "outputs", "s1")
-
-
 def shell(project: Path, store: OutputStore, **options: object) -> Stage:
     tool = RunShellCommand(Workspace(project), outputs=store, **options)
     return Stage(tool, executor=Executor(project, outputs=store))

@@ -51,6 +51,7 @@ def open_asking(
 ) -> Asking:
     """How a scheduler of a workbench asks: over `bus`, or one on which `approver` answers. What is
     approved beyond a call becomes part of the workbench's policy."""
+    own = bus is None
     if bus is None:
         bus = MessageBus(lambda text: emit(WarningEvent(message=text)))
         if approver is not None:
@@ -60,7 +61,9 @@ def open_asking(
     from alhena.agent.lasting import LastingApprovals
 
     lasting = LastingApprovals(bench, bench.saved, emit)
-    bench.when_closed.append(bus.subscribe(UpdatePolicy, lasting.update))
+    leave = bus.subscribe(UpdatePolicy, lasting.update)
+    if not own:  # one of its own goes with the scheduler, of which a workbench may have thousands
+        bench.when_closed.append(leave)
     return Asking(bus=bus, offers=lasting.offers, edit=bench.edit)
 
 

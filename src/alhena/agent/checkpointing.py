@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 
 import msgspec
@@ -25,26 +25,24 @@ from alhena.events import CheckpointEvent, Event, WarningEvent
 from alhena.session.checkpoints import (
     Checkpoint,
     CheckpointFiles,
+    KeptPlace,
     ToolCall,
     checkpoint_name,
     conversation_at,
-    moments,
 )
 from alhena.session.errors import CheckpointError, NoGitError, TooMuchError
-from alhena.session.moments import Limits, Snapshot
+from alhena.session.moments import Limits
+from alhena.session.places import Goal, Kept, Places
 from alhena.session.replay import Replay
-from alhena.session.restoring import Restoration, Target, restore, undo
-from alhena.session.shadow import ShadowRepository
+from alhena.session.restorer import Restoration
 from alhena.session.shadow_files import trouble
 from alhena.session.turns import EditingTurn, last_turn, named_later
+from alhena.system.errors import printable
 from alhena.tools.contract import ToolLocation
 from alhena.tools.daemon import in_daemon_thread
 from alhena.wire.calls import ToolCallRequestInfo
 from alhena.wire.content import Content
 from alhena.wire.encoded import EncodedContent
-
-MANY_GONE = 20
-"""Of so many checkpoints that have gone, the contents are removed, too."""
 
 _PLAIN_ID = re.compile(r"[A-Za-z0-9_-]{1,200}")
 
@@ -59,7 +57,8 @@ class Remembered(msgspec.Struct, frozen=True):
 
 class Checkpoints:
     """The checkpoints of the project of one session. `emit` hears of each, and a warning, once for
-    each reason, when there can be none; the session goes on."""
+    each reason, when there can be none; the session goes on. `roots` are the session's, besides the
+    project: to be set before the first checkpoint."""
 
     def __init__(
         self,
@@ -79,12 +78,13 @@ class Checkpoints:
         self._environ = environ
         self._emit = emit
         self._limits = limits
+        self.roots: Sequence[Path] = ()
         self._chat: Chat | None = None
         self._recording: Recording | None = None
         self._told: set[str] = set()
         self._tidied = self._off = False
         self._turn = self._first = ""
-        self._named: set[str] = set()
+        self._named: set[Path] = set()
         self._at_work = asyncio.Lock()
         self._closing = threading.Event()
 
@@ -103,7 +103,7 @@ class Checkpoints:
         """Makes a checkpoint before a call; its name, None when it could not be made."""
         if self._off:
             return None
-        paths = self._paths(places)
+        named = self._paths(places)
         # What a person calls is a turn of its own; what subagents call is part of the prompt's.
         alone = f":{request.call_id}" if request.is_client_initiated else ""
         self._turn = self._turn or request.prompt_id + alone
@@ -113,24 +113,26 @@ class Checkpoints:
             session_id=self.session_id,
             call_id=request.call_id,
             prompt_id=self._turn,
-            paths=paths,
         )
         stop = threading.Event()
         try:
             async with self._at_work:
-                name, tree = await in_daemon_thread(partial(self._kept, checkpoint, stop))
+                made = partial(self._kept, checkpoint, named, stop)
+                name, kept = await in_daemon_thread(made)
         except asyncio.CancelledError:
             stop.set()
             raise
         except AlhenaError as error:
             self._warn(error)
             return None
+        for root, error in kept.problems:
+            self._tell(f"the files in {printable(root)} are not part of checkpoints: {error}")
         self._first = self._first or name
-        self._named.update(paths)
+        self._named.update(named)
         self._emit(
             CheckpointEvent(
                 name=name,
-                tree=tree,
+                tree=kept.places[0].tree,
                 call_id=request.call_id,
                 parent_call_id=request.parent_call_id,
             )
@@ -140,7 +142,7 @@ class Checkpoints:
 
     async def turn_over(self) -> None:
         """Notes what the files are at the end of a prompt, if there is a checkpoint of it."""
-        first, named = self._first, tuple(sorted(self._named))
+        first, named = self._first, tuple(sorted(self._named, key=os.fsencode))
         self._turn = self._first = ""
         self._named.clear()
         if not first:
@@ -184,10 +186,8 @@ class Checkpoints:
         found = self.files.all()
         names = [each for each, _ in found]
         after = found[names.index(name) + 1 :] if name in names else ()
-        target = _target(checkpoint, named_later(after, checkpoint.paths))
-        kept = _Kept(self._write, before)
-        done = restore(self._repository(stop), target, kept)
-        return kept.name, done
+        goals = [Goal(each, named_later(after, each)) for each in checkpoint.places]
+        return self._back(goals, before, stop)
 
     def conversation(self, name: str, checkpoint: Checkpoint) -> Remembered | None:
         """As `remembered`, in this thread."""
@@ -219,10 +219,21 @@ class Checkpoints:
 
     def _undone(self, turn: EditingTurn, stop: threading.Event) -> tuple[str, Restoration]:
         before = Checkpoint(kind="restore", session_id=self.session_id, undoes=turn.first.prompt_id)
-        kept = _Kept(self._write, before)
-        target = _target(turn.first, turn.later)
-        done = undo(self._repository(stop), target, turn.end, kept)
-        return kept.name, done
+        goals = [Goal(each.start, each.later, each.end) for each in turn.places]
+        return self._back(goals, before, stop)
+
+    def _back(
+        self, goals: Sequence[Goal], before: Checkpoint, stop: threading.Event
+    ) -> tuple[str, Restoration]:
+        """Carries out what is wanted of each place; the checkpoint that is made first, and what
+        has come of it."""
+        names: list[str] = []
+
+        def keep(present: tuple[KeptPlace, ...]) -> None:
+            names.append(self._write(before, present, checkpoint_name("restore", ())))
+
+        done = self._places.go_back(goals, stop, keep)
+        return names[0], done
 
     async def _carried(
         self, work: Callable[[], tuple[str, Restoration]], stop: threading.Event
@@ -240,33 +251,30 @@ class Checkpoints:
         self._emit(CheckpointEvent(name=name, tree=done.before.tree))
         return name, done
 
-    def _ended(self, first: str, named: tuple[str, ...], stop: threading.Event) -> None:
-        repository = self._repository(stop)
-        with repository.alone():
-            self.files.note_end(first, repository.taken(named).tree)
+    @cached_property
+    def _places(self) -> Places:
+        return Places(self.project, self._history, self._environ, self.roots, self._limits)
 
-    def _kept(self, checkpoint: Checkpoint, stop: threading.Event) -> tuple[str, str]:
-        repository = self._repository(stop)
+    def _ended(self, first: str, named: tuple[Path, ...], stop: threading.Event) -> None:
+        with self._places.ends(named, stop) as trees:
+            self.files.note_end(first, trees)
+
+    def _kept(
+        self, checkpoint: Checkpoint, named: tuple[Path, ...], stop: threading.Event
+    ) -> tuple[str, Kept]:
         tool = "" if checkpoint.tool_call is None else checkpoint.tool_call.name
-        with repository.alone():
-            moment = repository.taken(checkpoint.paths)
-            name = self._write(checkpoint, moment, checkpoint_name(tool, checkpoint.paths))
-        return name, moment.tree
+        with self._places.kept(named, stop) as kept:
+            paths = [path for place in kept.places for path in place.paths]
+            name = self._write(checkpoint, kept.places, checkpoint_name(tool, paths))
+        return name, kept
 
-    def _write(self, checkpoint: Checkpoint, moment: Snapshot, name: str) -> str:
+    def _write(self, checkpoint: Checkpoint, places: Sequence[KeptPlace], name: str) -> str:
         try:
             claim_project_temp(self._temp, self._cwd)
         except OSError as error:
             raise trouble(error, self._temp) from error
-        whole = msgspec.structs.replace(
-            checkpoint,
-            commit_hash=moment.tree,
-            left_out=moment.left_out,
-            private=moment.private,
-            ignored=moment.ignored,
-            client_history=self._conversation(),
-        )
-        return self.files.write(name, whole)
+        whole = msgspec.structs.replace(checkpoint, client_history=self._conversation())
+        return self.files.write(name, whole.having(places))
 
     def _conversation(self) -> tuple[msgspec.Raw, ...] | None:
         """The conversation for a file, where no journal has it."""
@@ -275,23 +283,14 @@ class Checkpoints:
             return None
         return tuple(entry.raw for entry in self._chat.history.contents)
 
-    def _repository(self, stop: threading.Event) -> ShadowRepository:
-        try:
-            return ShadowRepository(
-                self._history, self.project, self._environ, limits=self._limits, cancellation=stop
-            )
-        except OSError as error:
-            raise trouble(error, self.project) from error
-
-    def _paths(self, places: Sequence[ToolLocation]) -> tuple[str, ...]:
-        """Those of the places that are in the project, relative to it."""
-        found: list[str] = []
+    def _paths(self, places: Sequence[ToolLocation]) -> tuple[Path, ...]:
+        """The files that are meant, by their directories' real paths."""
+        found: list[Path] = []
         for place in places:
             with suppress(OSError, ValueError):  # it is no path, so nothing is there to be kept
                 parent, name = os.path.split(os.path.join(self.project, place.path))
-                path = Path(os.path.realpath(parent), name)
-                if name and path != self.project and path.is_relative_to(self.project):
-                    found.append(str(path.relative_to(self.project)))
+                if name:
+                    found.append(Path(os.path.realpath(parent), name))
         return tuple(dict.fromkeys(found))
 
     def _warn(self, error: AlhenaError) -> None:
@@ -316,30 +315,4 @@ class Checkpoints:
         # Whatever keeps it from being done now is tried again by the next session.
         with suppress(AlhenaError):
             self.files.prune(time.time())
-            repository = self._repository(self._closing)
-            gone = 0
-            if repository.held - moments(self.files.all()):
-                gone = repository.keep_only(lambda: moments(self.files.all()))
-            if gone >= MANY_GONE or repository.scattered:
-                repository.collect()
-
-
-class _Kept:
-    """Keeps the moment before files change; `name` is that of its checkpoint."""
-
-    def __init__(
-        self, write: Callable[[Checkpoint, Snapshot, str], str], before: Checkpoint
-    ) -> None:
-        self.name = ""
-        self._write = write
-        self._before = before
-
-    def __call__(self, present: Snapshot) -> None:
-        self.name = self._write(self._before, present, checkpoint_name("restore", ()))
-
-
-def _target(checkpoint: Checkpoint, later: Mapping[str, str]) -> Target:
-    moment = Snapshot(
-        checkpoint.commit_hash, checkpoint.left_out, checkpoint.private, checkpoint.ignored
-    )
-    return Target(moment=moment, forced=frozenset(checkpoint.paths), later=later)
+            self._places.tidy(self.files.all, self._closing)

@@ -1,7 +1,8 @@
 """Watches a conversation for loops: a word to the model at the first, an error at the second."""
 
-from collections.abc import Callable, Sequence
-from typing import Literal
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
 
 import msgspec
 
@@ -9,6 +10,7 @@ from alhena.agent.errors import LoopError
 from alhena.chat.errors import ChantingError
 from alhena.chat.loop_words import loop_note
 from alhena.chat.loops import CalledTool, CallLoops, Loop, LoopKind
+from alhena.chat.quoting import own_words, without_own
 from alhena.events import Event, LoopDetectedEvent
 from alhena.scheduler.states import CompletedToolCall, Status
 from alhena.tools.contract import ToolErrorType
@@ -86,7 +88,7 @@ def _called(call: CompletedToolCall) -> CalledTool:
     own: list[str] = []
     if name == _SHELL and isinstance(args.get("command"), str):
         own.append(args["command"])
-        args["command"] = args["command"].strip()
+        args["command"] = _bare(args["command"])
     if response.output_file is not None:
         own.append(response.output_file)
     parts = response.response_parts
@@ -96,7 +98,34 @@ def _called(call: CompletedToolCall) -> CalledTool:
     refused = call.status is Status.CANCELLED or (
         response.error_type is ToolErrorType.POLICY_VIOLATION
     )
-    return CalledTool(name, args, parts, failed, refused)
+    likeness = _likeness(args, parts) if name == _SHELL and not failed else None
+    return CalledTool(name, args, parts, failed, refused, likeness)
+
+
+def _bare(command: str) -> str:
+    """A command without comments, and blanks around it."""
+    from alhena.policy.bash.layout import without_comments
+
+    return without_comments(command).strip()
+
+
+def _likeness(args: Mapping[str, Any], parts: Sequence[Part]) -> str | None:
+    """Of a command that has written something, its line without numbers and what it came to; of one
+    that ended with an error only that, but for what it repeats of its line. None where it was
+    silent: nobody can tell whether it has changed something, each time something else."""
+    from alhena.tools.shell_report import NO_OUTPUT, OUTPUT
+
+    responses = [part.function_response.response for part in parts if part.function_response]
+    texts = [str(value) for response in responses for value in response.values()]
+    silent = (NO_OUTPUT, f"{OUTPUT}{NO_OUTPUT}")
+    if any(line in silent for text in texts for line in text.split("\n")):
+        return None
+    command = str(args.get("command"))
+    codes = [code for text in texts for code in re.findall(r"\nExit Code: (\S+)\n", text)[-1:]]
+    if all(code == "0" for code in codes):
+        return repr(({**args, "command": re.sub(r"\d+", "0", command)}, texts))
+    words = re.findall(r"[^\s'\"`;&|<>()]+", command)
+    return repr(without_own(texts, own_words({"words": words})))
 
 
 def _without(part: Part, own: Sequence[str], *, shell: bool) -> Part:

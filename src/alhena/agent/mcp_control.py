@@ -21,12 +21,18 @@ Configured = Callable[[Enablement], ConfiguredServers]
 
 
 class ServerControl:
-    """Turns servers on and off, connects to them anew, and has the person sign in to them."""
+    """Turns servers on and off, connects to them anew, and has the person sign in to them. `held`
+    are those that are held back, each with why."""
 
     def __init__(
-        self, servers: Servers, configured: Configured, environ: Mapping[str, str]
+        self,
+        servers: Servers,
+        configured: Configured,
+        environ: Mapping[str, str],
+        held: Mapping[str, str] | None = None,
     ) -> None:
         self._servers = servers
+        self._held = held or {}
         self._configured = configured
         self._environ = environ
         self._on: frozenset[str] = frozenset()
@@ -53,8 +59,10 @@ class ServerControl:
 
     async def turn(self, name: str, *, enabled: bool, lasting: bool) -> None:
         """Turns a server on or off: for this session, or for all later ones, too. Raises InputError
-        for one that is not there, ConfigError when it cannot be written down."""
+        for one that is not there or is held back, ConfigError when it cannot be written down."""
         self._require(name)
+        if enabled and name in self._held:
+            raise InputError(f"the MCP server {name!r} is held back: {self._held[name]}.")
         key = frozenset((server_key(name),))
         if lasting:
             turn(self._environ, name, enabled=enabled)
@@ -73,6 +81,8 @@ class ServerControl:
         from alhena.agent.mcp_sign_in import signed_in
 
         self._require(name)
+        if name in self._held:
+            raise InputError(f"the MCP server {name!r} is held back: {self._held[name]}.")
         server = self._servers.servers.get(name)
         if server is None:
             raise InputError(

@@ -14,7 +14,13 @@ from alhena.mcp.oauth.sign_in import Answered, sign_in
 from alhena.mcp.oauth.tokens import StoredToken
 from alhena.models.auth.authorization import StrayAnswerError
 from alhena.models.auth.callback import Callback, listening
-from alhena.models.auth.login import PASTE_ATTEMPTS, LoginWays, Person, ways_from
+from alhena.models.auth.login import (
+    PASTE_ATTEMPTS,
+    LoginWays,
+    Person,
+    answer_from_browser,
+    ways_from,
+)
 from alhena.models.errors import CredentialsError
 
 PATH = "/oauth/callback"
@@ -79,23 +85,13 @@ class _Browser:
     async def ask(self, url: str, state: str) -> Answered:
         """Shows the page, and waits for its answer."""
         self._state = state
-        query = await (self._opened_here(url) if self._can_open else self._opened_anywhere(url))
+        if self._can_open:
+            query = await answer_from_browser(self._person, url, self.callback)
+        else:
+            query = await self._opened_anywhere(url)
         fields = parse_qs(query)
         issuer = fields.get("iss", [None])[0]
         return Answered(code=fields["code"][0], state=state, issuer=issuer)
-
-    async def _opened_here(self, url: str) -> str:
-        self._person.tell("Sign in on the page that opens in your browser. If none does, open:")
-        self._person.tell(url)
-        opening = asyncio.create_task(self._show(url))
-        try:
-            return await self.callback.code()
-        finally:
-            opening.cancel()
-
-    async def _show(self, url: str) -> None:
-        if not await self._person.open(url):
-            self._person.tell("No browser could be started: open that page on this machine.")
 
     async def _opened_anywhere(self, url: str) -> str:
         """A browser on another machine ends at an address that leads nowhere there, but says it

@@ -47,7 +47,8 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     down, so that it can be resumed. `full_context`: a new conversation begins with the text of the
     workspace's files, as far as it fits. `notices`: lines that a person should see with the first
     run. `wait_for_servers`: whether the first prompt waits until MCP servers are connected, for
-    some seconds. `system_prompt`: stands in place of the composed one, with the variables of
+    some seconds. `held_servers`: MCP servers that are held back, each with why, where `settings`
+    are given. `system_prompt`: stands in place of the composed one, with the variables of
     docs/prompt.md; the user's memory follows behind it.
     """
 
@@ -70,6 +71,7 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     skip_trust: bool = False
     sandbox: bool | None = None
     wait_for_servers: bool = True
+    held_servers: Mapping[str, str] = {}
     hooks: Mapping[str, Any] | None = None
     facts: Mapping[str, str | bool] = {}
     bus: "MessageBus | None" = None

@@ -13,7 +13,7 @@ from alhena.events import CheckpointEvent, Event
 from alhena.session.checkpoints import Checkpoint
 from alhena.session.errors import NoSessionError
 from alhena.session.records import Contents, Happened, now
-from alhena.session.restoring import Restoration
+from alhena.session.restorer import Restoration
 from alhena.session.store import Resumed, open_store
 from alhena.version import __version__
 from alhena.wire.encoded import EncodedContent, encode_value

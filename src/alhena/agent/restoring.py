@@ -18,7 +18,7 @@ from alhena.policy.model import PolicyOutcome, PolicyRule
 from alhena.scheduler.states import CancelledToolCall, CompletedToolCall, ErroredToolCall
 from alhena.session.checkpoints import Checkpoint
 from alhena.session.records import Answered, Undone, now
-from alhena.session.restoring import Restoration
+from alhena.session.restorer import Restoration
 from alhena.tools.contract import ToolErrorType
 from alhena.wire.calls import ToolCallRequestInfo
 from alhena.wire.content import MODEL, FunctionCall, Part

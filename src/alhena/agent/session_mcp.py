@@ -1,6 +1,7 @@
 """The MCP servers of a session: connected in the background, their tools among the others."""
 
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -17,7 +18,14 @@ from alhena.mcp.pins import Pins
 from alhena.mcp.servers import Outlets, Servers
 from alhena.mcp.shown import harmless_arguments, harmless_url
 from alhena.mcp.tool import McpTool
-from alhena.policy.model import ApprovalMode, Decision, PolicyCall, PolicyContext, PolicyOutcome
+from alhena.policy.model import (
+    ApprovalMode,
+    Decision,
+    PolicyCall,
+    PolicyContext,
+    PolicyOutcome,
+    PolicyRule,
+)
 from alhena.system.private_files import PrivateFiles
 from alhena.system.processes import ProcessGroups
 from alhena.tools.registry import RegisteredTool
@@ -45,17 +53,16 @@ def add_servers(
 
     roots = bench.workspace.roots
     around = surroundings(environ, settings, roots, kept, warn, trusted=trusted)
+    configured = partial(configured_servers, settings, environ, held=options.held_servers)
     servers = Servers(
-        configured_servers(settings, environ),
+        configured(None),
         opener(around),
         bench.registry,
         Pins(PrivateFiles(config_home(environ)), warn),
         Outlets(warn=warn, changed=bench.sources.changed, directory=around.cwd),
     )
     bench.servers = servers
-    bench.server_control = ServerControl(
-        servers, partial(configured_servers, settings, environ), environ
-    )
+    bench.server_control = ServerControl(servers, configured, environ, options.held_servers)
 
     async def source() -> None:
         servers.start()
@@ -89,13 +96,19 @@ def surely_named(decision: Decision, call: PolicyCall, servers: Servers) -> Poli
 
 
 def reviewed(
-    decision: Decision, call: PolicyCall, servers: Servers, context: PolicyContext
+    decision: Decision,
+    call: PolicyCall,
+    servers: Servers,
+    context: PolicyContext,
+    saved: Path | None,
 ) -> Decision:
     """The decision on a call of a server's tool. One that is not what was approved once is asked
-    about again, unless everything is to run."""
+    about again, unless everything is to run; so is one that a rule of the file `saved` allows, and
+    of which nobody knows what it was then."""
     if decision.outcome is not PolicyOutcome.ALLOW or context.mode is ApprovalMode.YOLO:
         return decision
-    objection = servers.objection(call.names[0])
+    approved = decision.rule is not None and _is_answer(decision.rule, saved)
+    objection = servers.objection(call.names[0], approved=approved)
     if not objection:
         return decision
     return Decision(
@@ -103,6 +116,16 @@ def reviewed(
         reason=f"the tool {call.names[0]} {objection}",
         rule=decision.rule,
     )
+
+
+def _is_answer(rule: PolicyRule, saved: Path | None) -> bool:
+    """Whether a rule is what a person answered to a question, in this session or an earlier one."""
+    from alhena.agent.lasting import FOR_GOOD, IN_SESSION
+    from alhena.policy.gather import is_saved_approval
+
+    if rule.file is None:
+        return rule.source in {IN_SESSION, FOR_GOOD}
+    return saved is not None and is_saved_approval(rule, saved)
 
 
 def server_context(entry: RegisteredTool) -> McpContext | None:

@@ -6,6 +6,8 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from msgspec.structs import replace
+
 from alhena.agent.channel import EventChannel
 from alhena.agent.course import open_course, within_budget
 from alhena.agent.fallback import Consent, SessionFallback, fallback_mode
@@ -51,6 +53,8 @@ def open_session(
             cwd, environ, skip_trust=given.skip_trust, env_files=given.environ is None
         )
         settings, environ, told = found.settings, found.environ, (*told, *found.told)
+        given = replace(given, held_servers=found.held_servers)
+        options = replace(options, settings=given)
     begun = begin(given.resume, (cwd, environ, settings), channel.emit, record=given.record)
     try:
         session = _open(options, channel, begun, (cwd, environ, settings), source)
@@ -111,6 +115,7 @@ def _open(
             skip_trust=given.skip_trust,
             sandbox=given.sandbox,
             wait_for_servers=given.wait_for_servers,
+            held_servers=given.held_servers,
             tools=options.tools,
             hooks=given.hooks,
         ),
@@ -202,6 +207,7 @@ def _checkpoints(
 
         made = Checkpoints(cwd, environ, begun.session_id, channel.emit)
         made.attach(chat, begun.recording)
+        made.roots = bench.workspace.roots[1:]
         bench.turn_over = made.turn_over
         bench.when_closed.append(made.close)
         return made

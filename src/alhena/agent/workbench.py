@@ -50,8 +50,8 @@ PolicySource = str | os.PathLike[str] | PolicyRule
 
 class WorkbenchOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What a workbench is made of. `interactive`: somebody can be asked. `sandbox`: as in
-    `AgentSettings`, and `hooks` and `wait_for_servers`, too. `servers`: whether those of the
-    settings are used."""
+    `AgentSettings`, and `hooks`, `wait_for_servers` and `held_servers`, too. `servers`: whether
+    those of the settings are used."""
 
     cwd: Path
     environ: Mapping[str, str]
@@ -67,6 +67,7 @@ class WorkbenchOptions(msgspec.Struct, frozen=True, kw_only=True):
     hooks: Mapping[str, Any] | None = None
     servers: bool = True
     wait_for_servers: bool = True
+    held_servers: Mapping[str, str] = {}
 
 
 class Workbench:
@@ -147,7 +148,7 @@ class Workbench:
             sure = surely_named(decision, call, self.servers)
             if sure is not None:
                 decision = tighten(engine.decide(sure, context), sure, self.filters, context)
-            return reviewed(decision, call, self.servers, context)
+            return reviewed(decision, call, self.servers, context, self.saved)
         if READ_RESOURCE not in call.names:
             return decision
         from alhena.agent.session_resources import reviewed_reading

@@ -100,7 +100,8 @@ def open_workbench(
 
         add_discovery(bench, options, (groups, sandbox), trusted=gathered.trusted)
     settings = options.settings
-    if options.servers and (settings.mcp_servers or settings.mcp.server_command):
+    named = settings.mcp_servers or settings.mcp.server_command or options.held_servers
+    if options.servers and named:
         from alhena.agent.session_mcp import add_servers
 
         add_servers(bench, options, groups, trusted=gathered.trusted)

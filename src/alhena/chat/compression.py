@@ -3,36 +3,39 @@ left out (CHAT-06)."""
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Sequence
-from enum import StrEnum
-from typing import Literal
-
-import msgspec
+from collections.abc import Mapping, Sequence
 
 from alhena.chat import compression_request as asking
 from alhena.chat.chat import Chat
+from alhena.chat.compression_options import (
+    CompressionOptions,
+    CompressionServices,
+    CompressionStatus,
+    Trigger,
+)
 from alhena.chat.compression_split import Cut, assembled, find_cut, summary_content
 from alhena.chat.errors import ContextOverflowError
-from alhena.chat.estimates import content_tokens
-from alhena.chat.fitting import with_short_results, without_beginning
+from alhena.chat.estimates import content_tokens, media_tokens
+from alhena.chat.fitting import (
+    media_in_words,
+    parts_changed,
+    shortened,
+    without_beginning,
+    without_media,
+)
 from alhena.chat.gauge import Gauge, prefix_sums
 from alhena.chat.history import History
-from alhena.chat.masking import Keep, KeptAhead, MaskingLimits, masked, to_mask
+from alhena.chat.masking import KeptAhead, MaskingLimits, masked, to_mask
 from alhena.chat.refusals import TooLarge, too_large
 from alhena.errors import AlhenaError
 from alhena.events import (
     CompressedEvent,
     ContextWindowWillOverflowEvent,
-    Event,
     OutputsMaskedEvent,
 )
 from alhena.models.errors import UnusableAnswerError
 from alhena.wire.content import USER, Content, Part
 from alhena.wire.encoded import EncodedContent
-
-Trigger = Literal["manual", "auto"]
-Count = Callable[[Sequence[EncodedContent]], Awaitable[int]]
-"""How many tokens contents take, as the service counts. Raises AlhenaError."""
 
 FULL = 0.95
 """The share of the window that a request may fill, as far as can be known before it is sent."""
@@ -53,42 +56,6 @@ LEAST_WINDOW = 1_000
 UNKNOWN_EXCESS = 1.25
 """By how much a request is taken to be too large, when the service does not say."""
 _ANSWER_TOKENS = 65_536
-
-
-class CompressionStatus(StrEnum):
-    """What became of an attempt to make room."""
-
-    COMPRESSED = "compressed"
-    FAILED_INFLATED = "failed_inflated"
-    FAILED_EMPTY = "failed_empty_summary"
-    FAILED_REQUEST = "failed_request"
-    NOOP = "noop"
-    TRUNCATED = "content_truncated"
-
-
-class CompressionOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """`threshold` is the share of the window from which a conversation is compressed; 0 or less for
-    never, and what does not fit is left out then. `masking` None: results are not masked before
-    that. `role` is whose conversation it is, for events."""
-
-    threshold: float = 0.5
-    masking: MaskingLimits | None = MaskingLimits()
-    role: str = "main"
-
-
-class CompressionServices(msgspec.Struct, frozen=True, kw_only=True):
-    """What is needed from outside. `limit` is the window of a model by its name, in tokens.
-    `before` is awaited before a summary is asked for, `after` called when contents are gone.
-    `aside` does what the next request need not wait for."""
-
-    ask: asking.Ask
-    keep: Keep
-    limit: Callable[[str], int]
-    emit: Callable[[Event], None]
-    count: Count | None = None
-    before: Callable[[Trigger], Awaitable[None]] | None = None
-    after: Callable[[], None] = lambda: None
-    aside: Callable[[Callable[[], None]], object] = lambda work: work()
 
 
 class ContextRoom:
@@ -130,6 +97,10 @@ class ContextRoom:
             if work is not None:
                 self._services.aside(work)
         total = await self._total(parts)
+        if not any(part.function_response for part in parts):  # results can be made shorter
+            self._require_room(total - gauge.history_tokens)
+        if total > self.window * FULL:
+            parts, total = self._without_last_media(parts, total)
         if self._threshold and total > max(self._threshold, self._not_before):
             event = await self.compress("auto", total)
             total += event.new_tokens - event.original_tokens
@@ -146,7 +117,14 @@ class ContextRoom:
             return False
         gauge = self._gauge
         gauge.follow()
-        used = said.used or int(max(gauge.history_tokens, self.window) * UNKNOWN_EXCESS)
+        known = gauge.history_tokens
+        used = said.used or int(max(known, self.window) * UNKNOWN_EXCESS)
+        fresh, media = gauge.unmeasured_tokens(())
+        if used - known > fresh - media:  # no text is so much more than estimated, but media are
+            history = self._chat.history
+            self._amend(media_in_words(history.contents, len(history) - 1), known)
+            if gauge.history_tokens < known <= self.window * FULL:
+                return True
         gauge.replaced(used)
         if self._threshold:
             await self.compress("auto")
@@ -197,8 +175,7 @@ class ContextRoom:
         """Tokens of the next request. Where an estimate will not do, the service is asked."""
         gauge = self._gauge
         fresh, media = gauge.unmeasured_tokens(parts)
-        own = content_tokens(Content(role=USER, parts=parts))
-        total = gauge.history_tokens + own
+        total = gauge.history_tokens + content_tokens(Content(role=USER, parts=parts))
         bounds = (self._threshold, int(self.window * FULL))
         decides = fresh > self.window * CLOSE / 2 and any(
             total - fresh <= bound <= total * (1 + CLOSE) for bound in bounds if bound
@@ -212,27 +189,55 @@ class ContextRoom:
             return total
         if counted <= 0:
             return total
-        # What was counted is taken to be spread over it as it was estimated to be.
-        behind = fresh - own
-        gauge.replaced(gauge.history_tokens - behind + counted * behind // max(1, fresh))
+        gauge.counted(parts, counted)
         return total - fresh + counted
 
     def _mask(self, limits: MaskingLimits, *, always: bool = False) -> None:
         """Masks what is old enough, in the history."""
         history, gauge = self._chat.history, self._gauge
         entries = history.contents
-        tokens, before = gauge.history_tokens, gauge.overhead + gauge.sums[-1]
-        scale = min(gauge.scale, PLAUSIBLE)
         places = to_mask(entries, limits)
         old = {index: entries[index].content for index in places}
         changed = masked(old, places, self._kept, always=always)
+        self._amend(changed, gauge.history_tokens, min(gauge.scale, PLAUSIBLE))
+
+    def _without_last_media(
+        self, parts: tuple[Part, ...], total: int
+    ) -> tuple[tuple[Part, ...], int]:
+        """What is sent next, and the tokens of that request, with words in the place of the media
+        in the last results where these are too much: nothing else need go for them."""
+        gauge, history = self._gauge, self._chat.history
+        pending = total - gauge.history_tokens
+        if pending > self.window * RESULTS_SHARE:
+            bare = without_media(Content(role=USER, parts=parts))
+            if bare.parts is not parts:
+                parts, pending = bare.parts, content_tokens(bare)
+                self._tell_truncated(total, gauge.history_tokens + pending)
+        self._leave_media(int(self.window * FULL) - pending, len(history) - 1)
+        return parts, gauge.history_tokens + pending
+
+    def _leave_media(self, room: int, start: int) -> None:
+        """Puts words in the place of the media in results from a position on, where the history
+        needs more than `room` tokens."""
+        gauge, history = self._gauge, self._chat.history
+        tokens, estimated = gauge.history_tokens, gauge.overhead + gauge.sums[-1]
+        if tokens <= room:
+            return
+        changed = media_in_words(history.contents, start)
+        media = sum(media_tokens(history.contents[index].content) for index in changed)
+        # Beyond what an estimate of words can be wrong by, it was the media that it was of.
+        theirs = media >= UNSURE_MEDIA or gauge.scale > PLAUSIBLE
+        scale = 1.0 if theirs else gauge.scale
+        self._amend(changed, min(tokens, estimated) if theirs else tokens, scale)
+
+    def _amend(self, changed: Mapping[int, Content], tokens: int, scale: float = 1.0) -> None:
+        """Puts shorter contents in the place of some in the history, which needed `tokens`; of what
+        goes an estimated token counts as `scale`."""
         if not changed:
             return
-        count = sum(
-            now is not was
-            for index, content in changed.items()
-            for now, was in zip(content.parts, old[index].parts, strict=True)
-        )
+        history, gauge = self._chat.history, self._gauge
+        before = gauge.overhead + gauge.sums[-1]
+        count = parts_changed(changed, history.contents)
         history.amend(changed)
         gauge.follow()
         after = gauge.overhead + gauge.sums[-1]
@@ -312,33 +317,36 @@ class ContextRoom:
         ContextOverflowError."""
         gauge, full = self._gauge, int(self.window * FULL)
         content = EncodedContent(Content(role=USER, parts=parts)).content
-        # What the service counted beyond the estimate stays, whatever is masked of what is sent.
-        estimated, counted = content_tokens(content), max(0, total - gauge.history_tokens)
-        if any(part.function_response for part in parts):
-            most = int(self.window * RESULTS_SHARE)
-            content = with_short_results(content, most, self._kept)
-        least = gauge.overhead + gauge.sums[min(self._opening, len(gauge.sums) - 1)]
-        short = content_tokens(content)
-        pending = counted - estimated + short if counted > estimated else min(counted, short)
-        if least + pending > full:
-            raise self._overflow(least + pending)
+        counted, most = max(0, total - gauge.history_tokens), int(self.window * RESULTS_SHARE)
+        content, pending = shortened(content, counted, most, self._kept)
+        self._require_room(pending)
         self._mask(MaskingLimits(protected=0, least=1, latest=bool(parts)), always=True)
+        for start in (len(self._chat.history) - 1, self._opening):
+            self._leave_media(full - pending, start)
         if gauge.history_tokens + pending > full:
             self._leave_out(full - pending)
+        if gauge.history_tokens + pending > full:
+            # What has to stay takes that much: no result is spared.
+            self._mask(MaskingLimits(protected=0, least=1, latest=False), always=True)
+            room = max(0, full - gauge.history_tokens)
+            content, pending = shortened(content, pending, room, self._kept)
         left = gauge.history_tokens + pending
         if left < total:
-            self._services.emit(
-                CompressedEvent(
-                    original_tokens=total,
-                    new_tokens=left,
-                    status=str(CompressionStatus.TRUNCATED),
-                    trigger="auto",
-                    role=self._options.role,
-                )
-            )
+            self._tell_truncated(total, left)
         if left > self.window:
             raise self._overflow(left)
         return content.parts
+
+    def _tell_truncated(self, before: int, after: int) -> None:
+        self._services.emit(
+            CompressedEvent(
+                original_tokens=before,
+                new_tokens=after,
+                status=str(CompressionStatus.TRUNCATED),
+                trigger="auto",
+                role=self._options.role,
+            )
+        )
 
     def _leave_out(self, room: int) -> None:
         """Leaves out as much of the beginning as has to be for the rest to need `room` tokens at
@@ -352,6 +360,13 @@ class ContextRoom:
         if tokens < gauge.sums[-1]:
             self._replace(fresh, int((gauge.overhead + tokens) * gauge.scale))
 
+    def _require_room(self, pending: int) -> None:
+        """Raises ContextOverflowError where so many tokens would not fit, whatever is left out."""
+        gauge = self._gauge
+        least = gauge.overhead + gauge.sums[min(self._opening, len(gauge.sums) - 1)]
+        if least + pending > int(self.window * FULL):
+            raise self._overflow(least + pending)
+
     def _overflow(self, tokens: int) -> ContextOverflowError:
         self._services.emit(
             ContextWindowWillOverflowEvent(
@@ -359,7 +374,8 @@ class ContextRoom:
             )
         )
         return ContextOverflowError(
-            f"the request is too large for {self._chat.model.name}: about {tokens:,} tokens, and "
-            f"the model takes {self.window:,}.",
+            f"the request is too large for {self._chat.model.name}: about {tokens:,} tokens; "
+            f"up to {int(self.window * FULL):,} are sent at once, {FULL:.0%} of the "
+            f"{self.window:,} that it takes.",
             remedy="Send less at once: name files to read instead of pasting them.",
         )

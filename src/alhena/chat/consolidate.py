@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from alhena.wire.content import DATA_FIELDS, MODEL, Content, Part
+from alhena.wire.content import DATA_FIELDS, MODEL, Content, Part, holds_data
 from alhena.wire.signatures import sign_first_call, without_thoughts
 
 
@@ -18,7 +18,7 @@ def model_content(parts: Iterable[Part], *, sign_calls: bool) -> Content | None:
     kept: list[Part] = []
     for part in without_thoughts(parts):
         part = _one_field(part)
-        if not _has_data(part):
+        if not holds_data(part):
             continue
         if kept and _is_plain_text(part) and _is_plain_text(kept[-1]):
             kept[-1] = Part(text=f"{kept[-1].text}{part.text}")
@@ -36,10 +36,6 @@ def _one_field(part: Part) -> Part:
     if part.text == "" and sum(getattr(part, field) is not None for field in DATA_FIELDS) > 1:
         return msgspec.structs.replace(part, text=None)
     return part
-
-
-def _has_data(part: Part) -> bool:
-    return any(getattr(part, field) is not None for field in DATA_FIELDS)
 
 
 def _is_plain_text(part: Part) -> bool:

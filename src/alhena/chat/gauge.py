@@ -96,6 +96,19 @@ class Gauge:
         media = self._media[-1] - self._media[length] + media_tokens(pending)
         return self._sums[-1] - self._sums[length] + content_tokens(pending), media
 
+    def counted(self, parts: tuple[Part, ...], tokens: int) -> None:
+        """Takes note that what nobody had counted yet, `parts` being sent next, needs so many. They
+        are taken to be spread over it as it was estimated to be; unless a text would have to be
+        more than twice its estimate: then the media are what is more."""
+        fresh, media = self.unmeasured_tokens(parts)
+        pending = Content(role=USER, parts=parts)
+        old, more = fresh - content_tokens(pending), tokens - fresh
+        if media and more > fresh - media:
+            now = old + more * (media - media_tokens(pending)) // media
+        else:
+            now = old * tokens // max(1, fresh)
+        self.replaced(self.history_tokens - old + now)
+
     def replaced(self, tokens: int) -> None:
         """Takes note of a history that took the place of the last one and needs about `tokens`."""
         self.follow()

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from alhena.wire.conformance.check import RequestChecker
 from alhena.wire.conformance.gate import calls_for_repair
 from alhena.wire.conformance.slices import has_calls
-from alhena.wire.content import DATA_FIELDS, MODEL, USER, Content, Part, text_content
+from alhena.wire.content import MODEL, USER, Content, Part, holds_data, text_content
 from alhena.wire.encode import EncodedContent
 from alhena.wire.encoded import many_encoder
 
@@ -182,7 +182,7 @@ def _is_invalid_turn(content: Content) -> bool:
 def _is_valid_part(part: Part) -> bool:
     if part.text == "" and not part.thought_signature:
         return False
-    return any(getattr(part, field) is not None for field in DATA_FIELDS)
+    return holds_data(part)
 
 
 def _answers(content: Content) -> bool:

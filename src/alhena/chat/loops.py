@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from alhena.chat.quoting import own_words, without_own
 from alhena.wire.content import FunctionResponsePart, Part
 
 if TYPE_CHECKING:
@@ -22,9 +23,12 @@ MAX_PERIOD = 5
 REPEATS = 5
 """How often a cycle has to be gone through, with results that are the same to the letter."""
 ERROR_REPEATS = 10
-"""The same where calls that fail have other arguments each time, and always the same error."""
+"""The same where calls that fail have other arguments each time, and always the same error, but for
+what it repeats of these arguments."""
 ALIKE_REPEATS = 20
 """The same for results that differ in nothing but times, durations, process ids and addresses."""
+LIKENED_REPEATS = 50
+"""The same for calls that are another one each time, but of one `CalledTool.likeness`."""
 READ_FOR_LIKENESS = 4_096
 """Characters at either end of a result in which such things are looked for; between these ends it
 has to be the same."""
@@ -52,27 +56,32 @@ class Loop(msgspec.Struct, frozen=True):
 
 class CalledTool(msgspec.Struct, frozen=True):
     """A call that has ended. `result` are the parts that the model gets for it. `refused`: it did
-    not fail, a person or a rule would not have it."""
+    not fail, a person or a rule would not have it. `likeness` is what a call and its result come to
+    without what makes no difference in the end, such as a number that counts up; None of a call of
+    which that cannot be told: a number may be a page, a line, an id, and so another question."""
 
     name: str
     args: Mapping[str, Any]
     result: tuple[Part, ...]
     failed: bool = False
     refused: bool = False
+    likeness: str | None = None
 
 
 class CallLoops:
     """Takes the calls of one turn after the other; forgets all but the last hundred turns.
 
     A turn is what it called with which results, in whatever order and however often within it. Of
-    a call that failed its arguments do not count in the long run, only the error: another guess
-    that comes to the same is no progress. What was refused is no guess: another call is another
-    proposal, although the answer is the same.
+    a call that failed its arguments do not count in the long run, only the error, nor what the
+    error repeats of them: another guess that comes to the same is no progress. What was refused is
+    no guess: another call is another proposal, although the answer is the same.
     """
 
     def __init__(self) -> None:
         self._exact: deque[int] = deque(maxlen=MAX_PERIOD * REPEATS)
         self._guesses: deque[int] = deque(maxlen=MAX_PERIOD * ERROR_REPEATS)
+        self._unquoted: deque[int] = deque(maxlen=MAX_PERIOD * ERROR_REPEATS)
+        self._likened: deque[int] = deque(maxlen=MAX_PERIOD * LIKENED_REPEATS)
         self._alike: deque[int] = deque(maxlen=MAX_PERIOD * ALIKE_REPEATS)
         self._amounts: deque[tuple[float, ...]] = deque(maxlen=MAX_PERIOD * ALIKE_REPEATS)
         self._turns: deque[dict[int, tuple[str, bool]]] = deque(maxlen=MAX_PERIOD)
@@ -81,6 +90,8 @@ class CallLoops:
         """Begins anew: what came before counts no more."""
         self._exact.clear()
         self._guesses.clear()
+        self._unquoted.clear()
+        self._likened.clear()
         self._alike.clear()
         self._amounts.clear()
         self._turns.clear()
@@ -89,7 +100,8 @@ class CallLoops:
         """Takes a turn's calls; the loop that they complete, if they do."""
         if not calls:
             return None
-        exact, guesses, alike = set[int](), set[int](), dict[int, tuple[float, ...]]()
+        exact, guesses, unquoted, likened = set[int](), set[int](), set[int](), set[int]()
+        alike: dict[int, tuple[float, ...]] = {}
         called: dict[int, tuple[str, bool]] = {}
         for call in calls:
             args = _canonical(call.args)
@@ -97,8 +109,13 @@ class CallLoops:
             head = hash((call.name, call.failed, b"" if guess else args))
             called[head] = call.name, call.failed
             texts = tuple(_texts(call.result))
-            guesses.add(hash((head, texts)))
             exact.add(hash((head, args, texts)))
+            guesses.add(hash((head, texts)))
+            liken = (head, texts) if call.likeness is None else (call.name, call.likeness)
+            likened.add(hash(liken))
+            if guess:
+                texts = tuple(_texts(call.result, own_words(call.args)))
+            unquoted.add(hash((head, texts)))
             # What is done for the first time costs no second look.
             known = any(head in turn for turn in self._turns)
             settled = (
@@ -108,10 +125,17 @@ class CallLoops:
             alike[hash((head, tuple(text for text, _ in settled)))] = amounts
         self._exact.append(hash(frozenset(exact)))
         self._guesses.append(hash(frozenset(guesses)))
+        self._unquoted.append(hash(frozenset(unquoted)))
+        self._likened.append(hash(frozenset(likened)))
         self._alike.append(hash(frozenset(alike)))
         self._amounts.append(tuple(each for key in sorted(alike) for each in alike[key]))
         self._turns.append(called)
-        period = cycle(self._exact, REPEATS) or cycle(self._guesses, ERROR_REPEATS)
+        period = (
+            cycle(self._exact, REPEATS)
+            or cycle(self._guesses, ERROR_REPEATS)
+            or cycle(self._unquoted, ERROR_REPEATS)
+            or cycle(self._likened, LIKENED_REPEATS)
+        )
         if not period:
             period = cycle(self._alike, ALIKE_REPEATS)
             if period and self._counts_down(period):
@@ -162,12 +186,13 @@ def _canonical(args: Mapping[str, Any]) -> bytes:
         return repr(args).encode("utf-8", "backslashreplace")
 
 
-def _texts(parts: tuple[Part, ...]) -> Iterator[str]:
-    """All that a result says; ids of calls are no part of it."""
+def _texts(parts: tuple[Part, ...], own: Sequence[str] = ()) -> Iterator[str]:
+    """All that a result says, without the caller's `own` words; ids of calls are no part of it."""
     for part in parts:
         response = part.function_response
         if response is not None:
-            yield _canonical(response.response).decode("utf-8")
+            said = without_own(response.response, own) if own else response.response
+            yield _canonical(said).decode("utf-8")
             for inner in response.parts or ():
                 yield from _medium(inner)
         else:

@@ -3,7 +3,7 @@
 import msgspec
 
 from alhena.chat.history import INTERRUPTED
-from alhena.wire.content import DATA_FIELDS, MODEL, Content, Part, text_content
+from alhena.wire.content import MODEL, Content, holds_data, text_content
 from alhena.wire.signatures import sign_first_call
 
 
@@ -22,13 +22,9 @@ def for_another_model(content: Content, *, sign_calls: bool) -> Content:
         for part in content.parts
         if not part.thought
     ]
-    parts = [part for part in parts if part.text != "" and _holds_something(part)]
+    parts = [part for part in parts if part.text != "" and holds_data(part)]
     if not parts:
         return text_content(MODEL, INTERRUPTED)
     if sign_calls:
         sign_first_call(parts)
     return msgspec.structs.replace(content, parts=tuple(parts))
-
-
-def _holds_something(part: Part) -> bool:
-    return any(getattr(part, field) is not None for field in DATA_FIELDS)

@@ -78,6 +78,49 @@ def wrong_values(
     return found
 
 
+def texts_with_nul(
+    document: dict[str, Any], file: str, line_of: Callable[[tuple[str, ...]], int | None]
+) -> list[SettingsProblem]:
+    """The settings that hold a NUL character, which no path and no command can have. Servers and
+    hooks are left out: each is told of by itself, and costs only itself."""
+    found = _nuls(document, (), known_keys() - {"mcpServers", "hooks"})
+    return [
+        SettingsProblem(
+            file=file,
+            key=".".join(path),
+            message="it holds a NUL character",
+            remedy=_remedy(path, ""),
+            line=line_of(path),
+        )
+        for path, _ in zip(found, range(MAX_TOLD), strict=False)
+    ]
+
+
+def _nuls(
+    document: dict[str, Any], path: tuple[str, ...], known: frozenset[str]
+) -> Iterator[tuple[str, ...]]:
+    for name, value in document.items():
+        here = (*path, name)
+        if ".".join(here) not in known:
+            if isinstance(value, dict):
+                yield from _nuls(cast("dict[str, Any]", value), here, known)
+        elif _has_nul(value):
+            yield here
+
+
+def _has_nul(value: Any) -> bool:
+    match value:
+        case str():
+            return "\0" in value
+        case list():
+            return any(map(_has_nul, cast("list[Any]", value)))
+        case dict():
+            members = cast("dict[str, Any]", value)
+            return any(map(_has_nul, (*members, *members.values())))
+        case _:
+            return False
+
+
 def odd_keys(document: dict[str, Any]) -> list[OddKey]:
     """The keys that neither this program nor the reference knows; of the first MAX_TOLD, what was
     perhaps meant."""

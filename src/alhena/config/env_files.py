@@ -78,11 +78,12 @@ _NEVER_ENDINGS = (
 
 class FoundEnvFile(msgspec.Struct, frozen=True, kw_only=True):
     """A .env file and what is taken from it: variables that were not set. `local`: it is a
-    project's. `names` are all that it sets."""
+    project's. `names` are all that it sets, `admitted` what it may set, set already or not."""
 
     path: Path
     local: bool
     variables: dict[str, str]
+    admitted: dict[str, str] = {}
     names: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -102,14 +103,19 @@ def read_env_file(
     given = parse_env(text)
     own_folder = path.parent.name == ".gemini"
     taken: dict[str, str] = {}
+    admitted: dict[str, str] = {}
     refused: list[str] = []
     kept_out: list[str] = []
     for name, value in given.items():
         if not is_admitted(name, value, local=local):
             refused.append(name)
-        elif name in environ:
             continue
-        elif name in excluded and not own_folder:
+        left_out = name in excluded and not own_folder
+        if not left_out:
+            admitted[name] = value
+        if name in environ:
+            continue
+        if left_out:
             kept_out.append(name)
         else:
             taken[name] = value
@@ -125,6 +131,7 @@ def read_env_file(
         path=path,
         local=local,
         variables=taken,
+        admitted=admitted,
         names=tuple(given),
         warnings=warnings,
         notes=notes,

@@ -11,6 +11,10 @@ class NotReadableError(OSError):
     """Said of a file that is no regular file, or larger than it may be."""
 
 
+class TooLargeError(NotReadableError):
+    """Said of a file that is larger than it may be."""
+
+
 def read_limited(path: str | Path, limit: int = MAX_BYTES) -> bytes:
     """The bytes of a regular file of at most `limit` bytes.
 
@@ -24,5 +28,5 @@ def read_limited(path: str | Path, limit: int = MAX_BYTES) -> bytes:
             raise NotReadableError("it is no regular file")
         data = file.read(limit + 1)
         if len(data) > limit:
-            raise NotReadableError(f"it is larger than {limit} bytes")
+            raise TooLargeError(f"it is larger than {limit} bytes")
         return data

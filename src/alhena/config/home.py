@@ -70,6 +70,11 @@ def trusted_hooks_path(environ: Mapping[str, str]) -> Path:
     return config_home(environ) / "trusted_hooks.json"
 
 
+def trusted_commands_path(environ: Mapping[str, str]) -> Path:
+    """What the user has accepted of the servers and commands of workspaces."""
+    return config_home(environ) / "trusted_commands.json"
+
+
 def installation_id_path(environ: Mapping[str, str]) -> Path:
     """The file of the random number by which telemetry knows this installation."""
     return config_home(environ) / "installation_id"

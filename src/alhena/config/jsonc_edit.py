@@ -7,6 +7,8 @@ from typing import Any, cast
 
 from alhena.config.jsonc import strip_comments
 
+_TOKENS = r'"(?:[^"\\]|\\.)*"|[{}\[\],:\n]|[^\s{}\[\],:"]+'
+
 
 class JsonEditError(ValueError):
     """The value cannot be set; the message says why, for people."""
@@ -139,9 +141,7 @@ def key_lines(text: str) -> dict[tuple[str, ...], int]:
     inside: list[tuple[str, ...] | None] = []  # the path of each object around, None for a list
     path: tuple[str, ...] | None = ()
     key: str | None = None
-    for token in re.finditer(
-        r'"(?:[^"\\]|\\.)*"|[{}\[\],:\n]|[^\s{}\[\],:"]+', strip_comments(text)
-    ):
+    for token in re.finditer(_TOKENS, strip_comments(text)):
         word = token[0]
         if word == "\n":
             line += 1
@@ -163,6 +163,35 @@ def key_lines(text: str) -> dict[tuple[str, ...], int]:
             if word in "{[":
                 inside.append(path if word == "{" else None)
                 key = None
+    return found
+
+
+def repeated_keys(text: str) -> list[tuple[tuple[str, ...], tuple[int, ...]]]:
+    """The keys that stand more than once in one object, with the lines they stand on; the last one
+    counts. `text` is valid JSON with comments."""
+    lines: list[dict[tuple[str, ...], list[int]]] = []
+    inside: list[tuple[str, ...] | None] = []  # the path of each object around, None for a list
+    path: tuple[str, ...] = ()
+    found: list[tuple[tuple[str, ...], tuple[int, ...]]] = []
+    line, key = 1, False
+    for token in re.finditer(_TOKENS, strip_comments(text)):
+        word = token[0]
+        if word == "\n":
+            line += 1
+        elif word in "{[":
+            inside.append(path if word == "{" else None)
+            lines.append({})
+            key = False
+        elif word in "}]":
+            inside.pop()
+            found += ((each, tuple(on)) for each, on in lines.pop().items() if len(on) > 1)
+            key = False
+        elif word == ",":
+            key = False
+        elif word[0] == '"' and not key and inside and inside[-1] is not None:
+            path = (*inside[-1], cast("str", json.loads(word)))
+            lines[-1].setdefault(path, []).append(line)
+            key = True
     return found
 
 

@@ -1,6 +1,7 @@
 """Layers of settings, put one upon the other: an administrator's defaults, the user's, those of a
 trusted workspace as far as these may say anything, an administrator's settings."""
 
+import re
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from functools import lru_cache
@@ -19,6 +20,7 @@ MAX_NAMED = 10
 """How many keys one warning names."""
 MAX_KEY = 100
 """How much of a key it shows, in characters."""
+_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"(\s*:)?')
 _UNSUPPORTED = ("security.toolSandboxing", "security.enableConseca")
 """Keys that would restrict something, and do not here."""
 
@@ -57,6 +59,20 @@ class Layer(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
+    @property
+    def written(self) -> dict[str, Any]:
+        """All that the file says, under today's keys, no variable put in."""
+        return renewed(cast("dict[str, Any]", parse_settings(self.path, self.data)))[0]
+
+    def says(self, path: tuple[str, ...]) -> bool:
+        """Whether there is a value at a path that counts."""
+        value: Any = self.document
+        for name in path:
+            if not isinstance(value, dict) or name not in value:
+                return False
+            value = cast("dict[str, Any]", value)[name]
+        return True
+
     def line(self, path: tuple[str, ...]) -> int | None:
         """Where a key, or what it is part of, has its value."""
         lines = _lines(self.path, self.data)
@@ -81,9 +97,10 @@ def layered(
     files: tuple[LayerFile, ...],
     environ: Mapping[str, str],
     workspace_environ: Mapping[str, str] | None = None,
+    held: frozenset[tuple[str, ...]] = frozenset(),
 ) -> Layered:
     """The settings of some files, in any order. The variables in the texts of a workspace's own
-    are those of `workspace_environ`.
+    are those of `workspace_environ`; what stands at the paths `held` is left out of it.
 
     Raises ConfigError that names file, line and remedy of each value that cannot be used.
     """
@@ -94,7 +111,7 @@ def layered(
         if file.kind is LayerKind.WORKSPACE:
             without = _settings(_together(layers))
             given = environ if workspace_environ is None else workspace_environ
-            layers[file.kind] = _workspace(file, given, without)
+            layers[file.kind] = _without_held(_workspace(file, given, without), held)
     document = _together(layers)
     return Layered(
         settings=_settings(document),
@@ -149,7 +166,37 @@ def _read(file: LayerFile, environ: Mapping[str, str], withheld: frozenset[str])
     if moved:
         pairs = [f"{old} for {new}" for new, old in moved.items()]
         notes = (f"{file.path}: has older names of keys: {_list(pairs)}.",)
-    return msgspec.structs.replace(layer, warnings=tuple(_oddities(layer)), notes=notes)
+    told = (*_repeated(file, value), *_oddities(layer))
+    return msgspec.structs.replace(layer, warnings=told, notes=notes)
+
+
+def _repeated(file: LayerFile, document: Any) -> Iterator[str]:
+    """A line for the keys that stand twice in an object, of which a reader takes the last."""
+    # Looking closely is for files in which more seem to stand than there are.
+    commented = b"//" in file.data or b"/*" in file.data
+    if not commented and sum(map(bool, _STRING.findall(file.data))) == _members(document):
+        return
+    from alhena.config.jsonc_edit import repeated_keys
+
+    for path, lines in repeated_keys(settings_text(file.path, file.data))[:MAX_NAMED]:
+        *others, last = lines
+        told = f"line{'s' if len(others) > 1 else ''} {', '.join(map(str, others))}"
+        yield (
+            f"{file.path}:{last}: {'.'.join(path)[:MAX_KEY]} stands there more than once: "
+            f"line {last} counts, and not {told}. Remove what is too much."
+        )
+
+
+def _members(value: Any) -> int:
+    """How many members the objects in a document have."""
+    match value:
+        case dict():
+            members = cast("dict[str, Any]", value)
+            return len(members) + sum(map(_members, members.values()))
+        case list():
+            return sum(map(_members, cast("list[Any]", value)))
+        case _:
+            return 0
 
 
 def _require_usable(layer: Layer) -> None:
@@ -157,10 +204,14 @@ def _require_usable(layer: Layer) -> None:
     try:
         msgspec.convert(layer.document, Settings)
     except msgspec.ValidationError:
-        from alhena.config.checking import wrong_values
+        from alhena.config.checking import wrong_values as wrong
     else:
+        if b"\\u0000" not in layer.data:
+            return
+        from alhena.config.checking import texts_with_nul as wrong
+    problems = wrong(layer.document, str(layer.path), layer.line)
+    if not problems:
         return
-    problems = wrong_values(layer.document, str(layer.path), layer.line)
     *others, last = problems
     told = [str(each).rstrip(".") for each in others]
     told.append(str(msgspec.structs.replace(last, remedy="")).rstrip(". "))
@@ -218,6 +269,24 @@ def _workspace(file: LayerFile, environ: Mapping[str, str], without: Settings) -
         for why, named in reasons.items()
     )
     return msgspec.structs.replace(layer, document=document, warnings=(*layer.warnings, *told))
+
+
+def _without_held(layer: Layer, held: frozenset[tuple[str, ...]]) -> Layer:
+    if not held:
+        return layer
+
+    def kept(value: Any, path: tuple[str, ...]) -> Any:
+        if not isinstance(value, dict) or not any(each[: len(path)] == path for each in held):
+            return cast("Any", value)
+        members = cast("dict[str, Any]", value)
+        left: dict[str, Any] = {}
+        for name, each in members.items():
+            if (*path, name) not in held:
+                left[name] = kept(each, (*path, name))
+        return left
+
+    document = cast("dict[str, Any]", kept(layer.document, ()))
+    return msgspec.structs.replace(layer, document=document)
 
 
 @lru_cache(maxsize=8)

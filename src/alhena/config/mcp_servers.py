@@ -112,10 +112,14 @@ class ConfiguredServers(msgspec.Struct, frozen=True):
 
 
 def configured_servers(
-    settings: Settings, environ: Mapping[str, str], turned: Enablement | None = None
+    settings: Settings,
+    environ: Mapping[str, str],
+    turned: Enablement | None = None,
+    *,
+    held: Mapping[str, str] | None = None,
 ) -> ConfiguredServers:
     """What the settings say of servers. `turned` says which are turned off; None: as the user's
-    file of that says.
+    file of that says. `held` are those of a workspace that are held back, each with why.
 
     What stands there is taken as it is: the variables in a file of settings are put in when its
     layer is read, each with the environment of whoever wrote it. `environ` says where the user's
@@ -144,6 +148,8 @@ def configured_servers(
             problems[name] = made
         else:
             servers[name] = made
+    if held:
+        disabled |= {name: why for name, why in held.items() if name not in servers}
     return ConfiguredServers(servers, problems, disabled)
 
 

@@ -21,14 +21,19 @@ from alhena.config.settings import Settings
 from alhena.config.trust import FolderTrust, folder_trust
 
 if TYPE_CHECKING:
+    from alhena.config.bound import Bound
     from alhena.config.env_files import FoundEnvFile
     from alhena.config.layers import Layer, Layered, LayerFile
+
+_MAX_TOLD = 5
+"""How much of what is held back one warning names."""
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
     """What holds in a directory. `environ` has the variables of a .env file, too. `unread` are the
     files of the directory that are left alone for it is not trusted, and `notice` is what to tell
-    a person of that; "" for nothing. `warnings` are for people, `notes` for those who look closer.
+    a person of that; "" for nothing. `pending` are its servers and commands that are held back, for
+    they are not what was accepted. `warnings` are for people, `notes` for those who look closer.
     """
 
     cwd: Path
@@ -38,6 +43,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     layers: "tuple[Layer, ...]" = ()
     env_file: "FoundEnvFile | None" = None
     unread: tuple[str, ...] = ()
+    pending: "tuple[Bound, ...]" = ()
     notice: str = ""
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -46,6 +52,15 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     def told(self) -> tuple[str, ...]:
         """What a person who begins a session here should know."""
         return (*self.warnings, self.notice) if self.notice else self.warnings
+
+    @property
+    def held_servers(self) -> Mapping[str, str]:
+        """The MCP servers that are held back, each with why."""
+        return {
+            each.server: f"{each.why}; alhena trust shows and accepts it"
+            for each in self.pending
+            if each.server
+        }
 
     @property
     def undecided(self) -> bool:
@@ -71,6 +86,7 @@ def open_place(
 
     trust = trust_of(cwd)
     unread: list[str] = []
+    pending: tuple[Bound, ...] = ()
     found = _env_file(cwd, environ, settings, trust_of, unread) if env_files else None
     variables: Mapping[str, str] = environ
     if found is not None and found.variables:
@@ -81,12 +97,19 @@ def open_place(
     if workspace is not None:
         of_user = environ if found is not None and found.local else variables
         base = _layered((*own, workspace), of_user, variables)
+        if base is not None and trust.lasting:
+            dotenv = found.admitted if found is not None and found.local else {}
+            pending = _pending(base, (cwd, environ), variables, dotenv)
+            if pending:
+                held = frozenset(each.path for each in pending)
+                base = _layered((*own, workspace), of_user, variables, held)
     if base is not None:
         settings = base.settings
     if not trust.trusted:
         unread += _others(cwd, environ, settings)
     layers = () if base is None else base.layers
     warnings = [warning for layer in layers for warning in layer.warnings]
+    warnings += _held_back(pending)
     notes = [note for layer in layers for note in layer.notes]
     if found is not None:
         warnings += found.warnings
@@ -99,6 +122,7 @@ def open_place(
         layers=layers,
         env_file=found,
         unread=tuple(dict.fromkeys(unread)),
+        pending=pending,
         warnings=tuple(warnings),
         notes=tuple(notes),
     )
@@ -151,12 +175,42 @@ def _layered(
     files: "tuple[LayerFile, ...]",
     environ: Mapping[str, str],
     workspace_environ: Mapping[str, str] | None,
+    held: frozenset[tuple[str, ...]] = frozenset(),
 ) -> "Layered | None":
     if not files:
         return None
     from alhena.config.layers import layered
 
-    return layered(files, environ, workspace_environ)
+    return layered(files, environ, workspace_environ, held)
+
+
+def _pending(
+    base: "Layered",
+    where: tuple[Path, Mapping[str, str]],
+    variables: Mapping[str, str],
+    dotenv: Mapping[str, str],
+) -> "tuple[Bound, ...]":
+    """What a workspace would have run, or be connected to, that nobody has accepted as it is."""
+    from alhena.config.layers import LayerKind
+
+    layer = next(each for each in base.layers if each.kind is LayerKind.WORKSPACE)
+    if not {"mcpServers", "mcp", "tools"} & layer.document.keys():
+        return ()
+    from alhena.config.bound import bound_entries, unaccepted
+
+    entries = bound_entries(layer.written, where[0], variables, dotenv)
+    return unaccepted((each for each in entries if layer.says(each.path)), *where)
+
+
+def _held_back(pending: "tuple[Bound, ...]") -> list[str]:
+    """What to tell a person of that."""
+    if not pending:
+        return []
+    told = [f"{each.label} ({each.why})" for each in pending[:_MAX_TOLD]]
+    more = len(pending) - _MAX_TOLD
+    rest = f"; and {more} more" if more > 0 else ""
+    remedy = "To see what it is now, and accept it: alhena trust."
+    return [f"held back of this workspace, not started: {'; '.join(told)}{rest}. {remedy}"]
 
 
 def _workspace_file(

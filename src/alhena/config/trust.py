@@ -21,11 +21,13 @@ class TrustLevel(StrEnum):
 
 
 class FolderTrust(msgspec.Struct, frozen=True):
-    """Whether a folder is trusted, and why, in words. `known` is false when nobody has said."""
+    """Whether a folder is trusted, and why, in words. `known` is false when nobody has said.
+    `lasting`: it was said once, of what was there then, and not for this run or of every folder."""
 
     trusted: bool
     reason: str
     known: bool = True
+    lasting: bool = False
 
 
 def folder_trust(
@@ -67,7 +69,8 @@ def _listed(folder: Path, file: Path) -> FolderTrust:
     if found is None:
         return FolderTrust(False, f"nobody has said that {folder} is trusted", known=False)
     _, trusted, path = found
-    return FolderTrust(trusted, f"{file} {'trusts' if trusted else 'does not trust'} {path}")
+    reason = f"{file} {'trusts' if trusted else 'does not trust'} {path}"
+    return FolderTrust(trusted, reason, lasting=True)
 
 
 class _Above:

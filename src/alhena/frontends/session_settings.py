@@ -39,6 +39,7 @@ def session_settings(arguments: RunArguments, place: Place) -> AgentSettings:
         settings=settings,
         environ=place.environ,
         notices=(*place.told, *missing),
+        held_servers=place.held_servers,
         allowed_tools=arguments.allowed_tools,
         skip_trust=arguments.skip_trust,
         sandbox=arguments.sandbox,

@@ -1,27 +1,40 @@
 """Saying that a folder is trusted or not, and what that is about."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
+from alhena.config.bound import Bound, bound_entries, with_accepted
 from alhena.config.documents import settings_document
-from alhena.config.environment import CREDENTIALS, has_secret_name
 from alhena.config.errors import ConfigError
-from alhena.config.expansion import names_in
-from alhena.config.home import trusted_folders_path, workspace_settings_path
+from alhena.config.home import (
+    trusted_commands_path,
+    trusted_folders_path,
+    workspace_settings_path,
+)
 from alhena.config.jsonc_edit import with_value, without_keys
-from alhena.config.old_keys import renewed, value_at
-from alhena.config.place import Place
+from alhena.config.old_keys import renewed
+from alhena.config.place import Place, open_place
 from alhena.config.trust import TrustLevel, trust_entries
-from alhena.display_text import exact, one_line
+from alhena.display_text import one_line
+from alhena.frontends.bound_words import entry_lines
 from alhena.frontends.json_files import change_json
 
 MAX_NAMED = 12
 """How many names of one kind are shown."""
 UNCHANGED = "what is trusted was not written down"
-MAX_COMMAND = 8_000
-"""Characters of a command that are shown; of a longer one its end, too, and how much is between."""
+
+
+class Waits:
+    """What waits for a folder to be trusted, in `lines`. `entries` are its servers and commands by
+    their keys, `ends` after how many lines each has been shown whole."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.entries: dict[str, Bound] = {}
+        self.ends: dict[str, int] = {}
+        self.begun: dict[str, int] = {}
 
 
 def say_trust(environ: Mapping[str, str], folder: Path, level: TrustLevel) -> Path:
@@ -50,20 +63,61 @@ def forget_trust(environ: Mapping[str, str], folder: Path) -> bool:
     return bool(names)
 
 
-def waiting(place: Place) -> list[str]:
-    """What of a folder would become active if it were trusted, a line each. Nothing of it is
-    carried out; what it says is made harmless to print."""
-    lines: list[str] = []
+def what_waits(place: Place) -> Waits:
+    """What of a folder would become active if it were trusted. Nothing of it is carried out; what
+    it says is made harmless to print."""
+    waits = Waits()
     for name in place.unread:
-        details = list(_details(place, name))
-        lines.append(f"{one_line(name)}{': ' + details[0] if details else ''}")
-        lines += (f"    {each}" for each in details[1:])
-    return lines
+        details = list(_details(place, name, waits))
+        waits.lines.append(f"{one_line(name)}{': ' + details[0] if details else ''}")
+        begin = len(waits.lines) - 1
+        waits.lines += (f"    {each}" for each in details[1:])
+        for entry in waits.begun:
+            waits.ends[entry] = begin + waits.begun[entry]
+        waits.begun.clear()
+    return waits
 
 
-def _details(place: Place, name: str) -> Iterator[str]:
+def accept_shown(before: Place, waits: Waits, lines: int | None = None) -> Place:
+    """The folder of `before` has just been trusted by somebody who was shown so many lines of what
+    waited (None: all): accepts the servers and commands that were seen whole, as they were seen.
+    Gives the folder as it is now; what is still pending there nobody has seen. Raises
+    ConfigError."""
+    after = open_place(before.cwd, os.environ)
+    seen = {
+        key: entry.parts
+        for key, entry in waits.entries.items()
+        if lines is None or waits.ends[key] <= lines
+    }
+    accept(after, [each for each in after.pending if seen.get(each.key) == each.parts])
+    return open_place(before.cwd, os.environ)
+
+
+def accept(place: Place, entries: Collection[Bound]) -> None:
+    """Writes down that a person has accepted these entries of a folder as they are given. Raises
+    ConfigError."""
+    if not entries:
+        return
+    from alhena.config.layers import LayerKind
+    from alhena.hooks.user_files import change_file
+
+    path = trusted_commands_path(place.environ)
+    there = {
+        each.key
+        for layer in place.layers
+        if layer.kind is LayerKind.WORKSPACE
+        for each in bound_entries(layer.written, place.cwd, place.environ)
+    }
+    change_file(
+        path,
+        lambda data: with_accepted(path, data, place.cwd, entries, there),
+        "what was accepted was not written down",
+    )
+
+
+def _details(place: Place, name: str, waits: Waits) -> Iterator[str]:
     if name == ".gemini/settings.json":
-        yield from _of_settings(workspace_settings_path(place.cwd))
+        yield from _of_settings(place, waits)
     elif name.endswith(".env"):
         from alhena.config.env_files import read_env_file
 
@@ -75,64 +129,38 @@ def _details(place: Place, name: str) -> Iterator[str]:
         yield "what the model is told of the project"
 
 
-def _of_settings(path: Path) -> Iterator[str]:
+def _of_settings(place: Place, waits: Waits) -> Iterator[str]:
+    path = workspace_settings_path(place.cwd)
     try:
         document = settings_document(path)
+        if not isinstance(document, dict):
+            yield "empty" if document is None else "no settings"
+            return
+        settings, _ = renewed(cast("dict[str, Any]", document))
+        entries = bound_entries(settings, place.cwd, place.environ)
     except ConfigError as error:
         yield one_line(error.message)
         return
-    if not isinstance(document, dict):
-        yield "empty" if document is None else "no settings"
+    except RecursionError:
+        yield "nested too deeply to be read"
         return
-    settings, _ = renewed(cast("dict[str, Any]", document))
     yield _some(list(settings)) or "empty"
-    servers = settings.get("mcpServers")
-    if isinstance(servers, dict):
-        for name, entry in cast("dict[str, Any]", servers).items():
-            yield f"MCP server {one_line(name, 60)}: {_shown(_server_words(entry))}"
-            yield from _given(entry, f"MCP server {one_line(name, 60)}")
-    for key in ("mcp.serverCommand", "tools.discoveryCommand", "tools.callCommand"):
-        command = value_at(settings, key)
-        if isinstance(command, str):
-            yield f"{key}: {_shown(command)}"
-            yield from _given(command, key)
+    count = 1
+    for each in entries:
+        value: Any = settings
+        for name in each.path:
+            value = value[name]
+        rows = list(
+            entry_lines(each, value, place.settings.security.environment_variable_redaction)
+        )
+        count += len(rows)
+        waits.entries[each.key] = each
+        waits.begun[each.key] = count
+        yield from rows
     hooks = settings.get("hooks")
     if isinstance(hooks, dict) and hooks:
         events = _some(list(cast("dict[str, Any]", hooks)))
         yield f"hooks of {events}, which are asked about one by one (alhena hooks trust)"
-
-
-def _server_words(entry: Any) -> str:
-    if not isinstance(entry, dict):
-        return "?"
-    members = cast("dict[str, Any]", entry)
-    url = members.get("httpUrl") or members.get("url")
-    if url:
-        return str(url)
-    arguments = members.get("args")
-    words: list[Any] = [members.get("command", "?")]
-    if isinstance(arguments, list):
-        words += cast("list[Any]", arguments)
-    return " ".join(map(str, words))
-
-
-def _given(value: Any, what: str) -> Iterator[str]:
-    """Which of the user's variables something is given, each of them."""
-    names = sorted(names_in(value) - CREDENTIALS)
-    if names:
-        told = (
-            f"{name} (a secret by its name)" if has_secret_name(name) else name for name in names
-        )
-        yield f"{what} is given what these variables of yours hold: {', '.join(told)}"
-
-
-def _shown(text: str) -> str:
-    told = exact(text)
-    more = len(told) - MAX_COMMAND
-    if more > 0:
-        half = MAX_COMMAND // 2
-        told = f"{told[:half]} [… {more:,} more characters …] {told[-half:]}"
-    return one_line(told, len(told))
 
 
 def _some(names: list[str]) -> str:

@@ -57,6 +57,10 @@ class AnthropicSpeech:
         return ErrorForm(status, {"type": "error", "error": error})
 
 
+_BEHIND = b"}}\n\n"
+"""What stands behind the text in its event."""
+
+
 class _Events:
     media_type = "text/event-stream; charset=utf-8"
 
@@ -64,9 +68,19 @@ class _Events:
         self._writer = anthropic.EventWriter(
             model=asked.model, names=asked.names, new_id=call_ids("toolu")
         )
+        self._before = b""
 
     def feed(self, chunk: GenerateContentResponse) -> bytes:
+        text = self._writer.text(chunk)
+        if text:
+            # What stands around the text is the same as long as the block is.
+            before = self._before = self._before or self._around()
+            return b"%b%b%b" % (before, encode_value(text), _BEHIND)
+        self._before = b""
         return _joined(self._writer.feed(chunk))
+
+    def _around(self) -> bytes:
+        return _joined([self._writer.with_text("")]).removesuffix(b'""' + _BEHIND)
 
     def finish(self) -> bytes:
         return _joined(self._writer.finish())

@@ -96,10 +96,13 @@ class Exchange:
         self, chunks: AsyncGenerator[GenerateContentResponse, None], form: StreamForm
     ) -> bytes:
         """Writes what comes; returns the bytes to end with."""
+        counted: GenerateContentResponse | None = None
         try:
             async with self._closing.within(self._limits.total_s, self._late):
                 async for chunk in chunks:
-                    data = self._fed(chunk, form)
+                    if chunk.usage_metadata is not None:
+                        counted = chunk
+                    data = form.feed(chunk)
                     if not self._begun:
                         await self._begin(form)
                     if data:
@@ -110,6 +113,9 @@ class Exchange:
                 raise
             self._note(fault := fault_of(error))
             return form.failure(fault)
+        finally:
+            if counted is not None:
+                self.entry.count(counted)
 
     async def _begin(self, form: StreamForm) -> None:
         """Sends the head of a streamed answer if it is not sent yet, by whoever comes first.
@@ -128,11 +134,6 @@ class Exchange:
     def _note(self, fault: Fault) -> None:
         self.entry.outcome = fault.kind
         self.entry.detail = fault.detail[:1000]
-
-    def _fed(self, chunk: GenerateContentResponse, form: StreamForm) -> bytes:
-        if chunk.usage_metadata is not None:
-            self.entry.count(chunk)
-        return form.feed(chunk)
 
     async def _pulse(self, form: StreamForm) -> None:
         """Says now and then that the answer is still under way, where nothing else says it."""

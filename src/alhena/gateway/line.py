@@ -33,8 +33,8 @@ class Line:
             # The connection broke, which the cycle hears of when the loop comes to it.
             await asyncio.sleep(0)
         elif not cycle.disconnected:
-            self.tell(len(data))
             self._transport.write(b"%x\r\n%b\r\n" % (len(data), data))
+            self.tell(len(data))
 
 
 class LiningProtocol(H11Protocol):

@@ -73,8 +73,8 @@ class Upstream:
                 if not begun:
                     chunk = _identified(chunk)
                     begun = True
+                yield chunk  # before all that can wait until it has gone out
                 ended = ended or _is_end(chunk)
-                yield chunk
         finally:
             if isinstance(chunks, AsyncGenerator):
                 await chunks.aclose()

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from alhena.config.settings import EnvironmentRedaction
+from alhena.events import timestamp
 from alhena.hooks.model import OUTPUT_LIMIT, HookDefinition, HookRun
 from alhena.system.environment import child_environment
 from alhena.system.errors import ProcessStartError
@@ -19,9 +20,7 @@ from alhena.system.processes import Command, Limits, ProcessGroups, Stop, run_pr
 
 def iso_now() -> str:
     """This moment in the form of `timestamp`: UTC, milliseconds."""
-    seconds, nanoseconds = divmod(time.time_ns(), 1_000_000_000)
-    stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
-    return f"{stamp}.{nanoseconds // 1_000_000:03d}Z"
+    return timestamp(time.time_ns())
 
 
 class HookSurroundings(msgspec.Struct, kw_only=True):

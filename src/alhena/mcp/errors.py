@@ -6,7 +6,8 @@ AlhenaError
     │   └── McpAuthError      it wants to know who asks
     ├── McpLostError          the connection ended
     ├── McpTimeoutError       no answer in time
-    └── McpRefusedError       it answered with an error of the protocol
+    ├── McpRefusedError       it answered with an error of the protocol
+    └── McpScopeError         it wants more permissions than it was given
 """
 
 from typing import cast
@@ -46,6 +47,14 @@ class McpRefusedError(McpError):
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)
         self.code = code
+
+
+class McpScopeError(McpError):
+    """The server wants more permissions than a sign-in gave: `scopes`, as far as it names them."""
+
+    def __init__(self, message: str, *, scopes: tuple[str, ...], remedy: str | None = None) -> None:
+        super().__init__(message, remedy=remedy)
+        self.scopes = scopes
 
 
 def root_cause(error: BaseException) -> BaseException:

@@ -10,6 +10,7 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
 from alhena.mcp.readable import readable
+from alhena.mcp.scopes import refusal_body, scope_words, wanted_scopes
 from alhena.mcp.stdio import MAX_LINE
 
 if TYPE_CHECKING:
@@ -35,11 +36,13 @@ class HttpAccess(msgspec.Struct, frozen=True, kw_only=True):
 
 class Answers:
     """What the server's last HTTP answer said: its status if that is an error, else 0, and the
-    challenge that went with it."""
+    challenge that went with it. `unheard` takes the words of a refusal that the transport would
+    not pass on."""
 
-    def __init__(self) -> None:
+    def __init__(self, unheard: Callable[[str], None] | None = None) -> None:
         self.status = 0
         self.challenge = ""
+        self._unheard = unheard
 
     async def feed(self, response: httpx2.Response) -> None:
         """Takes note of an answer, and bounds what is read of it."""
@@ -53,6 +56,28 @@ class Answers:
         if isinstance(stream, httpx2.AsyncByteStream):
             response.stream = _Events(stream) if kind == _EVENTS else _Body(stream)
             response.headers.pop("content-length", None)  # it may get shorter
+        scopes = wanted_scopes(self.status, self.challenge)
+        if scopes is not None and response.request.method == "POST":
+            # The transports know an HTTP error of a call by no more than its status, if at all.
+            response.stream = _Said(refusal_body(scopes), response.stream)
+            response.headers["content-type"] = "application/json"
+            if self._unheard is not None:
+                self._unheard(scope_words(scopes))
+
+
+class _Said(httpx2.AsyncByteStream):
+    """A body in the place of another, which is not read."""
+
+    def __init__(self, body: bytes, other: object) -> None:
+        self._body = body
+        self._other = other
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        yield self._body
+
+    async def aclose(self) -> None:
+        if isinstance(self._other, httpx2.AsyncByteStream):
+            await self._other.aclose()
 
 
 class _Body(httpx2.AsyncByteStream):

@@ -11,6 +11,7 @@ from alhena.config.mcp_servers import McpServer, Transport
 from alhena.config.settings import EnvironmentRedaction
 from alhena.mcp.connection import Connection, ServerEvents
 from alhena.mcp.errors import McpAuthError, McpConnectError, McpError, root_cause
+from alhena.mcp.scopes import scope_words, wanted_scopes
 from alhena.system.environment import child_environment
 from alhena.system.processes import Command, ProcessGroups
 from alhena.tools.boundary import Boundary, one_line
@@ -127,7 +128,7 @@ async def _over_http(
     kind = server.transport
     if kind is Transport.HTTP_OR_SSE:
         kind = await _which(access, facts, events)
-    answers = Answers()
+    answers = Answers(events.lost if kind is Transport.SSE else None)
     match kind:
         case Transport.SSE:
             transport = sse_transport(access, answers)
@@ -172,6 +173,9 @@ def _told(failure: Exception, answers: "Answers", *, opened: bool) -> McpError:
     """What went wrong on the way, in words for people."""
     if answers.status == 401:
         return McpAuthError("it wants to know who asks (HTTP 401)", challenge=answers.challenge)
+    scopes = wanted_scopes(answers.status, answers.challenge)
+    if scopes is not None and not opened:
+        return McpAuthError(scope_words(scopes), challenge=answers.challenge)
     leaf = root_cause(failure)
     if isinstance(leaf, McpError) and not answers.status:
         return leaf

@@ -6,6 +6,7 @@ the real one is found again.
 """
 
 import asyncio
+import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -24,6 +25,12 @@ COURTESY_S = 0.5
 MAX_OWED = 32
 """Requests of a server that may wait for our answers before nothing more of it is read."""
 
+BURST = 1_000
+"""Messages that nobody asked for which a server may send at once."""
+
+RATE = 500.0
+"""Such messages a second that are read beyond it."""
+
 _EMPTY: dict[str, dict[str, Any]] = {
     "tools/list": {"tools": []},
     "prompts/list": {"prompts": []},
@@ -36,11 +43,45 @@ _KEPT = ("resultType", "ttlMs", "cacheScope")
 """What later revisions want beside the result itself."""
 
 
+class Pace:
+    """How fast messages that nobody asked for are read: who sends more of them has to wait, so that
+    it costs no session its processor. `hurried` hears of it once; `clock` gives seconds."""
+
+    def __init__(
+        self, hurried: Callable[[], None], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._hurried: Callable[[], None] | None = hurried
+        self._clock = clock
+        self._left = float(BURST)
+        self._at = clock()
+
+    def came(self) -> None:
+        """One was read."""
+        now = self._clock()
+        self._left = min(self._left + (now - self._at) * RATE, BURST) - 1
+        self._at = now
+
+    def wait_s(self) -> float:
+        """Seconds until the next message may be read."""
+        if self._left >= 0:
+            return 0.0
+        if self._hurried is not None:
+            self._hurried()
+            self._hurried = None
+        return max(-self._left / RATE - (self._clock() - self._at), 0.0)
+
+
 class Screen:
     """The results of one connection that have not been taken yet. `unreadable` hears of messages
-    that are none, `ended` that no more will come."""
+    that are none, `ended` that no more will come, `hurried` that more come than are wanted."""
 
-    def __init__(self, unreadable: Callable[[Exception], None], ended: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        unreadable: Callable[[Exception], None],
+        ended: Callable[[], None],
+        hurried: Callable[[], None],
+    ) -> None:
+        self._pace = Pace(hurried)
         self._asked: dict[str | int, str] = {}
         self._results: dict[str, dict[str, Any]] = {}
         self._owed = 0
@@ -55,7 +96,9 @@ class Screen:
 
     async def room(self) -> None:
         """Returns when not too many answers are owed to the server: one that asks without end, and
-        reads none of what it is told, has to wait itself."""
+        reads none of what it is told, has to wait itself, and so has one that tells without end."""
+        if (pause := self._pace.wait_s()) > 0:
+            await asyncio.sleep(pause)
         while self._owed >= MAX_OWED:
             self._room.clear()
             await self._room.wait()
@@ -76,6 +119,7 @@ class Screen:
     def received(self, item: "SessionMessage | Exception") -> "SessionMessage | Exception":
         """What goes on to the session in place of `item`."""
         if isinstance(item, Exception):
+            self._pace.came()
             self.unreadable(item)
             return item
         message = item.message
@@ -83,7 +127,9 @@ class Screen:
         if hasattr(message, "method"):
             if number is not None:
                 self._owed += 1
-            elif getattr(message, "method", None) == "notifications/cancelled":
+                return item
+            self._pace.came()
+            if getattr(message, "method", None) == "notifications/cancelled":
                 self._settle()  # nobody waits for that answer
             return item
         if number is None:

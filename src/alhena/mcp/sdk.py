@@ -37,9 +37,16 @@ from pydantic import FileUrl, ValidationError
 
 from alhena.display_text import one_line
 from alhena.mcp.connection import Pages, Progress, ServerEvents, Subject
-from alhena.mcp.errors import McpConnectError, McpLostError, McpRefusedError, McpTimeoutError
+from alhena.mcp.errors import (
+    McpConnectError,
+    McpLostError,
+    McpRefusedError,
+    McpScopeError,
+    McpTimeoutError,
+)
 from alhena.mcp.readable import NO_ANSWER
-from alhena.mcp.screen import Screen, ScreenedReader, WatchedWriter
+from alhena.mcp.scopes import refused_scopes
+from alhena.mcp.screen import RATE, Screen, ScreenedReader, WatchedWriter
 from alhena.version import __version__
 
 if TYPE_CHECKING:
@@ -93,6 +100,9 @@ async def connected(
     screen = Screen(
         lambda error: events.note(one_line(str(error), MAX_SAID)),
         lambda: events.lost("the connection was closed"),
+        lambda: events.note(
+            f"it sends more messages than were asked for; no more than {RATE:g} a second are read"
+        ),
     )
 
     async def heard(message: IncomingMessage) -> None:
@@ -255,6 +265,9 @@ async def _answer(sending: Awaitable[T], timeout_s: float) -> T:
     except MCPError as error:
         if error.code == REQUEST_TIMEOUT:
             raise _late(timeout_s) from error
+        scopes = refused_scopes(error.code, error.data)
+        if scopes is not None:
+            raise McpScopeError(error.message, scopes=scopes) from error
         if _is_loss(error):
             raise McpLostError("the connection was closed before it answered") from error
         raise McpRefusedError(_said(error), error.code) from error

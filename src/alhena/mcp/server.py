@@ -26,11 +26,13 @@ from alhena.mcp.errors import (
     McpAuthError,
     McpError,
     McpLostError,
+    McpScopeError,
     McpTimeoutError,
     root_cause,
 )
 from alhena.mcp.gating import taken_prompts, taken_resources, taken_tools
 from alhena.mcp.opening import Open
+from alhena.mcp.scopes import scope_remedy
 from alhena.tools.boundary import Boundary, one_line
 
 CLOSING_S = 2.0
@@ -91,7 +93,8 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
 
 class Server:
     """`changed` is called, in the loop, whenever state or offer are others. `notes` are the last
-    things that may help to find out what is wrong."""
+    things that may help to find out what is wrong, `last_loss` says how the last connection ended,
+    and `refusal` which permissions it wanted for a call."""
 
     def __init__(
         self,
@@ -106,6 +109,8 @@ class Server:
         self.state = ServerState.DISCONNECTED
         self.why = "nobody has connected to it yet"
         self.challenge = ""
+        self.refusal = ""
+        self.last_loss = ""
         self.offer = Offer()
         self.notes: list[str] = []
         self.loaded = asyncio.Event()
@@ -157,7 +162,19 @@ class Server:
         return await self._with(lambda each: each.read_resource(uri))
 
     async def _with(self, use: Callable[[Connection], Awaitable[T]]) -> T:
-        return await use(await self._connected())
+        connection = await self._connected()
+        try:
+            return await use(connection)
+        except McpLostError as error:
+            why = self.last_loss
+            known = why and why not in str(error)
+            raise McpLostError(f"{error}: {why}" if known else str(error)) from error
+        except McpScopeError as error:
+            self.refusal = error.message
+            self.note(error.message)
+            self._changed(self)
+            remedy = scope_remedy(self.name, self.config)
+            raise McpScopeError(error.message, scopes=error.scopes, remedy=remedy) from error
 
     async def _connected(self) -> Connection:
         """The connection, a new one if need be. Raises McpLostError."""
@@ -216,7 +233,7 @@ class Server:
 
     async def _attempt(self) -> bool:
         """One connection from its beginning to its end; whether it came about."""
-        self._lost = ""
+        self._lost = self.refusal = ""
         self._wanted = False
         self._dirty.clear()
         self._news.clear()
@@ -319,6 +336,7 @@ class Server:
     def _was_lost(self, why: str) -> None:
         if not self._lost:
             self._lost = why
+            self.last_loss = shown_line(why, MAX_WHY)
             self._connection = None
             self._news.set()
 

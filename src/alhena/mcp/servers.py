@@ -17,9 +17,11 @@ from alhena.mcp.names import (
     valid_name,
 )
 from alhena.mcp.opening import Open
-from alhena.mcp.pins import Pins, tools_hash
+from alhena.mcp.pin import tools_hash
+from alhena.mcp.pins import Pins
 from alhena.mcp.resource_listing import ListMcpResources
 from alhena.mcp.resource_reading import ReadMcpResource
+from alhena.mcp.scopes import scope_remedy
 from alhena.mcp.server import CLOSED, Pace, Server, ServerState, late
 from alhena.mcp.source import Source, source_of
 from alhena.mcp.told import offer_lines, some
@@ -187,12 +189,14 @@ class Servers:
         no other tool: with the others nobody can have allowed this one."""
         return (names[0], *(name for name in names[1:] if name not in self._ambiguous))
 
-    def objection(self, name: str) -> str:
-        """Why approvals do not hold for the tool that a name means; "" for no reason."""
+    def objection(self, name: str, *, approved: bool = False) -> str:
+        """Why approvals do not hold for the tool that a name means; "" for no reason. `approved`:
+        by an answer of a person, who saw what it was."""
         tool = self.tool(name)
         if tool is None or tool.server.config.trust:
             return ""
-        return self.pins.objection(tool.server.name, tool.listed, self._source(tool.server))
+        source = self._source(tool.server)
+        return self.pins.objection(tool.server.name, tool.listed, source, approved=approved)
 
     def reports(self) -> tuple[ServerReport, ...]:
         """All servers of the settings, those that cannot be used or are not wanted at the end."""
@@ -269,6 +273,9 @@ class Servers:
                 if server.why and server.why != CLOSED:
                     self._warn(f"MCP server '{name}': {server.why.rstrip('.')}.")
             case ServerState.CONNECTED:
+                if server.refusal:
+                    remedy = scope_remedy(name, server.config)
+                    self._warn(f"MCP server '{name}': {server.refusal}. {remedy}")
                 self._tell_offer(server)
                 self._sync()
             case ServerState.CONNECTING | ServerState.DISABLED:

@@ -1,5 +1,6 @@
 """Servers as people, hooks and logs may see them: nothing secret."""
 
+from collections.abc import Sequence
 from urllib.parse import urlsplit, urlunsplit
 
 from alhena.config.environment import REDACTED, has_secret_name, without_secrets
@@ -8,9 +9,15 @@ from alhena.config.mcp_servers import McpServer
 
 def harmless_arguments(server: McpServer) -> tuple[str, ...]:
     """The arguments without what their names, or their looks, say is secret."""
+    return harmless_words(server.args)
+
+
+def harmless_words(words: Sequence[str]) -> tuple[str, ...]:
+    """The words of a command line without what the words before them, or their looks, say is
+    secret."""
     told: list[str] = []
     hidden = False
-    for argument in server.args:
+    for argument in words:
         flag, equals, value = argument.partition("=")
         secret = has_secret_name(flag.lstrip("-"))
         if hidden and not argument.startswith("-"):

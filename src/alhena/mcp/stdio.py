@@ -6,12 +6,19 @@ given up. Of its stderr the last words are kept.
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from alhena.config.environment import (
+    MIN_CREDENTIAL,
+    REDACTED,
+    has_secret_name,
+    has_secret_value,
+    without_secrets,
+)
 from alhena.mcp.errors import McpConnectError
 from alhena.mcp.readable import readable
 from alhena.system.errors import ProcessStartError
@@ -30,6 +37,9 @@ HELD = 1024 * 1024
 
 TAIL = 4096
 """Bytes of stderr that are kept."""
+
+MAX_SAID = 500
+"""Characters of stderr that are told of."""
 
 LAST_WORDS_S = 0.3
 """Seconds that a child whose output has ended has to end itself, so that it can be said how."""
@@ -95,15 +105,22 @@ class Tail:
     def __init__(self, size: int = TAIL) -> None:
         self._size = size
         self._bytes = b""
+        self._cut = False
 
     def feed(self, data: bytes) -> None:
         """Takes bytes."""
-        self._bytes = (self._bytes + data)[-self._size :]
+        whole = self._bytes + data
+        self._cut = self._cut or len(whole) > self._size
+        self._bytes = whole[-self._size :]
 
     @property
     def text(self) -> str:
-        """What is kept, as text without blanks around it."""
-        return self._bytes.decode("utf-8", "replace").strip()
+        """What is kept, as text without blanks around it. Of a line whose beginning is gone nothing
+        is said: what is left of a secret is not known for one."""
+        kept = self._bytes
+        if self._cut:
+            kept = kept.partition(b"\n")[2]
+        return kept.decode("utf-8", "replace").strip()
 
 
 @asynccontextmanager
@@ -123,13 +140,17 @@ async def stdio_transport(
             async with to_session:
                 async for line in talk.lines():
                     await to_session.send(_message(line))
-                ended(talk.why)
+                await talk.last_words()
+                ended(talk.why("its output"))
 
     async def write() -> None:
-        with suppress(OSError):  # it reads no more: `read` will tell why
-            async with from_session:
+        async with from_session:
+            try:
                 async for item in from_session:
                     await talk.child.write(_encoded(item))
+            except OSError:  # whoever asks next is to know why
+                await talk.last_words()
+                ended(talk.why("its input"))
 
     try:
         async with anyio.create_task_group() as tasks:
@@ -152,6 +173,7 @@ class _Talk:
     def __init__(self, command: Command, groups: ProcessGroups) -> None:
         self._lines = Lines()
         self._errors = Tail()
+        self._secrets = sorted(_secrets(command.env), key=len, reverse=True)
         self._news = asyncio.Event()
         try:
             self.child = start_served(command, groups, self._arrived, self._errors.feed)
@@ -174,26 +196,43 @@ class _Talk:
                 yield line
             if not over:
                 await self._news.wait()
+
+    async def last_words(self) -> None:
+        """Lets a child that says no more end, so that it can be said how."""
         if not self._lines.problem:
             await asyncio.wait({self.child.exited}, timeout=LAST_WORDS_S)
 
-    @property
-    def why(self) -> str:
-        """Why there are no more lines."""
+    def why(self, closed: str) -> str:
+        """Why there are no more lines; `closed` is what has been found closed."""
         if self._lines.problem:
             return self._lines.problem
-        said = f"; it said: {self._errors.text[-500:]}" if self._errors.text else ""
+        text = self._harmless(self._errors.text)[-MAX_SAID:]
+        said = f"; it said: {text}" if text else ""
         code = self.child.reap()
         if code is None:
-            return f"it closed its output{said}"
+            return f"it closed {closed}{said}"
         how = f"signal {-code} ended it" if code < 0 else f"it ended with exit code {code}"
         return f"{how}{said}"
+
+    def _harmless(self, text: str) -> str:
+        """What a child said without the secrets it was given, and without what looks like one."""
+        for secret in self._secrets:
+            text = text.replace(secret, REDACTED)
+        return without_secrets(text)
 
     def _arrived(self, data: bytes) -> None:
         self._lines.feed(data)
         if self._lines.held > HELD or self._lines.problem:
             self.child.pause()
         self._news.set()
+
+
+def _secrets(variables: Mapping[str, str]) -> set[str]:
+    return {
+        value
+        for name, value in variables.items()
+        if len(value) >= MIN_CREDENTIAL and (has_secret_name(name) or has_secret_value(value))
+    }
 
 
 def _message(line: bytes) -> "SessionMessage | Exception":

@@ -12,10 +12,9 @@ from alhena.system.errors import (
     FilePermissionError,
     FileTooLargeError,
     ReadFailureError,
-    from_os_error,
     printable,
 )
-from alhena.system.files import open_real, read_bytes
+from alhena.system.files import read_within
 from alhena.system.workspace import is_within
 
 FILE_LIMIT = 1_000_000
@@ -65,16 +64,9 @@ def read_memory(path: Path, allowed: Iterable[Path], limits: Limits | None = Non
             "from.",
             remedy="Put the file itself there, or trust the folder it is in as a workspace.",
         )
-    descriptor = open_real(real)
-    try:
-        status = os.fstat(descriptor)
-        most = FILE_LIMIT if limits is None else min(FILE_LIMIT, limits.total)
-        data = b"" if status.st_size > most else read_bytes(descriptor, most + 1)
-    except OSError as error:
-        raise from_os_error(error, real) from error
-    finally:
-        os.close(descriptor)
-    if status.st_size > most or len(data) > most:
+    most = FILE_LIMIT if limits is None else min(FILE_LIMIT, limits.total)
+    status, data = read_within(real, most)
+    if data is None:
         what = "one memory file" if most == FILE_LIMIT else "all memory files together"
         raise FileTooLargeError(
             f"{printable(path)} goes past the limit for {what} ({_limit(most)}).",

@@ -2,9 +2,11 @@
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Self, cast
 
 if TYPE_CHECKING:
+    from contextvars import Context
     from ssl import SSLContext
 
 HIGH_WATER = 1 << 18
@@ -16,6 +18,71 @@ _BUFFER = 1 << 16
 transport otherwise asks for costs more than all that is done with a small piece."""
 
 
+class _Wait:
+    """What a task waits for: to the task a future, of which it uses these methods and no others.
+
+    A future has the task go on in the next turn of the event loop, which costs another look at all
+    sockets and as much time as is taken by what is then done with a small piece. `go_on` does
+    without: the task runs within it, until it waits again.
+    """
+
+    __slots__ = ("_asyncio_future_blocking", "_context", "_fault", "_loop", "_resume", "done")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.done = False
+        self._loop = loop
+        self._fault: BaseException | None = None
+        self._resume: Callable[[Self], object] | None = None
+        self._context: Context | None = None
+        self._asyncio_future_blocking = False
+
+    def __await__(self) -> Generator[Self, None, None]:
+        """Waits; raises what it was ended with."""
+        self._asyncio_future_blocking = True
+        yield self
+
+    def get_loop(self) -> asyncio.AbstractEventLoop:
+        """The event loop."""
+        return self._loop
+
+    def add_done_callback(
+        self, resume: Callable[[Self], object], *, context: "Context | None" = None
+    ) -> None:
+        """The task waits from now on."""
+        self._resume = resume
+        self._context = context
+
+    def cancel(self, msg: str | None = None) -> bool:
+        """The task is cancelled."""
+        if self.done:
+            return False
+        self.end(asyncio.CancelledError() if msg is None else asyncio.CancelledError(msg))
+        return True
+
+    def result(self) -> None:
+        """Raises what the task is to go on with."""
+        if self._fault is not None:
+            raise self._fault
+
+    def end(self, fault: BaseException | None = None) -> None:
+        """Ends the wait, as a future does."""
+        self.done = True
+        self._fault = fault
+        if self._resume is not None:
+            self._loop.call_soon(self._resume, self, context=self._context)
+
+    def go_on(self) -> None:
+        """Ends the wait, and has the task go on at once unless another one is running."""
+        if self._resume is None or self._context is None or _running(self._loop) is not None:
+            self.end()
+        else:
+            self.done = True
+            self._context.run(self._resume, self)
+
+
+_running = asyncio.current_task
+
+
 class _Link(asyncio.BufferedProtocol):
     """A connection's life, and the one task that may wait for something to happen on it."""
 
@@ -24,7 +91,7 @@ class _Link(asyncio.BufferedProtocol):
         self._ended = False
         self._fault: Exception | None = None
         self._loop = asyncio.get_running_loop()
-        self._waiter: asyncio.Future[None] | None = None
+        self._waiter: _Wait | None = None
         self._deadline = 0.0
         self._silence: asyncio.TimerHandle | None = None
         self._closed = self._loop.create_future()
@@ -63,12 +130,12 @@ class _Link(asyncio.BufferedProtocol):
 
     async def _wait(self, idle: float) -> None:
         """Waits to be woken; one timer serves all waits, for there is one for each chunk."""
-        self._waiter = self._loop.create_future()
+        self._waiter = waiter = _Wait(self._loop)
         self._deadline = self._loop.time() + idle
         if self._silence is None or self._silence.when() > self._deadline:
             self._watch_from_now()
         try:
-            await self._waiter
+            await waiter
         finally:
             self._waiter = None
 
@@ -79,16 +146,16 @@ class _Link(asyncio.BufferedProtocol):
 
     def _judge_silence(self) -> None:
         self._silence = None
-        if self._waiter is None or self._waiter.done():
+        if self._waiter is None or self._waiter.done:
             return
         if self._loop.time() < self._deadline:
             self._watch_from_now()
         else:
-            self._waiter.set_exception(TimeoutError())
+            self._waiter.end(TimeoutError())
 
     def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        if self._waiter is not None and not self._waiter.done:
+            self._waiter.end()
 
 
 class Channel(_Link):
@@ -116,7 +183,8 @@ class Channel(_Link):
         self._unread += nbytes
         if self._unread > HIGH_WATER and self._transport is not None:
             self._transport.pause_reading()
-        self._wake()
+        if self._waiter is not None and not self._waiter.done:
+            self._waiter.go_on()
 
     def pause_writing(self) -> None:
         """The peer does not keep up."""

@@ -11,6 +11,7 @@ import h11
 # No two neighbours of this pattern take the same bytes, and none gives back what it took: a line is
 # looked at once, however it is made.
 _SIZE = re.compile(rb"([0-9A-Fa-f]{1,20})[ \t]*+(?:;[^\x00-\x08\x0a-\x1f\x7f]*+)?")
+_PLAIN_SIZE = re.compile(rb"([0-9A-Fa-f]{1,20})\r\n")
 _TRAILER = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+:[^\x00\n\r]*")
 _END = b"\r\n"
 _LONGEST = 16 * 1024
@@ -27,7 +28,7 @@ class ChunkedBody:
         self.done = False
         self.rest = b""
         self._pieces: list[bytes] = []
-        self._left = 0  # bytes of the chunk that are still to come
+        self._left: int = 0  # bytes of the chunk that are still to come
         self._held = b""  # the beginning of a line
         self._closing = False  # the end of a line has to come: the chunk is whole
         self._trailers = -1  # bytes of trailers, once the last chunk has come
@@ -35,7 +36,7 @@ class ChunkedBody:
 
     def feed(self, data: bytes) -> None:
         """Takes what arrived; b"" says that the connection has ended."""
-        if self._fault:
+        if self._is_one_chunk(data) or self._fault:
             return
         if self.done:
             self.rest += data
@@ -72,6 +73,20 @@ class ChunkedBody:
         taken = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
         self._pieces.clear()
         return taken
+
+    def _is_one_chunk(self, data: bytes) -> bool:
+        """Takes what is one chunk and nothing else, as the pieces of a streamed answer mostly are;
+        the rest of this class does the same in more steps."""
+        if self._left or self._held or self._closing or self._trailers >= 0 or self._fault:
+            return False
+        size = _PLAIN_SIZE.match(data)
+        if size is None:
+            return False
+        start, end = size.end(), len(data) - 2
+        if start >= end or end - start != int(size[1], 16) or not data.endswith(_END):
+            return False
+        self._pieces.append(data[start:end])
+        return True
 
     def _hold(self, start: bytes) -> None:
         """Keeps the beginning of a line whose end has not come."""

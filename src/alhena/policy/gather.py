@@ -112,8 +112,8 @@ def gather_policy(request: PolicyRequest) -> GatheredPolicy:
         settled = tuple(rule for rule in settled if rule.priority != MCP_TRUST)
     rules = (*request.rules, *own.rules, *named.rules, *settled)
     if settings.security.disable_always_allow:
-        saved = os.path.realpath(saved_policies_path(environ))
-        rules = tuple(rule for rule in rules if not _is_saved_approval(rule, saved))
+        saved = saved_policies_path(environ)
+        rules = tuple(rule for rule in rules if not is_saved_approval(rule, saved))
     return GatheredPolicy(
         rules=rules,
         filters=(*written.filters, *filters),
@@ -167,9 +167,10 @@ def _without_program(
     return CheckerRegistry(user_checkers_path(environ)).problems(checkers)
 
 
-def _is_saved_approval(rule: PolicyRule, saved: str) -> bool:
+def is_saved_approval(rule: PolicyRule, saved: Path) -> bool:
+    """Whether a rule is an approval of the file `saved`."""
     return (
         rule.decision is PolicyOutcome.ALLOW
         and rule.file is not None
-        and os.path.realpath(rule.file) == saved
+        and os.path.realpath(rule.file) == os.path.realpath(saved)
     )

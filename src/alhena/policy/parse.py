@@ -1,7 +1,8 @@
 """One `[[rule]]` table to a rule, or to what is wrong with it (POL-02)."""
 
 from collections.abc import Mapping
-from typing import Any, cast
+from enum import StrEnum
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -11,6 +12,8 @@ from alhena.policy.model import ApprovalMode, CommandClass, PolicyOutcome, Polic
 from alhena.policy.names import SHELL_NAMES
 from alhena.policy.rule_error import RuleError
 from alhena.policy.tables import MAX_PRIORITY
+
+Word = TypeVar("Word", bound=StrEnum)
 
 SHELL = "run_shell_command"
 _CONDITIONS = ("toolName", "mcpName", "argsPattern", "commandPrefix", "commandRegex",
@@ -86,14 +89,18 @@ def parse_rule(table: Mapping[str, Any], *, tier: Tier, place: RulePlace) -> Par
     return ParsedRule(rule, examples, (*warnings, *_useless_prefixes(rule)))
 
 
-def _decision(table: Mapping[str, Any]) -> PolicyOutcome:
-    value = table.get("decision")
+def one_of(words: type[Word], value: object, field: str, remedy: str) -> Word:
+    """The word of a closed set that `value` is. Raises RuleError when it is none."""
     if value is None:
-        raise RuleError("decision", "is missing", _DECISIONS)
+        raise RuleError(field, "is missing", remedy)
     try:
-        return PolicyOutcome(value)
+        return words(value)
     except ValueError as error:
-        raise RuleError("decision", f"cannot be {value!r}", _DECISIONS) from error
+        raise RuleError(field, f"cannot be {value!r}", remedy) from error
+
+
+def _decision(table: Mapping[str, Any]) -> PolicyOutcome:
+    return one_of(PolicyOutcome, table.get("decision"), "decision", _DECISIONS)
 
 
 def _priority(table: Mapping[str, Any]) -> int:
@@ -109,11 +116,8 @@ def _command_class(table: Mapping[str, Any]) -> CommandClass | None:
     value = _text(table, "commandClass")
     if value is None:
         return None
-    try:
-        return CommandClass(value)
-    except ValueError as error:
-        known = ", ".join(f'"{item}"' for item in CommandClass)
-        raise RuleError("commandClass", f"cannot be {value!r}", f"There is {known}.") from error
+    known = ", ".join(f'"{item}"' for item in CommandClass)
+    return one_of(CommandClass, value, "commandClass", f"There is {known}.")
 
 
 def _paths(table: Mapping[str, Any]) -> tuple[str, ...]:

@@ -169,9 +169,8 @@ def rebuilt(
         reason = "nothing" if boundary.failure is None else one_line(boundary.failure)
         built = ToolFailure(f"the tool made {reason} of it")
     if isinstance(built, ToolFailure):
-        return ToolFailure(
+        return ToolFailure.of_params(
             f"Tool parameters modified by hook are invalid: {built.message}",
-            ToolErrorType.INVALID_TOOL_PARAMS,
         )
     keys = ", ".join(key for key in changed if _differs(before, built.params, key))
     if not keys:

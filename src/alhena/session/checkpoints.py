@@ -9,10 +9,11 @@ recorded, its journal has the conversation and the file needs none.
 import os
 import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import unquote_to_bytes
 
 import msgspec
 
@@ -35,6 +36,7 @@ _NAME = 60
 _UNWELCOME = re.compile(r"[^\w.+@-]+", re.ASCII)
 _EVENT = b'{"type":"event",'
 _MARK = b'"type":"checkpoint"'
+_URI = "file://"
 
 
 class ToolCall(msgspec.Struct, frozen=True):
@@ -44,13 +46,28 @@ class ToolCall(msgspec.Struct, frozen=True):
     args: dict[str, Any] = {}
 
 
+class KeptPlace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """What a checkpoint has of one place: of a workspace root beside the project (`root`, as a
+    URI), or of the project itself (""). `tree` names its files, "" when they could not be kept; the
+    rest is as in a `Checkpoint`, with paths relative to the place."""
+
+    root: str = ""
+    tree: str = ""
+    paths: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    private: tuple[str, ...] = ()
+    ignored: str = ""
+    after: str = ""
+
+
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """A checkpoint as its file has it. `client_history` is the conversation, where the journal of
     `session_id` does not have it. `paths`, relative to the project, are those of the call; the
     files lack `left_out`, and of them only their owner may read `private`; `ignored` names the list
     of what was ignored. On the first of a prompt, `after` is the tree of the files when that was
-    over. One of the kind `restore` was made before files were put back to the checkpoint `back_to`,
-    or the edits of the prompt `undoes` were taken back."""
+    over. `roots` is the same of other workspace roots. One of the kind `restore` was made before
+    files were put back to the checkpoint `back_to`, or the edits of the prompt `undoes` were taken
+    back."""
 
     commit_hash: str = ""
     tool_call: ToolCall | None = None
@@ -68,6 +85,43 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     kind: Literal["call", "restore"] = "call"
     undoes: str = ""
     back_to: str = ""
+    roots: tuple[KeptPlace, ...] = ()
+
+    @property
+    def everywhere(self) -> tuple[KeptPlace, ...]:
+        """What it says of the project, and of each other root."""
+        project = KeptPlace(
+            tree=self.commit_hash,
+            paths=self.paths,
+            left_out=self.left_out,
+            private=self.private,
+            ignored=self.ignored,
+            after=self.after,
+        )
+        return (project, *self.roots)
+
+    @property
+    def places(self) -> tuple[KeptPlace, ...]:
+        """The places whose files it has."""
+        return tuple(each for each in self.everywhere if each.tree)
+
+    def having(self, places: Sequence[KeptPlace]) -> "Checkpoint":
+        """The same with the files of these places."""
+        others = tuple(each for each in places if each.root)
+        project = next((each for each in places if not each.root), KeptPlace())
+        return msgspec.structs.replace(
+            self,
+            commit_hash=project.tree,
+            paths=project.paths,
+            left_out=project.left_out,
+            private=project.private,
+            ignored=project.ignored,
+            roots=others,
+        )
+
+    def ended(self, root: str) -> str:
+        """The tree of a place when the prompt was over, "" when it is not known."""
+        return next((each.after for each in self.everywhere if each.root == root), "")
 
 
 class CheckpointFiles:
@@ -112,13 +166,16 @@ class CheckpointFiles:
         """A checkpoint by its whole name. Raises CheckpointError, NoCheckpointError."""
         path = self._path(name)
         try:
-            return msgspec.json.decode(path.read_bytes(), type=Checkpoint)
+            found = msgspec.json.decode(path.read_bytes(), type=Checkpoint)
         except FileNotFoundError as error:
             raise NoCheckpointError(f"there is no checkpoint {printable(name)!r}.") from error
         except OSError as error:
             raise trouble(error, path) from error
         except msgspec.DecodeError as error:
             raise CheckpointError(f"{printable(path)} is no checkpoint: {error}.") from error
+        for each in found.roots:
+            directory_of(each.root)
+        return found
 
     def all(self) -> tuple[tuple[str, Checkpoint], ...]:
         """The checkpoints that can be read, with their names, the oldest first. Raises
@@ -139,11 +196,23 @@ class CheckpointFiles:
         except OSError as error:
             raise trouble(error, self.directory) from error
 
-    def note_end(self, name: str, tree: str) -> None:
-        """Notes on a checkpoint what the files were at the end of its prompt; its place among the
-        others stays. Raises CheckpointError, NoCheckpointError."""
+    def note_end(self, name: str, trees: Mapping[str, str]) -> None:
+        """Notes on a checkpoint what the files were at the end of its prompt, the tree of each
+        place by its root; its place among the others stays. Raises CheckpointError,
+        NoCheckpointError."""
         path = self._path(name)
-        data = _json(msgspec.structs.replace(self.read(name), after=tree))
+        checkpoint = self.read(name)
+        known = {each.root: each for each in checkpoint.roots}
+        for root in trees:
+            if root:
+                known[root] = msgspec.structs.replace(
+                    known.get(root, KeptPlace(root=root)), after=trees[root]
+                )
+        data = _json(
+            msgspec.structs.replace(
+                checkpoint, after=trees.get("", checkpoint.after), roots=tuple(known.values())
+            )
+        )
         try:
             when = path.stat()
             fresh = self._fresh(data)
@@ -262,11 +331,23 @@ def _names(line: bytes, name: str) -> bool:
     return said.get("type") == "checkpoint" and said.get("name") == name
 
 
-def moments(checkpoints: Iterable[tuple[str, Checkpoint]]) -> frozenset[str]:
-    """What checkpoints need of a shadow repository: moments, and what is said of them."""
+def directory_of(root: str) -> Path:
+    """The directory of a root as a checkpoint names it. Raises CheckpointError."""
+    path = Path(os.fsdecode(unquote_to_bytes(root.removeprefix(_URI))))
+    plain = path.is_absolute() and os.path.normpath(path) == str(path)
+    if not root.startswith(_URI) or not plain or path.as_uri() != root:
+        raise CheckpointError(f"{root!r} is no root that a checkpoint can have.")
+    return path
+
+
+def moments(checkpoints: Iterable[tuple[str, Checkpoint]], root: str = "") -> frozenset[str]:
+    """What checkpoints need of the shadow repository of a place: moments, and what is said of
+    them."""
     return frozenset(
         name
         for _, checkpoint in checkpoints
-        for name in (checkpoint.commit_hash, checkpoint.after, checkpoint.ignored)
+        for place in checkpoint.everywhere
+        if place.root == root
+        for name in (place.tree, place.after, place.ignored)
         if name
     )

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Self
 
 from alhena.session.errors import CheckpointError, TooMuchError
+from alhena.system.idleness import Idle
 
 STALL_S = 3.0
 """A command that is silent for so long may be waiting for something."""
@@ -34,6 +35,7 @@ class GitOutput:
         cancellation: threading.Event,
         stalled: Callable[[], None],
     ) -> None:
+        self._idle = Idle(process.pid)
         self._process = process
         self._name = name
         self._patience_s = patience_s
@@ -103,6 +105,7 @@ class GitOutput:
 
     def _wait(self, done: Callable[[], bool], grace_s: float) -> None:
         start = time.monotonic()
+        self._idle.restart()
         asked = False
         while True:
             now = time.monotonic()
@@ -110,7 +113,8 @@ class GitOutput:
                 raise CheckpointError("it was interrupted.")
             if now > self._deadline:
                 raise TooMuchError(f"{self._name} takes longer than {self._patience_s:.0f} s.")
-            if not asked and now - start > STALL_S:
+            silent = now - start
+            if not asked and silent > _STEP_S and (silent > STALL_S or self._idle.seen(now)):
                 asked = True
                 self._stalled()
             if done():

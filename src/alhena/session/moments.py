@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Collection
+from pathlib import Path
 
 import msgspec
 
@@ -28,6 +29,17 @@ class Limits(msgspec.Struct, frozen=True):
     file_bytes: int = 50 << 20
     files: int = 200_000
     bytes: int = 2 << 30
+
+
+class Around(msgspec.Struct, frozen=True, kw_only=True):
+    """What a shadow repository has to know besides its own files. `others` are places of which no
+    program is taken for git; `apart`, below its own, has a repository of its own. `obstacles` are
+    rule files that git has waited for, of which every repository that knows of them takes care."""
+
+    limits: Limits = Limits()
+    others: tuple[Path, ...] = ()
+    apart: Path | None = None
+    obstacles: set[Path] = msgspec.field(default_factory=set[Path])
 
 
 class Snapshot(msgspec.Struct, frozen=True):

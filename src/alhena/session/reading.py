@@ -7,10 +7,11 @@ from typing import BinaryIO
 import msgspec
 
 from alhena.session.errors import NoSessionError, SessionError
-from alhena.session.records import checked
+from alhena.session.records import Header, checked, record_of
 from alhena.system.errors import from_os_error, printable
 
 _PIECE = 1 << 20
+_HEADER = 1 << 16
 _BEGIN = b'{"type":"'
 
 
@@ -76,6 +77,20 @@ def read_session(path: Path, take: Take) -> Extent:
         raise NoSessionError(f"there is no session in {printable(path)}.") from error
     except OSError as error:
         raise SessionError(str(from_os_error(error, path))) from error
+
+
+def is_begun(path: Path) -> bool:
+    """Whether a file begins as the journal of a session does: with a sound header. What cannot be
+    read does not."""
+    try:
+        with path.open("rb") as file:
+            line = file.readline(_HEADER).removesuffix(b"\n").removesuffix(b"\r")
+    except OSError:
+        return False
+    try:
+        return checked(line, 0) is not None and isinstance(record_of(line), Header)
+    except msgspec.DecodeError:
+        return False
 
 
 def _next_line(file: BinaryIO) -> bytes | None:

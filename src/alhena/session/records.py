@@ -13,6 +13,8 @@ from typing import Any
 
 import msgspec
 
+from alhena.events import timestamp
+
 VERSION = 1
 """What `Header.version` says. It counts up when an older program would misread a newer file."""
 
@@ -121,9 +123,7 @@ _KNOWN = frozenset(
 
 def now() -> str:
     """This moment as `Record.at` has it."""
-    seconds, nanoseconds = divmod(time.time_ns(), 1_000_000_000)
-    stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
-    return f"{stamp}.{nanoseconds // 1_000_000:03d}Z"
+    return timestamp(time.time_ns())
 
 
 def encode_json(value: Any) -> bytes:

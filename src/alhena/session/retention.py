@@ -9,7 +9,8 @@ import msgspec
 
 from alhena.config.errors import ConfigError
 from alhena.session.errors import SessionError
-from alhena.session.names import SUFFIX
+from alhena.session.names import is_made_id, session_of
+from alhena.session.reading import is_begun
 from alhena.session.store import SessionStore
 
 MAX_AT_ONCE = 20
@@ -77,10 +78,14 @@ def prune(
     clock: Callable[[], float] = time.time,
 ) -> tuple[str, ...]:
     """Removes sessions that may go, but for `keep` and those at which a process is at work; returns
-    their ids. What cannot be removed is left for another time."""
+    their ids. What cannot be removed is left for another time. A file counts as a session where it
+    begins as one, or has an id that sessions are given, whatever has become of what was in it."""
     try:
+        files = ((path, session_of(path.name), status) for path, status in store.files())
         found = [
-            (path.name.removesuffix(SUFFIX), status.st_mtime) for path, status in store.files()
+            (session_id, status.st_mtime)
+            for path, session_id, status in files
+            if session_id is not None and (is_made_id(session_id) or is_begun(path))
         ]
     except SessionError:
         return ()

@@ -16,14 +16,21 @@ from pathlib import Path
 from alhena.session.errors import CheckpointError, GitFailedError, TooMuchError
 from alhena.session.moments import (
     FULL_NAME,
+    Around,
     Change,
-    Limits,
     Snapshot,
     changes_of,
     items,
     within,
 )
-from alhena.session.shadow_files import RULES, below, require_readable, trouble, work_tree
+from alhena.session.shadow_files import (
+    RULES,
+    below,
+    require_readable,
+    rule_of,
+    trouble,
+    work_tree,
+)
 from alhena.session.shadow_git import GitPlace, ShadowGit, search_path
 from alhena.session.shadow_index import ShadowIndex
 from alhena.session.shadow_making import make_ready, write_whole
@@ -50,9 +57,10 @@ class ShadowRepository:
         project: Path,
         environ: Mapping[str, str],
         *,
-        limits: Limits | None = None,
+        around: Around | None = None,
         cancellation: threading.Event | None = None,
     ) -> None:
+        around = around or Around()
         self.directory = directory
         self.project = project
         self.cancellation = cancellation or threading.Event()
@@ -63,17 +71,16 @@ class ShadowRepository:
         mark = f"-{zlib.crc32(os.fsencode(self._prefix)):08x}" if self._prefix else ""
         self._excluded = None if own is None else own / "info" / "exclude"
         excludes = excludes_file(own, warnings, environ)
-        # No program of a project is taken for git; a home directory is no project in this.
-        home = Path(os.path.realpath(environ.get("HOME") or os.sep))
-        suspect = (project,) if home.is_relative_to(top) else (project, top)
         self.git = ShadowGit(
             GitPlace(git_dir, git_dir / f"alhena-index{mark}", top),
-            {"PATH": search_path(environ, suspect)},
+            {"PATH": search_path(environ, _suspects(project, top, around.others, environ))},
             excludes=excludes,
             cancellation=self.cancellation,
+            obstacles=around.obstacles,
         )
-        self._index = ShadowIndex(self.git, project, self._prefix, limits or Limits())
+        self._index = ShadowIndex(self.git, project, self._prefix, around.limits)
         self._rule_files = _rule_files(top, project, (self._excluded, excludes))
+        self._apart = around.apart
         self._ready = False
 
     def snapshot(self, forced: Iterable[str] = ()) -> Snapshot:
@@ -197,7 +204,7 @@ class ShadowRepository:
 
     def _prepare(self) -> None:
         git_dir = self.git.place.git_dir
-        require_readable(self._rule_files)
+        require_readable((*self._rule_files, *self.git.obstacles))
         if not self._ready:
             if self.directory.resolve().is_relative_to(self.project):
                 raise TooMuchError(
@@ -219,7 +226,9 @@ class ShadowRepository:
         warnings: list[str] = []
         own = "" if self._excluded is None else read_small_text(self._excluded, warnings)
         gemini = read_small_text(self.project / ".geminiignore", warnings).splitlines()
-        lines = (*own.splitlines(), *(below(self._prefix, line) for line in gemini))
+        lines = [*own.splitlines(), *(below(self._prefix, line) for line in gemini)]
+        if self._apart is not None:
+            lines += rule_of(f"{self._prefix}{self._apart.relative_to(self.project)}/")
         return "".join(f"{line}\n" for line in lines)
 
     def _hold(self, name: str) -> None:
@@ -235,6 +244,18 @@ def _listed(directory: Path) -> list[str]:
         return os.listdir(directory)
     except OSError:  # there is none yet, or nobody may look: nothing is known of it
         return []
+
+
+def _suspects(
+    project: Path, top: Path, others: Iterable[Path], environ: Mapping[str, str]
+) -> tuple[Path, ...]:
+    """Where no program is taken for git: the project and what is beside it, each with the
+    repository around it; of these no home directory."""
+    home = Path(os.path.realpath(environ.get("HOME") or os.sep))
+    around = [top]
+    for other in others:
+        around += (other, work_tree(other, [])[0])
+    return (project, *(each for each in around if not home.is_relative_to(each)))
 
 
 def _rule_files(top: Path, project: Path, others: Iterable[Path | None]) -> tuple[Path, ...]:

@@ -24,6 +24,11 @@ def shown(path: str) -> str:
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
+def is_there(place: Path) -> bool:
+    """Whether there is a directory by this very path, which is a real one."""
+    return place.is_dir() and os.path.realpath(place) == str(place)
+
+
 def work_tree(project: Path, warnings: list[str]) -> tuple[Path, Path | None]:
     """The top of the repository that the project is in, with that one's own directory; the project
     itself when it is in none."""
@@ -92,6 +97,12 @@ def below(prefix: str, line: str) -> str:
     return f"{sign}/{prefix.translate(_SPECIAL)}{middle}{pattern.removeprefix('/')}"
 
 
+def rule_of(directory: str) -> tuple[str, ...]:
+    """The rule by which a directory (with a slash at its end, below the top) is ignored; none for a
+    name that no rule can say."""
+    return () if "\n" in directory else (f"/{directory.translate(_SPECIAL)}",)
+
+
 def trouble(error: OSError, path: Path) -> CheckpointError:
     """What the system said about a place where checkpoints are kept or files come from."""
     place = Path(os.fsdecode(error.filename or path))
@@ -107,23 +118,29 @@ def require_readable(paths: Iterable[Path]) -> None:
     """Raises CheckpointError for a path at which reading would wait for somebody: a FIFO or a
     terminal in the place of a file of rules."""
     for path in paths:
-        try:
-            mode = path.stat().st_mode
-        except (OSError, ValueError):  # there is none, or git is told why it cannot be read
-            continue
-        waits = stat.S_ISFIFO(mode) or (stat.S_ISCHR(mode) and os.path.realpath(path) != os.devnull)
-        if waits:
+        if _waits(path):
             raise CheckpointError(
                 f"{printable(path)} is no regular file, and git would wait for it for ever.",
                 remedy="Remove it.",
             )
 
 
-def refuse_blocking(top: Path) -> None:
-    """Looks through a project for what git may be waiting for. Raises CheckpointError."""
+def _waits(path: Path) -> bool:
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):  # there is none, or git is told why it cannot be read
+        return False
+    return stat.S_ISFIFO(mode) or (stat.S_ISCHR(mode) and os.path.realpath(path) != os.devnull)
+
+
+def refuse_blocking(top: Path, obstacles: set[Path]) -> None:
+    """Looks through a project for what git may be waiting for. Raises CheckpointError; what was
+    found is among the `obstacles` then, so that it need not be looked for again."""
     deadline = time.monotonic() + _LOOK_S
     for directory, names, files in os.walk(top):
         names[:] = [name for name in names if name != ".git"]
-        require_readable(Path(directory, name) for name in RULES if name in files)
+        found = [Path(directory, name) for name in RULES if name in files]
+        obstacles.update(filter(_waits, found))
+        require_readable(found)
         if time.monotonic() > deadline:
             return

@@ -89,8 +89,10 @@ class ShadowGit:
         excludes: Path | None = None,
         cancellation: threading.Event | None = None,
         patience_s: float = PATIENCE_S,
+        obstacles: set[Path] | None = None,
     ) -> None:
         self.place = place
+        self.obstacles = set[Path]() if obstacles is None else obstacles
         self.held: int | None = None
         self._path = environ.get("PATH", os.defpath)
         self._excludes = "/dev/null" if excludes is None else str(excludes)
@@ -181,7 +183,7 @@ class ShadowGit:
             _name(arguments),
             self._patience_s,
             self._cancellation,
-            lambda: refuse_blocking(self.place.work_tree),
+            lambda: refuse_blocking(self.place.work_tree, self.obstacles),
         )
 
     @contextmanager

@@ -1,16 +1,17 @@
 """What was said in a session, for people to read: as Markdown, as JSON, as a page."""
 
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from alhena.session.markdown import fenced, inline, prose
 from alhena.session.reading import Extent, read_session
 from alhena.session.records import Header
 from alhena.session.replay import Replay
 from alhena.session.store import require_readable
+from alhena.suspicious_text import shown
 from alhena.wire.content import MODEL, Content, Part
 from alhena.wire.encoded import EncodedContent
 
@@ -109,10 +110,10 @@ def as_json(transcript: Transcript) -> bytes:
 
 
 def as_markdown(transcript: Transcript) -> str:
-    """Headings, prose as it was written, and fences around the rest."""
+    """Headings, prose that has none of its own, and fences around the rest."""
     known = facts(transcript)
-    lines = [f"# {_inline(transcript.title) or 'A session'}", ""]
-    lines += [f"- {name}: {_inline(str(known[name]))}" for name in _SHOWN if known[name]]
+    lines = [f"# {inline(transcript.title) or 'A session'}", ""]
+    lines += [f"- {name}: {inline(str(known[name]))}" for name in _SHOWN if known[name]]
     lines += _markdown(transcript.pieces())
     earlier = _markdown(transcript.earlier_pieces())
     if earlier:
@@ -124,15 +125,18 @@ def as_html(transcript: Transcript) -> str:
     """A page of its own, without scripts, that loads nothing."""
     from html import escape
 
+    def told(text: str) -> str:
+        return escape(shown(text))
+
     known = facts(transcript)
     listed = "".join(
-        f"<dt>{name}</dt><dd>{escape(str(known[name]))}</dd>" for name in _SHOWN if known[name]
+        f"<dt>{name}</dt><dd>{told(str(known[name]))}</dd>" for name in _SHOWN if known[name]
     )
-    body = "".join(_section(piece, escape) for piece in transcript.pieces())
-    earlier = "".join(_section(piece, escape) for piece in transcript.earlier_pieces())
+    body = "".join(_section(piece, told) for piece in transcript.pieces())
+    earlier = "".join(_section(piece, told) for piece in transcript.earlier_pieces())
     if earlier:
         body += f"<hr><h2>Not part of the conversation any more</h2>{earlier}"
-    title = escape(transcript.title or "A session")
+    title = told(transcript.title or "A session")
     return f"{_PAGE.format(title=title)}<h1>{title}</h1><dl>{listed}</dl>{body}\n</html>\n"
 
 
@@ -163,10 +167,10 @@ dt {{ float: left; width: 8rem; }}
 """
 
 
-def _section(piece: Piece, escape: Callable[[str], str]) -> str:
-    heading = f"{escape(piece.heading)} <small>{escape(piece.at)}</small>"
+def _section(piece: Piece, told: Callable[[str], str]) -> str:
+    heading = f"<bdi>{told(piece.heading)}</bdi> <small>{told(piece.at)}</small>"
     return (
-        f'<section class="{piece.role}"><h3>{heading}</h3><pre>{escape(piece.body)}</pre></section>'
+        f'<section class="{piece.role}"><h3>{heading}</h3><pre>{told(piece.body)}</pre></section>'
     )
 
 
@@ -174,23 +178,9 @@ def _markdown(pieces: Iterator[Piece]) -> list[str]:
     lines: list[str] = []
     for piece in pieces:
         level = "###" if piece.code else "##"
-        lines += ["", f"{level} {_inline(piece.heading)}", ""]
-        if piece.code:
-            fence = _fence(piece.body)
-            lines += [f"{fence}{piece.language}", piece.body.rstrip("\n"), fence]
-        else:
-            lines.append(piece.body)
+        lines += ["", f"{level} {inline(piece.heading)}", ""]
+        lines += fenced(piece.body, piece.language) if piece.code else prose(piece.body)
     return lines
-
-
-def _fence(body: str) -> str:
-    """More backticks than stand anywhere in `body`."""
-    longest = max(map(len, re.findall("`+", body)), default=0)
-    return "`" * max(3, longest + 1)
-
-
-def _inline(text: str) -> str:
-    return " ".join(text.split())
 
 
 def _pieces(at: str, content: Content) -> Iterator[Piece]:

@@ -1,23 +1,30 @@
 """Which turn's edits are undone next, as the checkpoints of a session tell it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from alhena.session.checkpoints import Checkpoint
+from alhena.session.checkpoints import Checkpoint, KeptPlace
 
 Named = tuple[str, Checkpoint]
 
 
-class EditingTurn(msgspec.Struct, kw_only=True):
-    """What a prompt has changed: from its first checkpoint to the tree `end` ("": not known, it is
-    what the files are now). Of the paths that later calls have named, `later` has the tree of the
-    first checkpoint to name them."""
+class EditedPlace(msgspec.Struct, frozen=True):
+    """What a prompt has changed in one place: from its first checkpoint, `start`, to the tree `end`
+    ("": not known, it is what the files are now). Of the paths that later calls have named, `later`
+    has the tree of the first checkpoint to name them."""
+
+    start: KeptPlace
+    end: str
+    later: dict[str, str]
+
+
+class EditingTurn(msgspec.Struct, frozen=True, kw_only=True):
+    """What a prompt has changed since its `first` checkpoint, called `name`."""
 
     name: str
     first: Checkpoint
-    end: str = ""
-    later: dict[str, str] = {}
+    places: tuple[EditedPlace, ...]
 
 
 def last_turn(found: Sequence[Named], session_id: str) -> EditingTurn | None:
@@ -45,18 +52,21 @@ def last_turn(found: Sequence[Named], session_id: str) -> EditingTurn | None:
             stands = _until(stands, prompts[checkpoint.back_to], checkpoint.back_to, first)
     for prompt in reversed(stands):
         turn = _turn(found, prompt)
-        if turn is not None and turn.end != turn.first.commit_hash:
+        if turn is not None and any(each.end != each.start.tree for each in turn.places):
             return turn
     return None
 
 
-def named_later(found: Sequence[Named], forced: Sequence[str]) -> dict[str, str]:
-    """The tree of the first of these checkpoints to name a path, of those that are not forced."""
+def named_later(found: Iterable[Named], start: KeptPlace) -> dict[str, str]:
+    """The tree of the first of these checkpoints to name a path in a place, of those paths that it
+    has not named at `start`."""
     later: dict[str, str] = {}
     for _, checkpoint in found:
-        for path in checkpoint.paths:
-            if path not in forced and checkpoint.commit_hash:
-                later.setdefault(path, checkpoint.commit_hash)
+        for place in checkpoint.places:
+            if place.root == start.root:
+                for path in place.paths:
+                    if path not in start.paths:
+                        later.setdefault(path, place.tree)
     return later
 
 
@@ -76,9 +86,24 @@ def _turn(found: Sequence[Named], prompt: str) -> EditingTurn | None:
     if not of_it:
         return None
     name, first = found[of_it[0]]
-    end = first.after
-    if not end:  # the process was killed: at the next checkpoint at the latest it was over
-        trees = (each.commit_hash for _, each in found[of_it[-1] + 1 :])
-        end = next(filter(None, trees), "")
-    rest = [found[number] for number in of_it[1:]]
-    return EditingTurn(name=name, first=first, end=end, later=named_later(rest, first.paths))
+    starts: dict[str, tuple[int, KeptPlace]] = {}
+    for count, number in enumerate(of_it, start=1):
+        for place in found[number][1].places:
+            starts.setdefault(place.root, (count, place))
+    behind = found[of_it[-1] + 1 :]
+    places = tuple(
+        EditedPlace(
+            start,
+            first.ended(root) or _next_tree(behind, root),
+            named_later((found[number] for number in of_it[count:]), start),
+        )
+        for root, (count, start) in starts.items()
+    )
+    return EditingTurn(name=name, first=first, places=places)
+
+
+def _next_tree(found: Iterable[Named], root: str) -> str:
+    """What a place was at the next checkpoint, "" when there is none: where a process was killed,
+    its prompt was over by then at the latest."""
+    trees = (place.tree for _, each in found for place in each.places if place.root == root)
+    return next(trees, "")

@@ -10,6 +10,7 @@ AlhenaError
 │   ├── DiskFullError                no_space_left
 │   ├── ExistingFileError            attempt_to_create_existing_file
 │   ├── ReadFailureError             read_content_failure
+│   │   └── DamagedFileError         holds something else than it should
 │   └── WriteFailureError            file_write_failure
 │       ├── ChangedFileError         changed since it was read
 │       ├── LockHeldError            another program holds the lock
@@ -93,6 +94,10 @@ class ReadFailureError(FileError):
     """Reading failed for another reason."""
 
     kind = "read_content_failure"
+
+
+class DamagedFileError(ReadFailureError):
+    """A file of our own holds something else than it should."""
 
 
 class WriteFailureError(FileError):

@@ -138,17 +138,24 @@ def read_bytes(descriptor: int, limit: int) -> bytes:
     return b"".join(pieces)
 
 
-def read_whole(path: Path, limit: int) -> tuple[bytes, Snapshot]:
-    """All bytes of the file at a real path, and what it was then. Raises FileError."""
+def read_within(path: Path, limit: int) -> tuple[os.stat_result, bytes | None]:
+    """What the file at a real path is, and all its bytes; None when they are more than `limit`.
+    Raises FileError."""
     descriptor = open_real(path)
     try:
         status = os.fstat(descriptor)
-        data = b"" if status.st_size > limit else read_bytes(descriptor, limit + 1)
+        data = None if status.st_size > limit else read_bytes(descriptor, limit + 1)
     except OSError as error:
         raise from_os_error(error, path) from error
     finally:
         os.close(descriptor)
-    if status.st_size > limit or len(data) > limit:
+    return status, None if data is None or len(data) > limit else data
+
+
+def read_whole(path: Path, limit: int) -> tuple[bytes, Snapshot]:
+    """All bytes of the file at a real path, and what it was then. Raises FileError."""
+    status, data = read_within(path, limit)
+    if data is None:
         raise too_large(path, limit)
     return data, snapshot_of(status, data)
 

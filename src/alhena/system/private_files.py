@@ -8,7 +8,7 @@ from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from alhena.config.files import NotReadableError, read_limited
+from alhena.config.files import NotReadableError, TooLargeError, read_limited
 from alhena.system.durable import (
     CREATE,
     remove_name,
@@ -16,10 +16,17 @@ from alhena.system.durable import (
     synchronise_directory,
     write_all,
 )
-from alhena.system.errors import LockHeldError, ReadFailureError, from_os_error, printable
+from alhena.system.errors import (
+    FileTooLargeError,
+    LockHeldError,
+    ReadFailureError,
+    from_os_error,
+    printable,
+)
 from alhena.system.locking import exclusive
 
-_LIMIT = 1024 * 1024
+LIMIT = 1024 * 1024
+"""Bytes of a file of which nothing else is said."""
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
@@ -34,22 +41,30 @@ class PrivateFiles:
         """Where a file is, or would be."""
         return self._directory / name
 
-    def read(self, name: str) -> bytes | None:
-        """The bytes of a file of at most 1 MB, None when it is not there. Raises FileError."""
+    def read(self, name: str, limit: int = LIMIT) -> bytes | None:
+        """The bytes of a file of at most `limit` bytes, None when it is not there. Raises
+        FileError: FileTooLargeError for a larger one."""
         path = self.path(name)
         try:
-            return read_limited(path, _LIMIT)
+            return read_limited(path, limit)
         except FileNotFoundError:
             return None
+        except TooLargeError as error:
+            raise FileTooLargeError(f"Cannot use {printable(path)}: {error}.") from error
         except NotReadableError as error:
             raise ReadFailureError(f"Cannot use {printable(path)}: {error}.") from error
         except OSError as error:
             raise from_os_error(error, path) from error
 
-    def write(self, name: str, data: bytes) -> None:
+    def write(self, name: str, data: bytes, limit: int = LIMIT) -> None:
         """Puts a file in its place in one step: it holds the old bytes or the new ones, whatever
-        happens. Raises FileError."""
+        happens. Raises FileError: FileTooLargeError for what `read` would not take."""
         path = self.path(name)
+        if len(data) > limit:
+            raise FileTooLargeError(
+                f"Cannot write {printable(path)}: it would be larger than {limit} bytes; "
+                "the old content stands."
+            )
         try:
             self._make_directory()
             self._replace(Path(os.path.realpath(path)), data)
@@ -67,11 +82,24 @@ class PrivateFiles:
             raise from_os_error(error, path, writing=True) from error
         return True
 
+    def set_aside(self, name: str) -> Path:
+        """Gives a file another name, beside the one it has; returns its new path. Raises
+        FileError."""
+        path = self.path(name)
+        number = 1
+        while os.path.lexists(aside := path.with_name(f"{name}.damaged-{number}")):
+            number += 1
+        try:
+            path.rename(aside)
+        except OSError as error:
+            raise from_os_error(error, path, writing=True) from error
+        return aside
+
     @contextmanager
-    def hold(self, name: str) -> Generator[bool]:
-        """Holds the lock of a file for the length of a block, across processes. Does not wait:
-        false when another program holds it, and the block runs without. Raises FileError when
-        there can be no lock."""
+    def hold(self, name: str, patience_s: float = 0) -> Generator[bool]:
+        """Holds the lock of a file for the length of a block, across processes. False when another
+        program has held it for so many seconds, in which the thread waits; the block then runs
+        without. Raises FileError when there can be no lock."""
         try:
             self._make_directory()
         except OSError as error:
@@ -79,7 +107,7 @@ class PrivateFiles:
         with ExitStack() as stack:
             held = True
             try:
-                stack.enter_context(exclusive(self.path(f"{name}.lock"), patience_s=0))
+                stack.enter_context(exclusive(self.path(f"{name}.lock"), patience_s=patience_s))
             except LockHeldError:
                 held = False
             yield held

@@ -9,6 +9,7 @@ import os
 import selectors
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from types import TracebackType
@@ -16,6 +17,7 @@ from typing import Self
 
 from alhena.system.environment import child_environment
 from alhena.system.errors import ProcessStartError
+from alhena.system.idleness import Idle
 from alhena.system.search_lines import Deadline
 from alhena.system.shielding import shield_memory
 
@@ -79,7 +81,8 @@ class Listing:
     def output(
         self, deadline: Deadline, sink: Callable[[bytes], None] = lambda _data: None
     ) -> bytes | None:
-        """All it writes to stdout; None when it could not be started, or failed.
+        """All it writes to stdout; None when it could not be started, or failed, or waits for what
+        may never come.
 
         `sink` is given it as it comes, whatever becomes of the program afterwards. Raises
         SearchTimeoutError, and SearchError when the search was stopped.
@@ -89,12 +92,18 @@ class Listing:
             return None
         written = bytearray()
         said = b""
+        idle = Idle(process.pid)
         with selectors.DefaultSelector() as waiting:
             for pipe in (process.stdout, process.stderr):
                 if pipe is not None:
                     waiting.register(pipe, selectors.EVENT_READ)
             while waiting.get_map():
-                for key, _ in waiting.select(min(_STEP, deadline.left())):
+                ready = waiting.select(min(_STEP, deadline.left()))
+                if ready:
+                    idle.restart()
+                elif idle.seen(time.monotonic()):
+                    return None  # a FIFO in the place of a file of rules, which it has opened
+                for key, _ in ready:
                     data = os.read(key.fd, _CHUNK)
                     if not data:
                         waiting.unregister(key.fileobj)

@@ -3,11 +3,11 @@
 import os
 import platform
 import sys
-import time
 from typing import Any
 
 import msgspec
 
+from alhena.events import timestamp
 from alhena.telemetry.metrics import Metrics, hr_time
 from alhena.telemetry.record import PREFIX, Record
 from alhena.version import __version__
@@ -91,13 +91,6 @@ def resource(session_id: str) -> dict[str, Any]:
         ],
         "_asyncAttributesPending": False,
     }
-
-
-def timestamp(time_ns: int) -> str:
-    """A time since 1970 as 2026-01-31T12:34:56.789Z."""
-    seconds, rest = divmod(time_ns, 1_000_000_000)
-    stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
-    return f"{stamp}.{rest // 1_000_000:03d}Z"
 
 
 def _architecture() -> str:

@@ -110,17 +110,14 @@ def path_problem(
     A tool that does nothing but read a file may be `reading` in the session's own directories.
     """
     if not path.strip():
-        return ToolFailure(
-            f"The '{parameter}' parameter must be non-empty.", ToolErrorType.INVALID_TOOL_PARAMS
-        )
+        return ToolFailure.of_params(f"The '{parameter}' parameter must be non-empty.")
     try:
         encoded = os.fsencode(path)
     except UnicodeEncodeError:
         encoded = b"\0"
     if b"\0" in encoded:
-        return ToolFailure(
+        return ToolFailure.of_params(
             f"The '{parameter}' parameter holds a character that no path can have.",
-            ToolErrorType.INVALID_TOOL_PARAMS,
         )
     if not workspace.contains(workspace.resolve(path), reading=reading):
         return ToolFailure(printable(workspace.refusal(path)), ToolErrorType.PATH_NOT_IN_WORKSPACE)

@@ -96,6 +96,11 @@ class ToolFailure(msgspec.Struct, frozen=True):
     message: str
     type: ToolErrorType = ToolErrorType.EXECUTION_FAILED
 
+    @classmethod
+    def of_params(cls, message: str) -> "ToolFailure":
+        """Parameters with which no call can be made."""
+        return cls(message, ToolErrorType.INVALID_TOOL_PARAMS)
+
 
 LlmContent = str | Part | tuple[str | Part, ...]
 """What the model gets back: text, one part, or a mix in order."""

@@ -241,10 +241,9 @@ class EditInvocation(BaseInvocation):
             return real
         if os.path.lexists(real) and kept_closed(self._workspace, real, self.path):
             # Not even its lines around an edit are for the model to see.
-            return ToolFailure(
+            return ToolFailure.of_params(
                 f"File path '{printable(self.path)}' is ignored by configured ignore patterns. It "
                 "was left as it is.",
-                ToolErrorType.INVALID_TOOL_PARAMS,
             )
         try:
             return self.propose(real)

@@ -6,7 +6,7 @@ converted, the JSON Schema is checked. Nothing is guessed: what is in no table s
 
 from typing import Any, TypeGuard
 
-from alhena.tools.contract import ToolErrorType, ToolFailure
+from alhena.tools.contract import ToolFailure
 from alhena.tools.schema import problem_with, respelled
 
 PARAMETER_ALIASES: dict[str, dict[str, str]] = {
@@ -81,7 +81,7 @@ def prepare(
     if problem is None and tool_name == "read_file" and "end_line" in normal:
         problem = "start_line cannot be greater than end_line"
     if problem is not None:
-        return ToolFailure(problem, ToolErrorType.INVALID_TOOL_PARAMS)
+        return ToolFailure.of_params(problem)
     return validate(schema, normal, tool_name) or normal
 
 
@@ -178,7 +178,7 @@ def validate(
     for accepted, declared in PARAMETER_ALIASES.get(tool_name, {}).items():
         aliases.setdefault(declared, []).append(accepted)
     problem = problem_with(schema, params, aliases)
-    return None if problem is None else ToolFailure(problem, ToolErrorType.INVALID_TOOL_PARAMS)
+    return None if problem is None else ToolFailure.of_params(problem)
 
 
 def _with_window(params: dict[str, Any]) -> dict[str, Any]:

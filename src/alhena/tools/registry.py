@@ -105,11 +105,12 @@ class ToolRegistry:
         self._hidden = frozenset(name.lstrip("_") for name in names)
 
     def find(self, name: str, *, excluded: bool = False) -> RegisteredTool | None:
-        """The entry that `name` means: exact, accepted, as declared on the wire, or qualified."""
+        """The entry that `name` means: exact, accepted, as declared on the wire, or qualified. None
+        for one that could be said of two tools."""
         entry = self._entries.get(name) or self._entries.get(declared_name(name))
         if entry is None:
-            matches = (each for each in self._entries.values() if name in each.names)
-            entry = next(matches, None)
+            meant = self._meant(name)
+            entry = meant[0] if len(meant) == 1 else None
         if entry is None or (not excluded and self._is_excluded(entry)):
             return None
         return entry
@@ -141,14 +142,26 @@ class ToolRegistry:
         return tuple(map(_declaration, entries))
 
     def suggestions(self, name: str) -> str:
-        """The sentence that answers a call to a tool that is not there."""
+        """The sentence that answers a call to a tool that is not there, or to no certain one."""
         shown = name if len(name) <= MAX_SHOWN_NAME else name[:MAX_SHOWN_NAME] + "…"
+        meant = self._meant(name)
+        exact = sorted(each.wire_name for each in meant if not self._is_excluded(each))
+        if len(meant) > 1 and exact:
+            told = " or ".join(f'"{known}"' for known in exact)
+            return (
+                f'Tool "{shown}" is ambiguous: it could be said of more than one tool. Call the '
+                f"one that is meant by its exact name: {told}."
+            )
         nearest = sorted(self.names, key=lambda known: (distance(shown, known), known))
         listed = ", ".join(f'"{known}"' for known in nearest[:MAX_SUGGESTIONS])
         if not nearest:
             return f'Tool "{shown}" not found. There are no tools.'
         how = "Did you mean one of: " if len(nearest) > 1 else "Did you mean "
         return f'Tool "{shown}" not found. {how}{listed}?'
+
+    def _meant(self, name: str) -> list[RegisteredTool]:
+        """The tools that a name could be said of which is none's own."""
+        return [each for each in self._entries.values() if name in each.names]
 
     def _is_excluded(self, entry: RegisteredTool) -> bool:
         bare = {name.lstrip("_") for name in entry.names}

@@ -10,6 +10,7 @@ from alhena.system.errors import printable
 from alhena.system.processes import Ending, Limits, Stop
 
 OUTPUT = "Output: "
+NO_OUTPUT = "(empty)"
 INTERRUPTED = "It was stopped when the call was cancelled; the output ends there."
 
 
@@ -28,22 +29,22 @@ class ShellReport(msgspec.Struct, frozen=True, kw_only=True):
         background = ", ".join(map(str, ending.background)) if ending else ""
         lines = (
             f"Error: {error or '(none)'}",
-            f"Exit Code: {_or_none(ending.exit_code if ending else None)}",
-            f"Signal: {_or_none(ending.signal if ending else None)}",
+            f"Exit Code: {or_none(ending.exit_code if ending else None)}",
+            f"Signal: {or_none(ending.signal if ending else None)}",
             f"Background PIDs: {background or '(none)'}",
-            f"Process Group PGID: {_or_none(ending.pgid if ending else None)}",
+            f"Process Group PGID: {or_none(ending.pgid if ending else None)}",
         )
         return "\n" + "\n".join(lines)
 
     def text(self, output: str, error: str, ending: Ending | None) -> str:
         """Always these eight lines, in this order."""
-        return f"{self.before_output()}{output or '(empty)'}{self.after_output(error, ending)}"
+        return f"{self.before_output()}{output or NO_OUTPUT}{self.after_output(error, ending)}"
 
     def in_background(self, background: BackgroundCommand, output: str) -> str:
         """What there is to say of a command that goes on."""
         return (
             f"Command is running in background. PID: {background.pid}. Initial output:\n"
-            f"{output or '(empty)'}\n"
+            f"{output or NO_OUTPUT}\n"
             f"{self._what()}\n"
             f"Background PIDs: {background.pid}\n"
             f"Process Group PGID: {background.pid}"
@@ -91,5 +92,6 @@ def stop_reason(ending: Ending, limits: Limits) -> str:
             assert_never(ending.stopped)
 
 
-def _or_none(value: int | None) -> str:
+def or_none(value: int | None) -> str:
+    """A number for a line of a report."""
     return "(none)" if value is None else str(value)

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import msgspec
 
-from alhena.tools.contract import ExecutionContext, ToolErrorType, ToolFailure
+from alhena.tools.contract import ExecutionContext, ToolFailure
 
 _JSON_TYPES: dict[type[object], str] = {
     str: "string",
@@ -54,7 +54,7 @@ class Signature:
         known: Mapping[str, Any] = self.schema["properties"]
         unknown = [name for name in params if name not in known]
         if unknown:
-            return _invalid(
+            return ToolFailure.of_params(
                 f"params must NOT have additional properties: {', '.join(map(repr, unknown[:10]))}"
             )
         values: dict[str, Any] = {}
@@ -62,7 +62,7 @@ class Signature:
             try:
                 values[name] = msgspec.convert(value, self._hints[name])
             except (msgspec.ValidationError, ValueError, RecursionError) as error:
-                return _invalid(f"params/{name}: {' '.join(str(error).split())}")
+                return ToolFailure.of_params(f"params/{name}: {' '.join(str(error).split())}")
         return values
 
     def bind(
@@ -173,7 +173,3 @@ def _default(value: object) -> dict[str, Any]:
 
 def _shown(hint: Any) -> str:
     return hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
-
-
-def _invalid(message: str) -> ToolFailure:
-    return ToolFailure(message, ToolErrorType.INVALID_TOOL_PARAMS)

@@ -34,10 +34,9 @@ def omission_problem(old: str, new: str) -> ToolFailure | None:
     placeholder = omission_placeholder(new, old)
     if placeholder is None:
         return None
-    return ToolFailure(
+    return ToolFailure.of_params(
         "`new_string` contains an omission placeholder (for example 'rest of methods ...')"
         f": {placeholder!r}. Provide the complete replacement text.",
-        ToolErrorType.INVALID_TOOL_PARAMS,
     )
 
 

@@ -133,6 +133,11 @@ DATA_FIELDS = (
 """The attributes of `Part` of which exactly one is set."""
 
 
+def holds_data(part: Part) -> bool:
+    """Whether any of `DATA_FIELDS` is set."""
+    return any(getattr(part, field) is not None for field in DATA_FIELDS)
+
+
 class Content(Wire, frozen=True, kw_only=True):
     """A turn's worth of parts; `role` is "user" or "model"."""
 

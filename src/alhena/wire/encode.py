@@ -2,19 +2,16 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import msgspec
 
-from alhena.wire.content import Content, Wire
+from alhena.wire.content import Wire
 from alhena.wire.encoded import EncodedContent, encode_value, mend, needs_mending
 from alhena.wire.errors import EncodeError
 from alhena.wire.request import (
     GenerateContentConfig,
     GenerateContentRequest,
     GenerationConfig,
-    Tool,
-    ToolConfig,
 )
 
 __all__ = [
@@ -33,20 +30,10 @@ PIECE = 96 * 1024
 each takes the memory that the one before it gave back."""
 
 
-class _Rest(Wire, frozen=True, kw_only=True):
-    """What generateContent takes beside contents; the order of the fields is that of the keys."""
+class _OfSession(GenerateContentConfig, frozen=True, kw_only=True):
+    """What Code Assist takes beside contents."""
 
-    system_instruction: Content | None = None
-    tools: tuple[Tool, ...] | None = None
-    tool_config: ToolConfig | None = None
-    safety_settings: tuple[dict[str, Any], ...] | None = None
-    cached_content: str | None = None
-    labels: dict[str, str] | None = None
-    generation_config: GenerationConfig | None = None
-    service_tier: str | None = None
-    model_armor_config: dict[str, Any] | None = None
-    store: bool | None = None
-    session_id: str | None = msgspec.field(default=None, name="session_id")  # Code Assist's alone
+    session_id: str = msgspec.field(name="session_id")
 
 
 class _Contents(Wire, frozen=True, kw_only=True):
@@ -109,10 +96,12 @@ def request_body(
     config = request.config
     if config.generation_config is not None:
         _require_finite(config.generation_config)
+    if session:
+        config = _OfSession(**msgspec.structs.asdict(config), session_id=session)
     try:
-        rest = encode_value(_rest(config, session))
+        rest = encode_value(config)
     except UnicodeEncodeError:
-        rest = encode_value(_rest(mend(config), session))
+        rest = encode_value(mend(config))
     before, after = within
     joint = b"]" if rest == b"{}" else b"],"
     return RequestBody(
@@ -143,22 +132,6 @@ def encode_embed(contents: Sequence[EncodedContent], model: str) -> bytes:
 def resource_name(model: str) -> str:
     """A model as the API names it: "models/…", unless the name says its collection itself."""
     return model if model.startswith(("models/", "tunedModels/")) else f"models/{model}"
-
-
-def _rest(config: GenerateContentConfig, session: str) -> _Rest:
-    return _Rest(
-        system_instruction=config.system_instruction,
-        tools=config.tools,
-        tool_config=config.tool_config,
-        safety_settings=config.safety_settings,
-        cached_content=config.cached_content,
-        labels=config.labels,
-        generation_config=config.generation_config,
-        service_tier=config.service_tier,
-        model_armor_config=config.model_armor_config,
-        store=config.store,
-        session_id=session or None,
-    )
 
 
 def _require_finite(settings: GenerationConfig) -> None:

@@ -100,7 +100,8 @@ class ToolConfig(Wire, frozen=True, kw_only=True):
 
 
 class GenerateContentConfig(Wire, frozen=True, kw_only=True):
-    """Everything of a request but its model and contents."""
+    """Everything of a request but its model and contents; its keys go out in the order of the
+    fields."""
 
     system_instruction: Content | None = None
     tools: tuple[Tool, ...] | None = None

@@ -47,6 +47,9 @@ class SseDecoder:
 
     def feed(self, data: bytes) -> list[bytes]:
         """The payloads of the events that `data` completes."""
+        sole = self._sole_event(data)
+        if sole:
+            return [sole]
         if self._after_cr and data:
             self._after_cr = False
             if data.startswith(b"\n"):
@@ -70,6 +73,20 @@ class SseDecoder:
         if self._failure is None and (self._foreign or (self._strange and not self._recognised)):
             self._fail_foreign()
         return self._take_events()
+
+    def _sole_event(self, data: bytes) -> bytes:
+        """The payload of bytes that are one event of one line and nothing else, as they mostly
+        arrive; the rest of this class does the same in more steps. b"" for any other."""
+        if not data.startswith(b"data: ") or not data.endswith(b"\n"):
+            return b""
+        if self._line or self._data or self._after_cr or self._foreign or self._failure is not None:
+            return b""
+        lines = data.splitlines()
+        if len(lines) != 2 or lines[1] or len(lines[0]) > self._max:
+            return b""
+        self._at_start = False
+        self._recognised = True
+        return lines[0][6:]
 
     def _take_events(self) -> list[bytes]:
         events, self._events = self._events, []

@@ -200,6 +200,38 @@ Allow this?
     assert len(answers) == len(menu.options)
 
 
+def test_the_answers_on_a_servers_tool_say_what_each_of_them_is_about():
+    details = McpConfirmation(title="t", server_name="srv", tool_name="do", tool_display_name="do")
+    tool, server = "every call of do", "every tool of the server srv"
+    lasting = tuple(
+        LastingRule(outcome=outcome, words=words, persist=outcome == "proceed_always_and_save")
+        for outcome, words in (
+            ("proceed_always", tool),
+            ("proceed_always_tool", tool),
+            ("proceed_always_server", server),
+            ("proceed_always_and_save", tool),
+        )
+    )
+    asked = msgspec.structs.replace(request(details), outcomes=tuple(Outcome), lasting=lasting)
+    menu, answers = choices(asked)
+    assert [each.label for each in menu.options] == [
+        "Yes, this once",
+        "Yes, always this tool: every call of do",
+        "Yes, always this server: every tool of the server srv",
+        "Yes, always, and save it: every call of do",
+        "Change it first in your editor",
+        "No, and say why",
+    ]
+    assert [each.outcome for each in answers][1:3] == [
+        "proceed_always_tool",
+        "proceed_always_server",
+    ]
+    only = msgspec.structs.replace(
+        asked, outcomes=(Outcome.PROCEED_ONCE, Outcome.PROCEED_ALWAYS), lasting=lasting[:1]
+    )
+    assert [each.key for each in choices(only)[0].options] == ["y", "a"]
+
+
 @pytest.mark.parametrize(
     ("next_mode", "modes"),
     [

@@ -42,12 +42,16 @@ class Held(ScriptedGenerator):
 
 @asynccontextmanager
 async def sitting(
-    generator: ScriptedGenerator, screen: ListScreen, **settings: Any
+    generator: ScriptedGenerator,
+    screen: ListScreen,
+    *,
+    policy: str | tuple[()] = (),
+    **settings: Any,
 ) -> AsyncGenerator[Conversation]:
     conversation = Conversation(screen, lambda: 0.0)
     options = {"generator": generator, "settings": Settings(), "ask": conversation.ask}
     made = AgentSettings(**(options | {"edit": conversation.edit} | settings))
-    async with Agent(approve=conversation.approve, settings=made) as agent:
+    async with Agent(approve=conversation.approve, policy=policy, settings=made) as agent:
         work = asyncio.create_task(conversation.run(agent))
         await asyncio.sleep(0)
         try:
@@ -306,15 +310,8 @@ async def test_a_file_that_the_policy_keeps_back_is_not_sent(project: Path):
     )
     generator = ScriptedGenerator([text("I see.")])
     screen = ListScreen()
-    conversation = Conversation(screen, lambda: 0.0)
-    settings = AgentSettings(generator=generator, settings=Settings())
-    made = Agent(approve=conversation.approve, policy="p.toml", settings=settings)
-    async with made as agent:
-        work = asyncio.create_task(conversation.run(agent))
-        await asyncio.sleep(0)
+    async with sitting(generator, screen, policy="p.toml") as conversation:
         await finished(conversation, screen, "look at @a.txt")
-        conversation.leave()
-        await work
     assert "secret" not in str(generator.seen(0))
     assert "not allowed" in screen.text
 
@@ -347,14 +344,7 @@ async def test_a_command_of_the_person_is_denied_where_a_rule_denies_it(project:
     )
     generator = ScriptedGenerator([text("I see.")])
     screen = ListScreen()
-    conversation = Conversation(screen, lambda: 0.0)
-    settings = AgentSettings(generator=generator, settings=Settings())
-    made = Agent(approve=conversation.approve, policy="p.toml", settings=settings)
-    async with made as agent:
-        work = asyncio.create_task(conversation.run(agent))
-        await asyncio.sleep(0)
+    async with sitting(generator, screen, policy="p.toml") as conversation:
         await finished(conversation, screen, "!touch x")
-        conversation.leave()
-        await work
     assert not (project / "x").exists()
     assert "denied" in screen.text

@@ -6,10 +6,11 @@ import pytest
 
 from alhena.config.place import open_place
 from alhena.frontends.terminal.lines import Line, plain
-from alhena.frontends.terminal.trusting import ask_trust
+from alhena.frontends.terminal.trusting import ask_changed, ask_trust
 from tests.config.places import workspace, write
 from tests.frontends.terminal.kit import ListScreen
 from tests.frontends.terminal.session import CTRL_C, CTRL_D, ENTER, ESC, PLACEHOLDER, at, leave
+from tests.mcp.kit import odd, tool
 from tests.support.server import ScriptedServer, sse, text
 
 LIST = (".gemini", "trustedFolders.json")
@@ -164,3 +165,101 @@ def test_a_terminal_of_plain_lines_asks_too(
     assert list(json.loads(home.joinpath(*LIST).read_text(encoding="utf-8")).values()) == [
         "DO_NOT_TRUST"
     ]
+
+
+def trusted(home: Path, project: Path) -> None:
+    write(home.joinpath(*LIST), {str(project): "TRUST_FOLDER"})
+
+
+async def changed(project: Path, *answers: str | None) -> tuple[bool, str]:
+    screen, shown = ListScreen(*answers), list[Line]()
+    written = await ask_changed(open_place(project, os.environ), screen.choose, shown.extend)
+    assert not screen.answers
+    assert all(menu.options[menu.selected].label == "Not now" for menu in screen.menus)
+    return written, plain(tuple(shown))
+
+
+async def test_what_is_not_as_it_was_accepted_is_asked_about_with_the_difference(
+    home: Path, project: Path
+) -> None:
+    trusted(home, project)
+    workspace(project, {"mcpServers": {"s": {"command": "node", "args": ["a"]}}})
+    written, shown = await changed(project, "Yes, as it is now")
+    assert written
+    assert "MCP server s: nobody has accepted it yet" in shown
+    entry = {"command": "node", "args": ["a"], "env": {"T\u202e": "$MY_TOKEN\x1b[2J"}}
+    workspace(project, {"mcpServers": {"s": entry}})
+    written, shown = await changed(project, "Not now")
+    assert not written
+    assert "changed: env.T" in shown
+    assert '+    "T\\u202e": "$MY_TOKEN' in shown
+    assert "is given what these variables of yours hold: MY_TOKEN (a secret by its name)" in shown
+    assert not {"\x1b", "\u202e"} & set(shown)
+    await changed(project, "Yes, as it is now")
+    assert open_place(project, os.environ).pending == ()
+
+
+async def test_many_are_asked_about_some_at_a_time_and_only_what_was_shown_is_accepted(
+    home: Path, project: Path
+) -> None:
+    trusted(home, project)
+    workspace(project, {"mcpServers": {f"s{n}": {"command": "x"} for n in range(30)}})
+    written, shown = await changed(project, "Yes, as it is now", None)
+    assert written
+    left = open_place(project, os.environ).pending
+    assert 0 < len(left) < 30
+    assert f"MCP server {left[0].path[1]}:" in shown  # it was in the question that was dismissed
+    written, _ = await changed(project, "Not now")
+    assert not written
+
+
+async def test_trusting_a_folder_accepts_what_the_question_has_shown_and_no_more(
+    project: Path,
+) -> None:
+    entries = {f"s{n}": {"command": "x", "env": {"A": "$SOME_TOKEN"}} for n in range(30)}
+    workspace(project, {"mcpServers": entries})
+    _, shown = await asked(project, "Yes, this folder")
+    left = {each.path[1] for each in open_place(project, os.environ).pending}
+    assert 0 < len(left) < 30
+    for name in entries.keys() - left:
+        assert f"MCP server {name} is given what these variables of yours hold:" in shown
+
+
+async def test_an_acceptance_that_cannot_be_written_down_is_said(home: Path, project: Path) -> None:
+    trusted(home, project)
+    workspace(project, {"mcpServers": {"s": {"command": "x"}}})
+    place = open_place(project, os.environ)
+    write(home / ".gemini" / "trusted_commands.json", "{")
+    screen, shown = ListScreen("Yes, as it is now"), list[Line]()
+    assert not await ask_changed(place, screen.choose, shown.extend)
+    assert "cannot be used" in plain(tuple(shown))
+
+
+def test_at_a_terminal_a_server_that_nobody_accepted_is_held_back(
+    server: ScriptedServer, home: Path, project: Path
+) -> None:
+    trusted(home, project)
+    workspace(project, {"mcpServers": {"s": odd(project, {"tools": [tool("fine")]})}})
+    with at(server) as terminal:
+        terminal.until("Accept this?")
+        terminal.send(ESC)
+        terminal.until(PLACEHOLDER)
+        terminal.send("/mcp" + ENTER)
+        terminal.until("turned off: nobody has accepted it yet")
+        terminal.send("/mcp enable s" + ENTER)
+        terminal.until("is held back")
+        leave(terminal)
+
+
+def test_at_a_terminal_a_server_is_started_after_a_yes(
+    server: ScriptedServer, home: Path, project: Path
+) -> None:
+    trusted(home, project)
+    workspace(project, {"mcpServers": {"s": odd(project, {"tools": [tool("fine")]})}})
+    with at(server) as terminal:
+        terminal.until("Accept this?")
+        terminal.send("y")
+        terminal.until(PLACEHOLDER)
+        terminal.send("/mcp" + ENTER)
+        terminal.until("s (stdio)")
+        leave(terminal)

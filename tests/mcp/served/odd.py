@@ -50,6 +50,23 @@ def crash(_request: dict[str, Any], _does: dict[str, Any]) -> None:
     os._exit(7)
 
 
+def dies(_request: dict[str, Any], does: dict[str, Any]) -> None:
+    """Ends with these last words, by itself or by a signal."""
+    sys.stderr.write(does["says"])
+    sys.stderr.flush()
+    if "signal" in does:
+        os.kill(os.getpid(), does["signal"])
+    os._exit(does["code"])
+
+
+def deaf(request: dict[str, Any], _does: dict[str, Any]) -> None:
+    """Answers, and reads nothing from then on, but stays."""
+    print("I have had enough", file=sys.stderr, flush=True)
+    os.close(0)
+    answer(request, {"content": []})
+    time.sleep(3600)
+
+
 def crash_once(request: dict[str, Any], does: dict[str, Any]) -> None:
     mark = Path(does["mark"])
     if not mark.exists():
@@ -130,6 +147,8 @@ BEHAVIOURS = {
     "hang": lambda _request, _does: time.sleep(60),
     "close output": lambda _request, _does: os.close(1),
     "crash": crash,
+    "deaf": deaf,
+    "dies": dies,
     "crash once": crash_once,
     "garbage": garbage,
     "long line": long_line,

@@ -15,7 +15,7 @@ from alhena.models.auth.exchange import TokenEndpoint
 from alhena.models.auth.login import Login
 from alhena.models.auth.store import LoginStore
 from alhena.models.auth.user import UserLogin
-from alhena.system.private_files import PrivateFiles
+from alhena.system.private_files import LIMIT, PrivateFiles
 from tests.support.google import GoogleServer
 from tests.support.patience import PATIENCE_S
 
@@ -112,5 +112,5 @@ def accounts(home: Path) -> Any:
 class BrokenFiles(PrivateFiles):
     """Files that can be read and not written, as on a disk that is full."""
 
-    def write(self, name: str, data: bytes) -> None:
+    def write(self, name: str, data: bytes, limit: int = LIMIT) -> None:
         raise AlhenaError("No space left to write file.")

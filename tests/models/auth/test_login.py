@@ -15,7 +15,8 @@ from alhena.models.auth.authorization import new_attempt
 from alhena.models.auth.callback import DONE, FAILED, STRAY, Callback, listening
 from alhena.models.auth.login import LoginWays, ways_from
 from alhena.models.errors import CredentialsError, ServerFaultError
-from tests.models.auth.kit import BrokenFiles, ScriptedPerson, accounts, get, kept, login, mode
+from tests.models.auth.kit import BrokenFiles, ScriptedPerson, accounts, get, kept, login
+from tests.support.disk import mode
 from tests.support.google import ADDRESS, GoogleServer
 from tests.support.server import Reply, json_reply
 

@@ -16,7 +16,8 @@ from alhena.models.auth.tokens import RenewedTokens
 from alhena.models.auth.user import UserLogin
 from alhena.models.errors import CredentialsError, NetworkError, ServerFaultError
 from alhena.system.private_files import PrivateFiles
-from tests.models.auth.kit import BrokenFiles, accounts, endpoint, keep, kept, mode, user
+from tests.models.auth.kit import BrokenFiles, accounts, endpoint, keep, kept, user
+from tests.support.disk import mode
 from tests.support.google import CLIENT_ID, GoogleServer
 from tests.support.server import Reply, json_reply
 

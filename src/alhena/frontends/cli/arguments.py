@@ -14,14 +14,16 @@ commands:
   alhena tools list|call      the tools, and one call through the gate
   alhena policy explain|test  what the policy says of a call, and why; the examples of rules
   alhena hooks list|test      the hooks and whether they run; enable, disable, trust
-  alhena memory show|import   what GEMINI.md files say here, and what imports come to
-  alhena sessions list|show   the recorded sessions of this project; export, delete
+  alhena memory show|import   what GEMINI.md files say here, and what imports come to; refresh
+  alhena sessions list|show   the recorded sessions of this project: export, delete; checkpoints,
+                              restore
   alhena auth login|status    signing in with a Google account, and who answers; logout
+  alhena models list          the models that are known by name
   alhena mcp list|add|auth    MCP servers: remove, enable, disable; serve, to be one
-  alhena settings show|check  the settings that hold here, where they are said, what is wrong
+  alhena settings show|check  the settings that hold here, what is wrong; path: where they are said
   alhena trust                trusts this folder, so that its own settings and context are read
   alhena serve                the model over HTTP for clients of other dialects
-  alhena wire check FILE      whether a request keeps the rules of the API
+  alhena wire check|convert   whether a request keeps the rules of the API; other dialects
 
 Run `alhena COMMAND --help` for the arguments of a command.
 """

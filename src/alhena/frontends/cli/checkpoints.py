@@ -8,6 +8,7 @@ from alhena.display_text import one_line
 from alhena.frontends.checkpoint_words import checkpoint_words, listed, restored_words
 from alhena.frontends.streams import write_json, write_stdout
 from alhena.session.checkpoints import Checkpoint, CheckpointFiles
+from alhena.session.places import named
 from alhena.session.shadow_files import shown
 from alhena.system.workspace import current_directory
 
@@ -52,7 +53,7 @@ def _as_json(name: str, checkpoint: Checkpoint) -> dict[str, Any]:
         "sessionId": checkpoint.session_id,
         "callId": checkpoint.call_id,
         "toolCall": None if call is None else {"name": call.name, "args": call.args},
-        "paths": [shown(path) for path in checkpoint.paths],
+        "paths": [shown(path) for path in named(checkpoint)],
     }
 
 

@@ -5,7 +5,6 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from alhena.config.errors import ConfigError
 from alhena.config.home import trusted_hooks_path, user_settings_path
 from alhena.config.settings import load_settings
 from alhena.display_text import exact, one_line
@@ -225,22 +224,15 @@ def _same_hook(name: str) -> set[str]:
 
 def _write_disabled(names: list[str]) -> None:
     """Writes `hooksConfig.disabled`; everything else in the file stays as it is."""
-    from alhena.config.jsonc_edit import JsonEditError, with_value
-    from alhena.hooks.user_files import change_file
+    from alhena.config.jsonc_edit import with_value
+    from alhena.frontends.json_files import change_json
 
-    path = user_settings_path(os.environ)
-
-    def changed(data: bytes) -> bytes:
-        try:
-            text = data.decode("utf-8")
-            return with_value(text, ("hooksConfig", "disabled"), names).encode("utf-8")
-        except (JsonEditError, UnicodeDecodeError) as error:
-            raise ConfigError(
-                f"{path} {error}; it was left alone.",
-                remedy='Write "hooksConfig": {"disabled": [...]} there yourself.',
-            ) from error
-
-    change_file(path, changed, "the settings were not changed")
+    change_json(
+        user_settings_path(os.environ),
+        lambda text: with_value(text, ("hooksConfig", "disabled"), names),
+        "the settings were not changed",
+        remedy='Write "hooksConfig": {"disabled": [...]} there yourself.',
+    )
 
 
 def _trust(options: "Namespace") -> int:

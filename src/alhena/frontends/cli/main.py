@@ -12,7 +12,7 @@ from alhena.frontends.streams import OutputError, is_terminal, write_stderr, wri
 COMMANDS = {
     "tools": ("list", "call"),
     "policy": ("explain", "test"),
-    "wire": ("check",),
+    "wire": ("check", "convert"),
     "hooks": ("list", "test", "enable", "disable", "trust"),
     "memory": ("show", "refresh", "import"),
     "sessions": ("list", "show", "export", "delete", "checkpoints", "restore"),

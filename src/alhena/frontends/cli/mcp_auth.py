@@ -47,7 +47,7 @@ async def _sign_in(name: str, place: Place) -> int:
 
 def server_to_sign_in_to(name: str, place: Place) -> McpServer:
     """A server of the settings. Raises InputError when there is none, or none that can be used."""
-    configured = configured_servers(place.settings, place.environ)
+    configured = configured_servers(place.settings, place.environ, held=place.held_servers)
     server = configured.servers.get(name)
     if server is not None:
         return server
@@ -60,18 +60,14 @@ def server_to_sign_in_to(name: str, place: Place) -> McpServer:
 
 
 def _logout(name: str, tokens: TokenFile) -> int:
-    async def forgotten() -> bool:
-        async with tokens.alone(name):
-            return await tokens.forget(name)
-
-    there = asyncio.run(forgotten())
+    there = asyncio.run(tokens.forget(name))
     said = f"Signed out of MCP server {name!r}." if there else "Nobody was signed in there."
     write_stdout(f"{one_line(said)}\n")
     return 0
 
 
 def _status(place: Place, tokens: TokenFile) -> int:
-    servers = configured_servers(place.settings, place.environ).servers
+    servers = configured_servers(place.settings, place.environ, held=place.held_servers).servers
     remote = {name: server for name, server in servers.items() if server.address is not None}
     for name, server in remote.items():
         write_stdout(f"{one_line(name, 60)}: {_signed(name, server, tokens)}\n")
@@ -86,6 +82,8 @@ def _signed(name: str, server: McpServer, tokens: TokenFile) -> str:
         return "nobody is signed in"
     if not same_place(token.server_url, server.address or ""):
         return "signed in at another address, which does not count for this one"
+    if token.wanted:
+        return f"signed in, without what the server wants by now: {one_line(token.wanted, 200)}"
     if token.expires_at is None or token.holds_for(0, time.time()):
         return "signed in"
     if token.refresh_token:

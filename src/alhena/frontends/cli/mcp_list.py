@@ -32,7 +32,8 @@ def run(argv: list[str]) -> int:
     options = parser.parse_args(argv)
     place = place_here(skip_trust=options.skip_trust, told=False)
     tell(place.told)
-    configured = _placed(configured_servers(place.settings, place.environ), place)
+    configured = configured_servers(place.settings, place.environ, held=place.held_servers)
+    configured = _placed(configured, place)
     warnings: list[str] = []
     reports = asyncio.run(_looked_at(place, configured, warnings))
     tell(dict.fromkeys(warnings))

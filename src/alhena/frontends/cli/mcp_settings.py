@@ -15,6 +15,7 @@ from alhena.frontends.cli.mcp_arguments import Added, parse_add, scope_of
 from alhena.frontends.here import place_here
 from alhena.frontends.json_files import change_json
 from alhena.frontends.streams import write_stdout
+from alhena.frontends.trusting import accept
 from alhena.system.workspace import current_directory, is_within
 
 UNCHANGED = "the settings are as they were"
@@ -32,8 +33,14 @@ def add(argv: list[str]) -> int:
     change_json(file, lambda text: with_value(text, (SERVERS, wanted.name), entry), UNCHANGED)
     done = "updated in" if wanted.name in known else "added to"
     _say(f"MCP server {wanted.name!r} {done} the {wanted.scope} settings ({wanted.transport}).")
-    if wanted.scope == "project" and not place_here(told=False).trust.trusted:
-        _say("This folder is not trusted, so that it is not used yet. To trust it: alhena trust")
+    if wanted.scope == "project":
+        place = place_here(told=False)
+        # Whoever has written it down here has seen it.
+        accept(place, [each for each in place.pending if each.path == (SERVERS, wanted.name)])
+        if not place.trust.trusted:
+            _say(
+                "This folder is not trusted, so that it is not used yet. To trust it: alhena trust"
+            )
     return 0
 
 
@@ -79,12 +86,15 @@ def _turn(argv: list[str], *, enabled: bool) -> int:
     name, _ = scope_of(word, argv, scoped=False)
     place = place_here()
     known = list(place.settings.mcp_servers)
-    if name not in known and not (name == "mcp" and place.settings.mcp.server_command):
+    there = name == "mcp" and place.settings.mcp.server_command
+    if name not in known and name not in place.held_servers and not there:
         raise InputError(
             f"there is no MCP server {name!r} in the settings.", remedy=_near(name, known)
         )
     turn(place.environ, name, enabled=enabled)
     _say(f"MCP server {name!r} is turned {'on' if enabled else 'off'}.")
+    if enabled and name in place.held_servers:
+        _say(f"It is held back all the same: {place.held_servers[name]}.")
     if enabled and name in place.settings.mcp.excluded:
         _say("The setting mcp.excluded names it all the same, so that it is not started.")
     return 0

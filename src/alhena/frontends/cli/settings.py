@@ -5,7 +5,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from alhena.config.environment import REDACTED, has_secret_name, without_secrets
+from alhena.config.environment import (
+    CREDENTIALS,
+    NEVER_KEPT,
+    REDACTED,
+    has_secret_name,
+    has_secret_value,
+    own_environment,
+    without_secrets,
+)
 from alhena.config.home import (
     system_defaults_path,
     system_settings_path,
@@ -17,8 +25,8 @@ from alhena.config.place import Place
 from alhena.config.settings import known_keys
 from alhena.display_text import escaped, one_line
 from alhena.errors import InputError
-from alhena.frontends.here import place_here
-from alhena.frontends.streams import write_json, write_stderr, write_stdout
+from alhena.frontends.here import place_here, tell
+from alhena.frontends.streams import write_json, write_stdout
 from alhena.system.workspace import current_directory
 
 if TYPE_CHECKING:
@@ -46,6 +54,8 @@ used.
 DEFAULT = "default"
 _HIDDEN = ("headers", "env")
 """Members of a server, or of a hook, whose values are nobody's business."""
+_ARGUMENTS = "args"
+"""A member of a server in which a word may say that the next one is a secret."""
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,8 +109,7 @@ def _show(options: "Namespace", place: Place) -> int:
             )
     elif not options.all:
         found = [each for each in found if each.origin[0]["layer"] != DEFAULT]
-    for warning in place.warnings:
-        write_stderr(f"alhena: warning: {one_line(warning)}\n")
+    tell(place.warnings)
     if options.json:
         write_json(found if options.origin else {each.key: each.value for each in found})
         return 0
@@ -122,10 +131,66 @@ def settings_shown(place: Place) -> list[Shown]:
     for layer in place.layers:
         for path, value in _leaves(layer.document, (), known):
             values.setdefault(path, value)
+    written = [layer.written for layer in place.layers]
+    secrets = _secret_variables(place)
     return [
-        Shown(key=".".join(path), value=_public(path, value), origin=_origins(place, path))
+        Shown(
+            key=".".join(path),
+            value=_public(path, _with_names(value, _meant(path, written, secrets))),
+            origin=_origins(place, path),
+        )
         for path, value in sorted(values.items())
     ]
+
+
+def _secret_variables(place: Place) -> list[tuple[str, str]]:
+    """The variables whose values are nobody's business, the longest values first. Where a project
+    has its own, those of both."""
+    blocked = place.settings.security.environment_variable_redaction.blocked
+    names = CREDENTIALS | NEVER_KEPT | {name.upper() for name in blocked}
+    both = {*place.environ.items(), *own_environment(place.environ).items()}
+    found = [
+        (name, value)
+        for name, value in both
+        if value and (name.upper() in names or has_secret_name(name) or has_secret_value(value))
+    ]
+    return sorted(found, key=lambda pair: (-len(pair[1]), pair))
+
+
+def _meant(
+    path: tuple[str, ...], written: list[dict[str, Any]], secrets: list[tuple[str, str]]
+) -> list[tuple[str, str]]:
+    """Those of the variables that the files have put into a key."""
+    from alhena.config.expansion import names_in
+
+    names = {name for document in written for name in names_in(_at(document, path))}
+    return [pair for pair in secrets if pair[0].upper() in names]
+
+
+def _at(document: Any, path: tuple[str, ...]) -> Any:
+    for name in path:
+        if not isinstance(document, dict):
+            return None
+        document = cast("dict[str, Any]", document).get(name)
+    return document
+
+
+def _with_names(value: Any, variables: list[tuple[str, str]]) -> Any:
+    """A value with the names of variables in the place of what they hold, as in its file."""
+    match value:
+        case str() if variables:
+            import re
+
+            names = {held: f"${{{name}}}" for name, held in variables}
+            pattern = "|".join(map(re.escape, names))
+            return re.sub(pattern, lambda found: names[found[0]], value)
+        case list() | tuple():
+            return [_with_names(item, variables) for item in cast("list[Any]", value)]
+        case dict():
+            members = cast("dict[str, Any]", value)
+            return {name: _with_names(item, variables) for name, item in members.items()}
+        case _:
+            return value
 
 
 def _leaves(
@@ -173,7 +238,12 @@ def _public(path: tuple[str, ...], value: Any) -> Any:
             secret = has_secret_name(path[-1]) and bool(value)
             return REDACTED if secret else without_secrets(value)
         case list() | tuple():
-            return [_public(path, item) for item in cast("list[Any]", value)]
+            items = cast("list[Any]", value)
+            if path[-1] == _ARGUMENTS and all(isinstance(item, str) for item in items):
+                from alhena.mcp.shown import harmless_words
+
+                items = list(harmless_words(items))
+            return [_public(path, item) for item in items]
         case dict():
             members: dict[str, Any] = {**cast("dict[str, Any]", value)}
             if path[-1] in _HIDDEN:

@@ -16,6 +16,7 @@ from alhena.events import Event, WarningEvent
 from alhena.frontends.cli.arguments import Parser
 from alhena.frontends.cli.model_for_tools import answering_for
 from alhena.frontends.cli.workbench_options import add_workbench_arguments, workbench_options
+from alhena.frontends.here import tell
 from alhena.frontends.streams import is_terminal, write_json, write_stderr, write_stdout
 from alhena.tools.contract import ToolErrorType
 from alhena.tools.display import ToolDisplay
@@ -79,7 +80,7 @@ def _open(
 
     bench = open_workbench(options, links, groups)
     bench.registry.register(AskUser(None))
-    _tell(bench.warnings)
+    tell(bench.warnings)
     return bench
 
 
@@ -87,7 +88,7 @@ async def _gather(bench: Workbench) -> None:
     """Has the tools of other sources in the registry, too."""
     known = len(bench.warnings)
     await bench.sources.gather()
-    _tell(bench.warnings[known:])
+    tell(bench.warnings[known:])
 
 
 async def _look(bench: Workbench) -> None:
@@ -98,15 +99,10 @@ async def _look(bench: Workbench) -> None:
         await bench.sources.close()
 
 
-def _tell(warnings: tuple[str, ...]) -> None:
-    for warning in warnings:
-        write_stderr(f"alhena: warning: {one_line(warning)}\n")
-
-
 def _warn(event: Event) -> None:
     """Tells a person what a hook has to say, or what went wrong with one."""
     if isinstance(event, WarningEvent):
-        write_stderr(f"alhena: warning: {one_line(event.message)}\n")
+        tell((event.message,))
 
 
 def _list(bench: Workbench, *, as_json: bool) -> int:

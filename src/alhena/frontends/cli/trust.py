@@ -1,16 +1,26 @@
 """`alhena trust`: which folders may say anything about how the agent works."""
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from alhena.config.bound import Bound
 from alhena.config.home import trusted_folders_path
 from alhena.config.place import Place, open_place
 from alhena.config.trust import TrustLevel, trust_entries
 from alhena.display_text import escaped
 from alhena.errors import InputError, UsageError
+from alhena.frontends.bound_words import pending_lines
 from alhena.frontends.streams import write_json, write_stdout
-from alhena.frontends.trusting import forget_trust, say_trust, waiting
+from alhena.frontends.trusting import (
+    Waits,
+    accept,
+    accept_shown,
+    forget_trust,
+    say_trust,
+    what_waits,
+)
 from alhena.system.workspace import current_directory
 
 if TYPE_CHECKING:
@@ -23,7 +33,8 @@ usage: alhena trust [PATH] [--parent | --never | --forget]
 
 Says that a folder (by default this one) and those in it are trusted: their settings, hooks,
 servers, policies, context and .env files are then read. Hooks are asked about one by one all the
-same.
+same. Servers and commands count as they are now; when they change they are held back, and this
+command shows and accepts them as they are then.
 
   --parent   trusts the folder that PATH is in
   --never    does not trust it, and is not to ask again
@@ -60,9 +71,13 @@ def run(argv: list[str]) -> int:
 def _say_it(folder: Path, level: TrustLevel) -> int:
     # Of a folder that is not to be trusted any more nothing is read, however broken it is.
     never = level is TrustLevel.DO_NOT_TRUST
-    unread = [] if never else waiting(open_place(folder, os.environ))
+    before = None if never else open_place(folder, os.environ)
+    waits = Waits() if before is None else what_waits(before)
     file = say_trust(os.environ, folder, level)
     after = open_place(folder, os.environ)
+    if before is not None and after.trust.lasting:
+        after = accept_shown(before, waits)
+    unread = waits.lines
     word = "trusted" if after.trust.trusted else "not trusted"
     _say(f"{folder} is {word}: {after.trust.reason}.")
     if level is TrustLevel.TRUST_PARENT and after.trust.trusted:
@@ -71,9 +86,22 @@ def _say_it(folder: Path, level: TrustLevel) -> int:
         _say("From now on these are read:")
         for line in unread:
             _say(f"  {line}")
+    _accept_rest(after)
     if after.trust.trusted == never:
         _say(f"What was written to {file} does not decide here.")
     return 0
+
+
+def _accept_rest(place: Place) -> None:
+    """Servers and commands that are not as they were accepted: shows each, and accepts it."""
+    new = [each for each in place.pending if each.acceptable]
+    if new:
+        _say("These servers and commands are accepted as they are now:")
+        _tell_pending(place, new)
+        accept(place, new)
+    for each in place.pending:
+        if not each.acceptable:
+            _say(f"{each.label} is held back: {each.why}.")
 
 
 def _options(argv: list[str]) -> "Namespace":
@@ -107,6 +135,7 @@ def _status(folder: Path, *, as_json: bool) -> int:
                 "known": trust.known,
                 "reason": trust.reason,
                 "unread": place.unread,
+                "pending": {each.key: each.why for each in place.pending},
             }
         )
         return 0
@@ -118,7 +147,16 @@ def _status(folder: Path, *, as_json: bool) -> int:
 def _tell_waiting(place: Place) -> None:
     if place.unread:
         _say("These are not read:")
-        for line in waiting(place):
+        for line in what_waits(place).lines:
+            _say(f"  {line}")
+    if place.pending:
+        _say("These servers and commands are held back (alhena trust accepts them):")
+        _tell_pending(place, place.pending)
+
+
+def _tell_pending(place: Place, entries: Iterable[Bound]) -> None:
+    for each in entries:
+        for line in pending_lines(each, place.settings.security.environment_variable_redaction):
             _say(f"  {line}")
 
 

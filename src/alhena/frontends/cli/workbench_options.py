@@ -37,4 +37,5 @@ def workbench_options(found: argparse.Namespace) -> WorkbenchOptions:
         allowed_tools=split_tools(found.allowed_tools),
         skip_trust=found.skip_trust,
         sandbox=found.sandbox,
+        held_servers=place.held_servers,
     )

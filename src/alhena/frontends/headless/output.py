@@ -23,6 +23,7 @@ from alhena.events import (
     ToolCallResponseEvent,
     UserMessageEvent,
     WarningEvent,
+    timestamp,
 )
 from alhena.frontends.headless.stats import RunStats
 from alhena.frontends.streams import json_document
@@ -258,9 +259,7 @@ class StreamJsonOutput:
         self._line("result", status="error", error=error_json(error), stats=stats)
 
     def _line(self, type: str, **fields: Any) -> None:
-        seconds = time.time()
-        stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
-        head = {"type": type, "timestamp": f"{stamp}.{int(seconds * 1000) % 1000:03d}Z"}
+        head = {"type": type, "timestamp": timestamp(time.time_ns())}
         self._write(msgspec.json.encode(head | fields).decode("utf-8") + "\n")
 
 

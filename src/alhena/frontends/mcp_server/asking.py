@@ -2,16 +2,16 @@
 
 import asyncio
 import secrets
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, assert_never
 
 import msgspec
 from mcp_types import ElicitRequestFormParams, ElicitResult
 
-from alhena.display_text import escaped, one_line
+from alhena.display_text import escaped, exact, one_line
 from alhena.scheduler.confirm import Answer, ConfirmationRequest
 from alhena.tools.confirmation import (
     AskUserConfirmation,
-    ConfirmationDetails,
     EditConfirmation,
     ExecConfirmation,
     ExitPlanModeConfirmation,
@@ -29,8 +29,10 @@ WORDS = {
     ToolConfirmationOutcome.CANCEL: "Do not allow",
 }
 FIELD = "answer"
-MOST_SHOWN = 8_000
-"""Characters of a command or a difference that a question shows."""
+MOST_SHOWN = 20_000
+"""Characters of a difference that a question shows, of its beginning and its end."""
+
+_FOR_THE_CALL = (ToolConfirmationOutcome.PROCEED_ONCE, ToolConfirmationOutcome.CANCEL)
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,31 +69,61 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _outcomes(request: ConfirmationRequest) -> list[ToolConfirmationOutcome]:
+    """What may be answered. Of what is not shown whole nothing is approved beyond the call."""
     given = [ToolConfirmationOutcome(each) for each in request.outcomes]
-    return [each for each in given if each in WORDS]
+    cut = isinstance(request.details, EditConfirmation) and _cut(request.details.file_diff)
+    return [each for each in given if each in WORDS and (not cut or each in _FOR_THE_CALL)]
 
 
 def _message(request: ConfirmationRequest) -> str:
-    details = request.details
-    lines = [one_line(details.title), escaped(_shown(details)[:MOST_SHOWN], block=True)]
+    details, offered = request.details, _outcomes(request)
+    lines = [one_line(details.title), *_shown(request)]
     if request.reason:
         lines.append(f"Asked because {one_line(request.reason)}")
     lines += (f"Warning: {one_line(each)}" for each in getattr(details, "warnings", ()))
-    for rule in request.lasting:
-        lines.append(f"From now on: {one_line(rule.words)}")
+    rules = [one_line(rule.words) for rule in request.lasting if rule.outcome in offered]
+    lines += (f"From now on: {each}" for each in dict.fromkeys(rules))
     return "\n".join(filter(None, lines))
 
 
-def _shown(details: ConfirmationDetails) -> str:
-    match details:
-        case ExecConfirmation():
-            return details.command_shown
-        case EditConfirmation():
-            return f"{details.file_path}\n{details.file_diff}"
-        case InfoConfirmation():
-            return details.prompt
-        case McpConfirmation():
+def _shown(request: ConfirmationRequest) -> list[str]:
+    """The call, with nothing in it hidden. All of it, but for a long difference."""
+    match request.details:
+        case ExecConfirmation() as details:
+            return [*_where(request), escaped(details.command_shown, block=True)]
+        case EditConfirmation() as details:
+            return [_inline(details.file_path), _difference(details.file_diff)]
+        case InfoConfirmation() as details:
+            return [exact(details.prompt), *map(_inline, details.urls)]
+        case McpConfirmation() as details:
             args = msgspec.json.encode(details.tool_args).decode("utf-8")
-            return f"{details.server_name}: {details.tool_name}({args})"
+            return [exact(f"{details.server_name}: {details.tool_name}({args})")]
         case AskUserConfirmation() | ExitPlanModeConfirmation():
-            return ""
+            return []
+        case _:
+            assert_never(request.details)
+
+
+def _where(request: ConfirmationRequest) -> Iterator[str]:
+    directory = request.args.get("directory")
+    if isinstance(directory, str) and directory:
+        yield f"In the directory {_inline(directory)}"
+    if request.args.get("is_background"):
+        yield "In the background"
+
+
+def _cut(diff: str) -> bool:
+    return len(diff) > MOST_SHOWN
+
+
+def _difference(diff: str) -> str:
+    if not _cut(diff):
+        return exact(diff)
+    half = MOST_SHOWN // 2
+    left = f"[… {len(diff) - 2 * half:,} more characters, which are not shown …]"
+    return f"{exact(diff[:half])}\n{left}\n{exact(diff[-half:])}"
+
+
+def _inline(text: str) -> str:
+    """All of a text on one line, nothing in it hidden."""
+    return escaped(exact(text))

@@ -106,7 +106,7 @@ def choices(request: ConfirmationRequest) -> tuple[Menu, tuple[Answer, ...]]:
     options: list[Option] = []
     answers: list[Answer] = []
     for outcome, key, text in ANSWERS:
-        if outcome not in request.outcomes:
+        if outcome not in request.outcomes or _said_otherwise(outcome, request):
             continue
         details = request.details
         if isinstance(details, ExitPlanModeConfirmation) and outcome is Outcome.PROCEED_ONCE:
@@ -123,6 +123,16 @@ def choices(request: ConfirmationRequest) -> tuple[Menu, tuple[Answer, ...]]:
     plan = isinstance(request.details, ExitPlanModeConfirmation)
     title = "Carry out this plan?" if plan else "Allow this?"
     return Menu(title=title, options=tuple(options)), tuple(answers)
+
+
+def _said_otherwise(outcome: Outcome, request: ConfirmationRequest) -> bool:
+    """Whether another answer is the same one with clearer words: of a server's tool, "always" is
+    always this tool."""
+    return (
+        outcome is Outcome.PROCEED_ALWAYS
+        and isinstance(request.details, McpConfirmation)
+        and Outcome.PROCEED_ALWAYS_TOOL in request.outcomes
+    )
 
 
 def rule_words(rule: PolicyRule) -> str:

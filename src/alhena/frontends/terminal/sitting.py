@@ -29,6 +29,11 @@ async def converse(
 
         if await ask_trust(place, screen.choose, conversation.print):
             place = place_here(skip_trust=arguments.skip_trust, told=False)
+    if place.pending:
+        from alhena.frontends.terminal.trusting import ask_changed
+
+        if await ask_changed(place, screen.choose, conversation.print):
+            place = place_here(skip_trust=arguments.skip_trust, told=False)
     async with _agent(arguments, place, conversation) as agent:
         greeting = f"alhena {__version__}  /help tells what can be done here"
         conversation.print([line(greeting, "dim")])

@@ -2,13 +2,16 @@
 
 from collections.abc import Awaitable, Callable
 
+from alhena.config.bound import Bound
 from alhena.config.errors import ConfigError
 from alhena.config.place import Place
+from alhena.config.settings import EnvironmentRedaction
 from alhena.config.trust import TrustLevel
 from alhena.display_text import one_line
+from alhena.frontends.bound_words import pending_lines
 from alhena.frontends.terminal.lines import Line, line
 from alhena.frontends.terminal.menu import Menu, Option
-from alhena.frontends.trusting import say_trust, waiting
+from alhena.frontends.trusting import accept, accept_shown, say_trust, what_waits
 
 MAX_SHOWN = 30
 """Lines about what waits that are shown."""
@@ -22,7 +25,8 @@ async def ask_trust(
 ) -> bool:
     """Asks about a folder of which nobody has said whether it is trusted; whether something was
     written down. Dismissed, the session begins without."""
-    shown = waiting(place)
+    waits = what_waits(place)
+    shown = waits.lines
     more = len(shown) - MAX_SHOWN
     rest = [f"and {more} lines more; see alhena trust --status"] if more > 0 else []
     show(
@@ -47,8 +51,64 @@ async def ask_trust(
         return False
     try:
         file = say_trust(place.environ, place.cwd, level)
+        if level is not TrustLevel.DO_NOT_TRUST:
+            accept_shown(place, waits, MAX_SHOWN)
     except ConfigError as error:
         show([line(f"✗ {one_line(str(error))}", "error")])
         return False
     show([line(f"  {level} is written to {one_line(str(file))}.", "dim")])
     return True
+
+
+async def ask_changed(
+    place: Place,
+    choose: Callable[[Menu], Awaitable[frozenset[int] | None]],
+    show: Callable[[list[Line]], None],
+) -> bool:
+    """Asks about servers and commands of a folder that are not as they were accepted, some at a
+    time; whether something was written down. Dismissed, the session begins without them."""
+    written = False
+    waiting = [each for each in place.pending if each.acceptable]
+    redaction = place.settings.security.environment_variable_redaction
+    while waiting:
+        page, rows = _page(waiting, redaction)
+        del waiting[: len(page)]
+        count = "This" if len(page) == 1 else f"These {len(page)}"
+        show(
+            [
+                line(one_line(f"? What {place.cwd} has run is not what was accepted."), "bold"),
+                line(f"  {count} may have commands run. Until accepted, it is held back:"),
+                *rows,
+            ]
+        )
+        options = (
+            Option(label="Yes, as it is now", key="y", detail="and ask again when it changes"),
+            Option(label="Not now", key="n", detail="the session begins without"),
+        )
+        picked = await choose(Menu(title="Accept this?", options=options, selected=1))
+        if not picked or min(picked) != 0:
+            return written
+        try:
+            accept(place, page)
+        except ConfigError as error:
+            show([line(f"✗ {one_line(str(error))}", "error")])
+            return written
+        written = True
+    return written
+
+
+def _page(waiting: list[Bound], redaction: EnvironmentRedaction) -> tuple[list[Bound], list[Line]]:
+    """The first of those that wait, as many as can be shown whole at a time, one at least."""
+    page: list[Bound] = []
+    rows: list[Line] = []
+    for each in waiting:
+        told = [line(f"    {row}", _style(row)) for row in pending_lines(each, redaction)]
+        if page and len(rows) + len(told) > MAX_SHOWN:
+            break
+        page.append(each)
+        rows += told
+    return page, rows
+
+
+def _style(row: str) -> str:
+    return {"+": "added", "-": "removed"}.get(row[4:5], "dim")

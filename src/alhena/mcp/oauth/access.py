@@ -6,6 +6,7 @@ import httpx2
 
 from alhena.mcp.oauth.http import origin, require_safe
 from alhena.mcp.oauth.renewal import Renewal
+from alhena.mcp.scopes import wanted_scopes
 
 
 class StoredAccess(httpx2.Auth):
@@ -29,6 +30,9 @@ class StoredAccess(httpx2.Auth):
         require_safe(str(request.url), self._address)
         request.headers["Authorization"] = f"Bearer {token}"
         response = yield request
+        scopes = wanted_scopes(response.status_code, response.headers.get("www-authenticate", ""))
+        if scopes:
+            await self._renewal.want(scopes)
         if response.status_code != 401:
             return
         fresh = await self._renewal.token(refused=token)

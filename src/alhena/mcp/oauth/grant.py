@@ -13,6 +13,8 @@ from alhena.mcp.oauth.tokens import StoredToken
 
 BASIC = "client_secret_basic"
 MAX_SAID = 300
+MAX_LIFE_S = 100 * 366 * 24 * 3600.0
+"""The longest that a token can be said to hold: what is more says nothing."""
 _TEMPORARY = frozenset({"temporarily_unavailable", "server_error", "slow_down"})
 
 
@@ -80,7 +82,14 @@ def read_grant(status: int, body: bytes, url: str, secrets: tuple[str, ...]) -> 
     known = grant is not None and (grant.token_type or "bearer").lower() == "bearer"
     if grant is None or not known or not sendable(grant.access_token):
         raise SignInError(f"{place} gave something else than a token that can be sent")
-    return grant
+    return msgspec.structs.replace(grant, expires_in=_life(grant.expires_in))
+
+
+def _life(seconds: float | None) -> float | None:
+    """So many seconds as a time can be told by; None where none was said, or one that is none."""
+    if seconds is None or not seconds <= MAX_LIFE_S:  # which NaN is not, either
+        return None
+    return max(seconds, 0.0)
 
 
 def sendable(token: str) -> bool:

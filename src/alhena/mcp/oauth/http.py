@@ -1,12 +1,16 @@
 """Requests to authorization servers: short, bounded, and to no place that secrets must not go to.
 
-What a server says of where to sign in is not trusted: it could name a host of the local network.
+What a server says of where to sign in is not trusted: it could name a host of the local network, or
+one whose name means another address a moment later. So the addresses of a name are looked up once,
+and the request goes to one of those that were looked at.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Collection
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
+from socket import SOCK_STREAM
 from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import httpx2
 
@@ -22,18 +26,38 @@ TIME_LIMIT_S = 30.0
 MAX_REDIRECTS = 5
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
+Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
+"""The addresses of a host. Raises OSError when there are none."""
+
+
+async def _resolve(host: str, port: int) -> Sequence[str]:
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=SOCK_STREAM)
+    except UnicodeError as error:
+        raise OSError(str(error)) from error
+    return tuple(dict.fromkeys(str(each[4][0]) for each in found))
+
 
 class OAuthHttp:
     """Sends requests of a sign-in to the MCP server at `server_url`, and to where it leads.
 
     A URL has to be https, or on this machine if the server is. One that only the server has named
     has to be on the public internet, unless the server is not; `given` are those of the settings.
+    `direct` is the client that uses no proxies.
     """
 
     def __init__(
-        self, client: httpx2.AsyncClient, server_url: str, given: Collection[str] = ()
+        self,
+        client: httpx2.AsyncClient,
+        server_url: str,
+        given: Collection[str] = (),
+        *,
+        direct: httpx2.AsyncClient | None = None,
+        resolve: Resolve = _resolve,
     ) -> None:
         self._client = client
+        self._direct = direct or client
+        self._resolve = resolve
         self._server_url = server_url
         self._given = {origin(url) for url in (server_url, *given) if url}
         self._near: bool | None = None
@@ -49,7 +73,6 @@ class OAuthHttp:
         request.headers["Accept-Encoding"] = "identity"
         try:
             async with asyncio.timeout(TIME_LIMIT_S):
-                await self.require(str(request.url))
                 return await self._answered(request)
         except TimeoutError as error:
             raise SignInError(f"{place} did not answer within {TIME_LIMIT_S:g} s") from error
@@ -58,49 +81,133 @@ class OAuthHttp:
 
     async def require(self, url: str) -> None:
         """Raises SignInError for a URL that may not be asked, nor shown in a browser."""
+        await self._approved(url)
+
+    def reached(self, address: str) -> None:
+        """The server has been found at this address: where its name leads from now on does not say
+        whether it is on the public internet."""
+        self._near = address_problem(address) is not None
+
+    async def _approved(self, url: str) -> Sequence[str]:
+        """The addresses that a URL may be asked at; none where it may be asked by its name. Raises
+        SignInError."""
         require_safe(url, self._server_url)
         if origin(url) in self._given or await self._server_is_near():
-            return
-        problem = await _problem(url)
+            return ()
+        _, host, _ = origin(url)
+        addresses: Sequence[str] = ()
+        problem = host_problem(host)
+        if problem is None and literal_address(host) is None:
+            addresses = await self._addresses(url)
+            problem = next(filter(None, map(address_problem, addresses)), None)
         if problem is not None:
             raise SignInError(
                 f"the server names {shown(url)} for signing in: {problem}",
                 remedy="If that is meant, name it in mcpServers.NAME.oauth "
                 "(authorizationUrl, tokenUrl, issuer).",
             )
+        return () if is_proxied(url) else addresses
+
+    async def _addresses(self, url: str) -> Sequence[str]:
+        """Where the host of a URL is. Raises SignInError."""
+        _, host, port = origin(url)
+        try:
+            found = await self._resolve(host, port)
+        except OSError as error:
+            if is_proxied(url):
+                return ()  # names may mean nothing here; the proxy will say
+            raise SignInError(f"{shown(url)} cannot be reached (its name is not known)") from error
+        if not found and not is_proxied(url):
+            raise SignInError(f"{shown(url)} cannot be reached (its name is not known)")
+        return found
 
     async def _server_is_near(self) -> bool:
         if self._near is None:
-            self._near = await _problem(self._server_url) is not None
+            self._near = await self._is_near()
         return self._near
+
+    async def _is_near(self) -> bool:
+        _, host, port = origin(self._server_url)
+        if literal_address(host) is not None or host_problem(host) is not None:
+            return host_problem(host) is not None
+        try:
+            found = await self._resolve(host, port)
+        except OSError:
+            return False
+        return any(map(address_problem, found))
 
     async def _answered(self, request: httpx2.Request) -> httpx2.Response:
         for _ in range(MAX_REDIRECTS):
-            response = await self._client.send(request, stream=True, follow_redirects=False)
+            url = str(request.url)
+            response = await self._sent(request, await self._approved(url))
             try:
                 body = b""
                 async for chunk in response.aiter_raw():
                     body += chunk
                     if len(body) > MAX_BODY:
                         raise SignInError(
-                            f"the answer of {shown(str(request.url))} has more than "
-                            f"{MAX_BODY:,} bytes"
+                            f"the answer of {shown(url)} has more than {MAX_BODY:,} bytes"
                         )
             finally:
                 await response.aclose()
-            following = response.next_request
-            leaves = following is None or origin(str(following.url)) != origin(str(request.url))
-            if following is None or leaves or request.method != "GET":
+            following = _following(request, response)
+            if following is None:
                 return _whole(response, body, request)
             request = following
         raise SignInError(f"{shown(str(request.url))} redirects without an end")
+
+    async def _sent(self, request: httpx2.Request, addresses: Sequence[str]) -> httpx2.Response:
+        """The answer of the first address that can be connected to, or of the host by its name."""
+        if not addresses:
+            return await self._client.send(request, stream=True, follow_redirects=False)
+        *others, last = (_at(request, address) for address in addresses)
+        for attempt in others:
+            try:
+                return await self._direct.send(attempt, stream=True, follow_redirects=False)
+            except (httpx2.ConnectError, httpx2.ConnectTimeout):
+                continue
+        return await self._direct.send(last, stream=True, follow_redirects=False)
+
+
+def is_proxied(url: str) -> bool:
+    """Whether the environment has requests to a URL go through a proxy, which looks up names."""
+    scheme, host, _ = origin(url)
+    proxies = getproxies()
+    return bool(proxies.get(scheme) or proxies.get("all")) and not proxy_bypass(host)
+
+
+def _at(request: httpx2.Request, address: str) -> httpx2.Request:
+    """A request to a certain address, which has to show the certificate of the host anyway."""
+    return httpx2.Request(
+        request.method,
+        request.url.copy_with(host=address),
+        headers=request.headers,  # Host among them
+        content=request.content,
+        extensions={**request.extensions, "sni_hostname": request.url.host},
+    )
+
+
+def _following(request: httpx2.Request, response: httpx2.Response) -> httpx2.Request | None:
+    """Where a redirect leads, within an origin."""
+    if not response.has_redirect_location or request.method != "GET":
+        return None
+    try:
+        url = request.url.join(response.headers["location"])
+    except httpx2.InvalidURL as error:
+        raise SignInError(f"{shown(str(request.url))} redirects to what is no URL") from error
+    if origin(str(url)) != origin(str(request.url)):
+        return None
+    return httpx2.Request("GET", url, headers=request.headers)
 
 
 @asynccontextmanager
 async def opened(server_url: str, given: Collection[str] = ()) -> AsyncGenerator[OAuthHttp]:
     """Requests for a block. Proxies and certificates are those of the environment."""
-    async with httpx2.AsyncClient(timeout=TIME_LIMIT_S) as client:
-        yield OAuthHttp(client, server_url, given)
+    async with (
+        httpx2.AsyncClient(timeout=TIME_LIMIT_S) as client,
+        httpx2.AsyncClient(timeout=TIME_LIMIT_S, transport=httpx2.AsyncHTTPTransport()) as direct,
+    ):
+        yield OAuthHttp(client, server_url, given, direct=direct)
 
 
 def origin(url: str) -> tuple[str, str, int]:
@@ -138,21 +245,6 @@ def _is_loopback(host: str) -> bool:
         return True
     address = literal_address(host)
     return address is not None and address.is_loopback
-
-
-async def _problem(url: str) -> str | None:
-    """Why a URL is not on the public internet; None when it is, or nobody can say."""
-    _, host, port = origin(url)
-    said = host_problem(host)
-    if said is not None or literal_address(host) is not None:
-        return said
-    loop = asyncio.get_running_loop()
-    try:
-        found = await loop.getaddrinfo(host, port)
-    except (OSError, UnicodeError):
-        return None  # behind a proxy names may mean nothing here; the request will say
-    addresses = (str(each[4][0]) for each in found)
-    return next(filter(None, map(address_problem, addresses)), None)
 
 
 def _whole(response: httpx2.Response, body: bytes, request: httpx2.Request) -> httpx2.Response:

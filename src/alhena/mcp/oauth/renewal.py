@@ -17,6 +17,7 @@ from alhena.mcp.oauth.errors import RefusedError, SignInError, TokenFileError
 from alhena.mcp.oauth.grant import read_grant, refresh_request
 from alhena.mcp.oauth.http import opened, require_safe
 from alhena.mcp.oauth.tokens import StoredToken, TokenFile
+from alhena.mcp.scopes import joined
 from alhena.system.errors import FileError
 
 T = TypeVar("T")
@@ -88,6 +89,22 @@ class Renewal:
                 return self._last(found, refused)
             return await _to_its_end(self._renew(refused))
 
+    async def want(self, scopes: tuple[str, ...]) -> None:
+        """The server wants these scopes, which the token does not have: they are kept for the next
+        sign-in, which asks for them, too."""
+        try:
+            async with self._tokens.alone(self._name):
+                found = self._tokens.find(self._name, self._address)
+                if found is None:
+                    return
+                wanted = " ".join(joined((*found.wanted.split(), *scopes)))
+                if wanted != found.wanted:
+                    changed = msgspec.structs.replace(found, wanted=wanted)
+                    there = found.access_token
+                    await self._tokens.save(changed, self._now(), instead_of=there)
+        except (FileError, TokenFileError) as error:
+            self._warn(f"the scopes that MCP server '{self._name}' wants are not kept: {error}")
+
     async def _renew(self, refused: str | None) -> str | None:
         async with self._tokens.alone(self._name):
             found = self._load()
@@ -108,12 +125,16 @@ class Renewal:
             return last
         self.ended = ""
         try:
-            await self._tokens.save(new, self._now())
+            kept = await self._tokens.save(new, self._now(), instead_of=self._in_file)
             self._unsaved = None
         except (FileError, TokenFileError) as error:
             self._unsaved = new  # for this process: the refresh token of the file may be spent
             self._warn(f"the renewed token of MCP server '{self._name}' could not be kept: {error}")
-        return new.access_token
+            return new.access_token
+        if kept:
+            return new.access_token
+        found = self._load()
+        return None if found is None else self._last(found, refused)
 
     async def _refreshed(self, old: StoredToken) -> StoredToken:
         require_safe(old.token_url, old.server_url)

@@ -30,8 +30,9 @@ from alhena.config.mcp_servers import McpOAuth, McpServer, Transport
 from alhena.mcp.oauth.discovery import Authority, discover
 from alhena.mcp.oauth.errors import SignInError
 from alhena.mcp.oauth.grant import BASIC, Grant, posted, read_grant, refusal_words
-from alhena.mcp.oauth.http import OAuthHttp, opened, origin, require_safe, shown
+from alhena.mcp.oauth.http import OAuthHttp, is_proxied, opened, origin, require_safe, shown
 from alhena.mcp.oauth.tokens import StoredToken, TokenFile
+from alhena.mcp.scopes import joined
 from alhena.version import __version__
 
 CLIENT_NAME = "alhena"
@@ -87,8 +88,9 @@ async def sign_in(
     given = tuple(filter(None, (oauth.authorization_url, oauth.token_url)))
     given += tuple(filter(None, (oauth.issuer, oauth.registration_url)))
     async with opened(address, given) as http:
-        challenge = await _challenge(address, server)
+        challenge = await _challenge(address, server, http.reached)
         authority = await discover(http, address, challenge, oauth)
+        authority = _stepped_up(authority, tokens.find(name, address), oauth)
         await _require_places(http, authority.metadata)
         client = await _client(http, address, consent.redirect_uri, authority, oauth)
         flow = CodeGrant(address, authority, client, consent, " ".join(oauth.audiences))
@@ -112,6 +114,15 @@ async def sign_in(
     async with tokens.alone(name):  # a renewal that is under way must not have the last word
         await tokens.save(token, now())
     return token
+
+
+def _stepped_up(authority: Authority, kept: StoredToken | None, oauth: McpOAuth) -> Authority:
+    """Asks for the scopes that the server has wanted since the last sign-in, too, and for those
+    that this one had. What the settings name is all that is asked for."""
+    if kept is None or not kept.wanted or oauth.scopes:
+        return authority
+    scopes = joined(f"{authority.scope or ''} {kept.scope} {kept.wanted}".split())
+    return msgspec.structs.replace(authority, scope=" ".join(scopes))
 
 
 class CodeGrant(OAuthClientProvider):
@@ -209,8 +220,11 @@ class _Unkept:
         del client_info
 
 
-async def _challenge(address: str, server: McpServer) -> httpx2.Response:
-    """What the server answers to somebody it does not know. A stream of events is not read."""
+async def _challenge(
+    address: str, server: McpServer, reached: Callable[[str], None]
+) -> httpx2.Response:
+    """What the server answers to somebody it does not know; `reached` hears at which address it is.
+    A stream of events is not read."""
     events = server.transport is Transport.SSE
     body = msgspec.json.encode(
         {
@@ -235,6 +249,10 @@ async def _challenge(address: str, server: McpServer) -> httpx2.Response:
             method = "GET" if events else "POST"
             content = None if events else body
             async with client.stream(method, address, headers=headers, content=content) as said:
+                stream = said.extensions.get("network_stream")
+                where = None if stream is None else stream.get_extra_info("server_addr")
+                if where and not is_proxied(address):
+                    reached(str(where[0]))
                 kept = said.headers.get("www-authenticate")
                 told = {} if kept is None else {"www-authenticate": kept}
                 return httpx2.Response(said.status_code, headers=told, request=said.request)

@@ -26,11 +26,14 @@ PATIENCE_S = 45.0
 Sleep = Callable[[float], Awaitable[None]]
 
 _STEP_S = 0.02
+_MAX_MS = 1e15
+"""A time beyond all calendars: whoever wrote it did not say when a token ends."""
 
 
 class StoredToken(msgspec.Struct, frozen=True, kw_only=True):
     """What a sign-in left behind for one server. `expires_at` is in seconds since the epoch, None
-    when nobody said. No token and no secret shows in the repr."""
+    when nobody said. `wanted` are scopes that the server has asked for since. No token and no
+    secret shows in the repr."""
 
     server_name: str
     server_url: str
@@ -45,6 +48,7 @@ class StoredToken(msgspec.Struct, frozen=True, kw_only=True):
     issuer: str = ""
     resource: str = ""
     audience: str = ""
+    wanted: str = ""
 
     def __repr__(self) -> str:
         return f"StoredToken({self.server_name!r}, expires_at={self.expires_at!r})"
@@ -77,23 +81,31 @@ class TokenFile:
         found = [entry for entry in self._entries() if _name(entry) == name]
         return _token(found[-1]) if found else None
 
-    async def save(self, token: StoredToken, now: float) -> None:
-        """Keeps a token in the place of the server's last one."""
+    async def save(self, token: StoredToken, now: float, *, instead_of: str | None = None) -> bool:
+        """Keeps a token in the place of the server's last one. With `instead_of` only while that is
+        its access token: false when somebody has signed in, or out, or renewed it since."""
+        name = token.server_name
 
-        def changed(entries: list[Any]) -> list[Any]:
-            name = token.server_name
+        def changed(entries: list[Any]) -> list[Any] | None:
             old = [entry for entry in entries if _name(entry) == name]
+            last = _token(old[-1]) if old else None
+            if instead_of is not None and (last is None or last.access_token != instead_of):
+                return None
             kept = [entry for entry in entries if _name(entry) != name]
             return [*kept, _entry(token, old[-1] if old else {}, now)]
 
-        await self._change(changed)
+        return await self._change(changed)
 
     async def forget(self, name: str) -> bool:
-        """Takes the tokens of a server away; whether there were any."""
-        if not any(_name(entry) == name for entry in self._entries()):
-            return False
-        await self._change(lambda entries: [each for each in entries if _name(each) != name])
-        return True
+        """Takes the tokens of a server away; whether there were any. Waits for no renewal: what
+        comes of one is not kept."""
+
+        def changed(entries: list[Any]) -> list[Any] | None:
+            kept = [entry for entry in entries if _name(entry) != name]
+            return kept if len(kept) < len(entries) else None
+
+        # Where nobody has signed in no lock is made, which may be all that the home has then.
+        return changed(self._entries()) is not None and await self._change(changed)
 
     @asynccontextmanager
     async def alone(self, name: str) -> AsyncGenerator[None]:
@@ -107,11 +119,14 @@ class TokenFile:
                 await stack.enter_async_context(self._held(f"{FILE}.{label}"))
             yield
 
-    async def _change(self, changed: Callable[[list[Any]], list[Any]]) -> None:
+    async def _change(self, changed: Callable[[list[Any]], list[Any] | None]) -> bool:
         async with self._held(FILE):
             entries = changed(self._entries())
+            if entries is None:
+                return False
             data = msgspec.json.format(msgspec.json.encode(entries), indent=2) + b"\n"
             self._files.write(FILE, data)
+        return True
 
     @asynccontextmanager
     async def _held(self, name: str) -> AsyncGenerator[None]:
@@ -194,6 +209,7 @@ def _token(entry: Any) -> StoredToken | None:
         issuer=_text(own, "issuer"),
         resource=_text(own, "resource"),
         audience=_text(own, "audience"),
+        wanted=_text(own, "scopesWanted"),
     )
 
 
@@ -212,6 +228,7 @@ def _entry(token: StoredToken, old: dict[str, Any], now: float) -> dict[str, Any
         "issuer": token.issuer,
         "resource": token.resource,
         "audience": token.audience,
+        "scopesWanted": token.wanted,
     }
     known = {
         "serverName": token.server_name,
@@ -243,4 +260,4 @@ def _text(fields: dict[str, Any], name: str) -> str:
 def _seconds(milliseconds: object) -> float | None:
     if not isinstance(milliseconds, (int, float)) or isinstance(milliseconds, bool):
         return None
-    return milliseconds / 1000 if milliseconds > 0 else None
+    return milliseconds / 1000 if 0 < milliseconds < _MAX_MS else None

@@ -7,13 +7,10 @@ from urllib.parse import quote
 
 import msgspec
 
-from alhena.models.auth.grant import TIMEOUTS, fetch, token_endpoint
-from alhena.models.auth.no_token import no_token
+from alhena.models.auth.grant import token_endpoint
+from alhena.models.auth.iam import IamService
 from alhena.models.auth.tokens import AccessToken, RenewedTokens, TokenSource, checked_token
 from alhena.models.errors import ServerFaultError
-from alhena.models.http import open_transport
-from alhena.models.status import Asked
-from alhena.version import __version__
 
 SERVICE = "https://iamcredentials.googleapis.com"
 LIFETIME_S = 3600.0
@@ -39,21 +36,12 @@ def identity_tokens(
     path = f"{endpoint.prefix}/v1/projects/-/serviceAccounts/{quote(account, safe='@')}"
     body = msgspec.json.encode({"audience": audience, "includeEmail": True})
 
+    iam = IamService(endpoint=endpoint, environ=environ, what="identity token", remedy=_REMEDY)
+
     async def renew() -> AccessToken:
         token = await actor.token()
-        headers = [
-            ("host", endpoint.authority),
-            ("user-agent", f"alhena/{__version__}"),
-            ("authorization", f"Bearer {token}"),
-            ("content-type", "application/json"),
-            ("accept", "application/json"),
-        ]
         asked_at = now()
-        transport = open_transport(endpoint, environ, TIMEOUTS)
-        response, answer = await fetch(transport, "POST", f"{path}:generateIdToken", headers, body)
-        if response.status != 200:
-            asked = Asked("", endpoint.place, [token], source=endpoint.source, remedy=_REMEDY)
-            raise no_token(response.status, answer, asked, "identity token")
+        answer = await iam.ask(f"{path}:generateIdToken", body, token)
         return AccessToken(_token(answer, endpoint.place), asked_at + LIFETIME_S)
 
     return RenewedTokens(renew, now=now)

@@ -6,13 +6,10 @@ from typing import Any
 
 import msgspec
 
-from alhena.models.auth.grant import TIMEOUTS, fetch, token_endpoint
-from alhena.models.auth.no_token import no_token
+from alhena.models.auth.grant import token_endpoint
+from alhena.models.auth.iam import IamService
 from alhena.models.auth.tokens import AccessToken, RenewedTokens, TokenSource, checked_token
 from alhena.models.errors import CredentialsError, ServerFaultError
-from alhena.models.http import open_transport
-from alhena.models.status import Asked
-from alhena.version import __version__
 from alhena.wire.plain import as_array
 
 LIFETIME = "3600s"
@@ -43,20 +40,11 @@ def impersonated_tokens(
     delegates = [one for one in as_array(info.get("delegates")) or () if isinstance(one, str)]
     body = msgspec.json.encode({"delegates": delegates, "scope": [scope], "lifetime": LIFETIME})
 
+    what = "token for the service account"
+    iam = IamService(endpoint=endpoint, environ=environ, what=what, remedy=_REMEDY)
+
     async def renew() -> AccessToken:
-        token = await actor.token()
-        headers = [
-            ("host", endpoint.authority),
-            ("user-agent", f"alhena/{__version__}"),
-            ("authorization", f"Bearer {token}"),
-            ("content-type", "application/json"),
-            ("accept", "application/json"),
-        ]
-        transport = open_transport(endpoint, environ, TIMEOUTS)
-        response, answer = await fetch(transport, "POST", endpoint.prefix, headers, body)
-        if response.status != 200:
-            asked = Asked("", endpoint.place, [token], source=endpoint.source, remedy=_REMEDY)
-            raise no_token(response.status, answer, asked, "token for the service account")
+        answer = await iam.ask(endpoint.prefix, body, await actor.token())
         return _token(answer, endpoint.place)
 
     return RenewedTokens(renew)

@@ -10,7 +10,7 @@ from alhena.config.errors import ConfigError
 from alhena.errors import AlhenaError
 from alhena.models.auth.authorization import authorization_url, new_attempt, pasted_code
 from alhena.models.auth.browser import has_browser
-from alhena.models.auth.callback import HOST, listening
+from alhena.models.auth.callback import HOST, Callback, listening
 from alhena.models.auth.client import OAuthClient
 from alhena.models.auth.exchange import TokenEndpoint
 from alhena.models.auth.store import LoginStore, OAuthCredentials, alone
@@ -65,6 +65,22 @@ def ways_from(environ: Mapping[str, str], *, browser: bool = True) -> LoginWays:
     return LoginWays(browser=browser and has_browser(environ), host=host, port=int(text or 0))
 
 
+async def answer_from_browser(person: Person, url: str, callback: Callback) -> str:
+    """Shows a page in their browser, and waits for what `Callback.code` gives; raises as that."""
+
+    async def show() -> None:
+        if not await person.open(url):
+            person.tell("No browser could be started: open that page on this machine.")
+
+    person.tell("Sign in on the page that opens in your browser. If none does, open:")
+    person.tell(url)
+    opening = asyncio.create_task(show())
+    try:
+        return await callback.code()
+    finally:
+        opening.cancel()
+
+
 class Login:
     """Signs a person in and keeps what came of it."""
 
@@ -101,23 +117,13 @@ class Login:
         async with listening(ways.host, ways.port) as callback:
             attempt = callback.attempt
             url = authorization_url(self._endpoint.addresses.authorization, self._client, attempt)
-            self._person.tell("Sign in on the page that opens in your browser. If none does, open:")
-            self._person.tell(url)
-            opening = asyncio.create_task(self._show(url))
-            try:
-                code = await callback.code()
-            finally:
-                opening.cancel()
+            code = await answer_from_browser(self._person, url, callback)
             credentials = await self._endpoint.redeem(
                 self._client, code, redirect_uri=attempt.redirect_uri, verifier=attempt.verifier
             )
             await self._keep(credentials)
             callback.conclude(done=True)
             return credentials
-
-    async def _show(self, url: str) -> None:
-        if not await self._person.open(url):
-            self._person.tell("No browser could be started: open that page on this machine.")
 
     async def _by_code(self) -> OAuthCredentials:
         for _ in range(PASTE_ATTEMPTS - 1):

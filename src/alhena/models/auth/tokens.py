@@ -4,7 +4,6 @@ A source is asked before each request. After a 401 the request asks again with `
 when the source still gives the token that was refused: another request may have renewed it since.
 """
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from typing import Protocol
@@ -17,6 +16,7 @@ from alhena.models.errors import (
     ServerFaultError,
     StreamCutError,
 )
+from alhena.models.loop_lock import LoopLock
 
 EARLY = 225.0
 """Seconds before its expiry from which a token is renewed. Metadata servers hand out the same token
@@ -78,14 +78,14 @@ class RenewedTokens:
         self._current = current
         self._now = now
         self._renewals = 0
-        self._gate: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
+        self._gate = LoopLock()
 
     async def token(self, *, fresh: bool = False) -> str:
         """The token that holds, a renewed one where need be. Raises what `renew` raises."""
         seen = self._renewals
         if not fresh and (kept := self._kept(EARLY)) is not None:
             return kept
-        async with self._lock():
+        async with self._gate.here():
             if seen != self._renewals and (kept := self._kept(0)) is not None:
                 return kept  # renewed while this one waited
             if not fresh and (kept := self._kept(EARLY)) is not None:
@@ -110,13 +110,6 @@ class RenewedTokens:
         if token is None or not token.holds_for(seconds, self._now()):
             return None
         return token.value
-
-    def _lock(self) -> asyncio.Lock:
-        """A lock of the running event loop: one of another loop cannot be waited for."""
-        loop = asyncio.get_running_loop()
-        if self._gate is None or self._gate[0] is not loop:
-            self._gate = (loop, asyncio.Lock())
-        return self._gate[1]
 
 
 def checked_token(text: str, source: str) -> str:

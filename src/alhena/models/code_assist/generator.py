@@ -11,6 +11,7 @@ from alhena.models.code_assist.setup import AccountSetup
 from alhena.models.endpoint import Endpoint
 from alhena.models.errors import RequestRejectedError
 from alhena.models.http import Timeouts
+from alhena.models.loop_lock import LoopLock
 from alhena.models.projects import SHARED
 from alhena.models.service import Access
 from alhena.wire.decode import decode_count_tokens, decode_enveloped
@@ -28,7 +29,7 @@ class CodeAssist:
         self._service = service
         self._setup = setup
         self._account: Account | None = None
-        self._gate: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
+        self._gate = LoopLock()
 
     @property
     def endpoint(self) -> Endpoint:
@@ -39,7 +40,7 @@ class CodeAssist:
         """The account that answers for requests. Raises ModelError or DecodeError; then the next
         request tries again."""
         if self._account is None:
-            async with self._lock():
+            async with self._gate.here():
                 if self._account is None:
                     self._account = await self._setup.run(model)
         return self._account
@@ -87,13 +88,6 @@ class CodeAssist:
     async def aclose(self) -> None:
         """Closes the connections."""
         await self._service.aclose()
-
-    def _lock(self) -> asyncio.Lock:
-        """A lock of the running event loop: one of another loop cannot be waited for."""
-        loop = asyncio.get_running_loop()
-        if self._gate is None or self._gate[0] is not loop:
-            self._gate = (loop, asyncio.Lock())
-        return self._gate[1]
 
 
 def code_assist(

@@ -42,6 +42,7 @@ class _Layout:
         self.quotes: list[int] = []
         self.certain = True
         self.inert: list[tuple[int, int]] = []
+        self.comments: list[tuple[int, int]] = []
         self.documents: dict[int, HereDocument] = {}
 
     def read(self) -> None:
@@ -126,6 +127,7 @@ class _Layout:
         end = self.raw.find("\n", self.at)
         end = len(self.raw) if end < 0 else end
         self.inert.append((self.at + 1, end))
+        self.comments.append((self.at, end))
         self.at = end
 
     def _double(self) -> None:
@@ -260,6 +262,23 @@ def set_apart(source: Source, *, mask_quotes: bool) -> Source:
             at = stop
     pieces.append(source.raw[at:])
     return Source(source.raw, "".join(pieces), source.ascii, layout.documents, layout.certain)
+
+
+def without_comments(command: str) -> str:
+    """A command line without its comments and what is blank before these; as it is where it is not
+    certain what they are."""
+    if "#" not in command:
+        return command
+    layout = _Layout(command, "list")
+    layout.read()
+    if not layout.certain:
+        return command
+    pieces: list[str] = []
+    at = 0
+    for start, end in layout.comments:
+        pieces.append(command[at:start].rstrip(" \t"))
+        at = end
+    return "".join([*pieces, command[at:]])
 
 
 def as_quoted(body: Source) -> Source:

@@ -7,7 +7,7 @@ import msgspec
 from msgspec.structs import replace
 
 from alhena.policy.model import PolicyRule, Tier
-from alhena.policy.parse import RulePlace, parse_rule
+from alhena.policy.parse import RulePlace, one_of, parse_rule
 from alhena.policy.rule_error import RuleError
 from alhena.policy.safety.allowed_path import NAME as ALLOWED_PATH
 from alhena.policy.safety.allowed_path import allowed_path_config
@@ -69,14 +69,7 @@ def _rule(table: Mapping[str, Any], tier: Tier, place: RulePlace) -> PolicyRule:
 
 def _kind(fields: Mapping[str, Any]) -> CheckerType:
     known = ", ".join(f'"{item}"' for item in CheckerType)
-    remedy = f"There are {known}."
-    value = fields.get("type")
-    if value is None:
-        raise RuleError("checker.type", "is missing", remedy)
-    try:
-        return CheckerType(value)
-    except ValueError as error:
-        raise RuleError("checker.type", f"cannot be {value!r}", remedy) from error
+    return one_of(CheckerType, fields.get("type"), "checker.type", f"There are {known}.")
 
 
 def _name(fields: Mapping[str, Any], kind: CheckerType) -> str:

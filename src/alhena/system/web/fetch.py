@@ -232,8 +232,8 @@ async def system_connector(address: str, port: int) -> socket.socket:
     connecting = socket.socket(family, socket.SOCK_STREAM)
     try:
         connecting.setblocking(False)
-        # Not left to asyncio, which sees to it only for sockets whose protocol is spelt out: without
-        # it the last bytes of a request wait for the answer to those before, 40 ms at times.
+        # asyncio sees to it only for sockets whose protocol is spelt out. Without it the last bytes
+        # of a request wait until those before them are acknowledged, 40 ms at times.
         connecting.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         await asyncio.get_running_loop().sock_connect(connecting, (address, port))
     except BaseException:

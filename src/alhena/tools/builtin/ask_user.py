@@ -10,7 +10,6 @@ from alhena.tools.confirmation import AskUserConfirmation, Question
 from alhena.tools.contract import (
     ExecutionContext,
     Kind,
-    ToolErrorType,
     ToolFailure,
     ToolInvocation,
     ToolResult,
@@ -94,9 +93,7 @@ class AskUser(DeclarativeTool):
         for number, given in enumerate(params["questions"], 1):
             problem = _problem(given)
             if problem is not None:
-                return ToolFailure(
-                    f"Question {number}: {problem}", ToolErrorType.INVALID_TOOL_PARAMS
-                )
+                return ToolFailure.of_params(f"Question {number}: {problem}")
         return None
 
     def invocation(self, params: dict[str, Any]) -> ToolInvocation:

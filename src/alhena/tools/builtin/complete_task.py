@@ -7,7 +7,6 @@ from alhena.tools.base import BaseInvocation, DeclarativeTool
 from alhena.tools.contract import (
     ExecutionContext,
     Kind,
-    ToolErrorType,
     ToolFailure,
     ToolInvocation,
     ToolResult,
@@ -36,10 +35,9 @@ class CompleteTask(DeclarativeTool):
         """An empty text is no result."""
         result: object = params["result"]
         if isinstance(result, str) and not result.strip():
-            return ToolFailure(
+            return ToolFailure.of_params(
                 'Missing required "result" argument. You must provide your findings when calling '
                 "complete_task.",
-                ToolErrorType.INVALID_TOOL_PARAMS,
             )
         return None
 

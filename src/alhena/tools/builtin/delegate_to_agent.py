@@ -9,7 +9,6 @@ from alhena.tools.base import BaseInvocation, DeclarativeTool
 from alhena.tools.contract import (
     ExecutionContext,
     Kind,
-    ToolErrorType,
     ToolFailure,
     ToolInvocation,
     ToolResult,
@@ -65,9 +64,9 @@ class DelegateToAgent(DeclarativeTool):
         """The agent has to exist and to be given something."""
         name: str = params["agent_name"]
         if name not in {agent.name for agent in self._agents}:
-            return _invalid(f"Subagent '{name}' not found.")
+            return ToolFailure.of_params(f"Subagent '{name}' not found.")
         if not params["objective"].strip():
-            return _invalid("The 'objective' parameter must be non-empty.")
+            return ToolFailure.of_params("The 'objective' parameter must be non-empty.")
         return None
 
     def invocation(self, params: dict[str, Any]) -> ToolInvocation:
@@ -91,7 +90,3 @@ class DelegateToAgentInvocation(BaseInvocation):
     async def execute(self, context: ExecutionContext) -> ToolResult:
         """Runs the agent to its end."""
         return await self._run(self.params["agent_name"], self.params["objective"], context)
-
-
-def _invalid(message: str) -> ToolFailure:
-    return ToolFailure(message, ToolErrorType.INVALID_TOOL_PARAMS)

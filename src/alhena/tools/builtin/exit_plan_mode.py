@@ -58,9 +58,9 @@ class ExitPlanMode(DeclarativeTool):
             return _problem_with(params["plan"])
         name = params.get("plan_filename")
         if name is None:
-            return _invalid("Give the plan, in Markdown, as 'plan'.")
+            return ToolFailure.of_params("Give the plan, in Markdown, as 'plan'.")
         if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}\.md", name):
-            return _invalid(
+            return ToolFailure.of_params(
                 "'plan_filename' must be the bare name of a .md file among this session's plans."
             )
         return None
@@ -187,9 +187,13 @@ class ExitPlanModeInvocation(BaseInvocation):
 
 def _problem_with(plan: str) -> ToolFailure | None:
     if not plan.strip():
-        return _invalid("The plan is empty. Write it down before you ask for approval.")
+        return ToolFailure.of_params(
+            "The plan is empty. Write it down before you ask for approval."
+        )
     if len(plan.encode("utf-8", "replace")) > PLAN_LIMIT:
-        return _invalid(f"The plan is over the limit of {PLAN_LIMIT:,} bytes. Shorten it.")
+        return ToolFailure.of_params(
+            f"The plan is over the limit of {PLAN_LIMIT:,} bytes. Shorten it."
+        )
     return None
 
 
@@ -199,7 +203,3 @@ def _not_planning() -> ToolFailure:
         "with enter_plan_mode.",
         ToolErrorType.EXECUTION_FAILED,
     )
-
-
-def _invalid(message: str) -> ToolFailure:
-    return ToolFailure(message, ToolErrorType.INVALID_TOOL_PARAMS)

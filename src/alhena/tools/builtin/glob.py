@@ -90,15 +90,19 @@ class Glob(DeclarativeTool):
 
         pattern: str = params["pattern"]
         if not pattern.strip():
-            return _invalid("The 'pattern' parameter must be non-empty.")
+            return ToolFailure.of_params("The 'pattern' parameter must be non-empty.")
         if ".." in pattern.split("/"):
-            return _invalid("The 'pattern' parameter cannot hold '..'; use 'path' instead.")
+            return ToolFailure.of_params(
+                "The 'pattern' parameter cannot hold '..'; use 'path' instead."
+            )
         if len(pattern) > _LONGEST_PATTERN:
-            return _invalid(f"The pattern is longer than {_LONGEST_PATTERN} characters.")
+            return ToolFailure.of_params(
+                f"The pattern is longer than {_LONGEST_PATTERN} characters."
+            )
         try:
             GlobPattern(pattern)
         except BadPatternError:
-            return _invalid(
+            return ToolFailure.of_params(
                 f"The pattern {pattern!r} is no valid one: a bracket is not closed, it ends in a "
                 "backslash, or its braces have more than 1000 alternatives."
             )
@@ -109,10 +113,6 @@ class Glob(DeclarativeTool):
     def invocation(self, params: dict[str, Any]) -> ToolInvocation:
         """One search."""
         return GlobInvocation(self._workspace, self._clock, self._environ, params, self._room)
-
-
-def _invalid(message: str) -> ToolFailure:
-    return ToolFailure(message, ToolErrorType.INVALID_TOOL_PARAMS)
 
 
 class GlobInvocation(BaseInvocation):

@@ -42,9 +42,7 @@ class GoogleWebSearch(DeclarativeTool):
         """There has to be something to search for."""
         if params["query"].strip():
             return None
-        return ToolFailure(
-            "The 'query' parameter cannot be empty.", ToolErrorType.INVALID_TOOL_PARAMS
-        )
+        return ToolFailure.of_params("The 'query' parameter cannot be empty.")
 
     def invocation(self, params: dict[str, Any]) -> ToolInvocation:
         """One search."""

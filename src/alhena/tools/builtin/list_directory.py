@@ -97,9 +97,8 @@ class ListDirectory(DeclarativeTool):
             try:
                 name_regex(pattern)
             except BadPatternError:
-                return ToolFailure(
+                return ToolFailure.of_params(
                     f"The 'ignore' pattern {pattern!r} is no valid wildcard.",
-                    ToolErrorType.INVALID_TOOL_PARAMS,
                 )
         return path_problem(self._workspace, params["path"], "path")
 

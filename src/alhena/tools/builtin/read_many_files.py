@@ -101,7 +101,9 @@ class ReadManyFiles(DeclarativeTool):
         for name in ("paths", "include", "exclude"):
             given: list[str] = params.get(name) or []
             if len(given) > MOST_PATTERNS:
-                return _invalid(f"The '{name}' parameter has more than {MOST_PATTERNS} entries.")
+                return ToolFailure.of_params(
+                    f"The '{name}' parameter has more than {MOST_PATTERNS} entries."
+                )
             for item in given:
                 problem = path_problem(self._workspace, item, name) if name != "exclude" else None
                 if problem is not None:
@@ -112,16 +114,14 @@ class ReadManyFiles(DeclarativeTool):
                     elif not os.path.lexists(self._workspace.resolve(item)):
                         tuple(globs(self._workspace, item))
                 except BadPatternError:
-                    return _invalid(f"The '{name}' pattern {printable(item)!r} is no valid one.")
+                    return ToolFailure.of_params(
+                        f"The '{name}' pattern {printable(item)!r} is no valid one."
+                    )
         return None
 
     def invocation(self, params: dict[str, Any]) -> ToolInvocation:
         """One read of many files."""
         return ReadManyFilesInvocation(self._workspace, params, self._environ, self._limits)
-
-
-def _invalid(message: str) -> ToolFailure:
-    return ToolFailure(message, ToolErrorType.INVALID_TOOL_PARAMS)
 
 
 class ReadManyFilesInvocation(BaseInvocation):

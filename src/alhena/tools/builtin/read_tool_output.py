@@ -13,7 +13,6 @@ from alhena.tools.base import BaseInvocation, DeclarativeTool, failed, failure_o
 from alhena.tools.contract import (
     ExecutionContext,
     Kind,
-    ToolErrorType,
     ToolFailure,
     ToolLocation,
     ToolResult,
@@ -65,9 +64,8 @@ class ReadToolOutput(DeclarativeTool):
     def check(self, params: dict[str, Any]) -> ToolFailure | None:
         """One of path and call_id is given."""
         if bool(params.get("path")) == bool(params.get("call_id")):
-            return ToolFailure(
+            return ToolFailure.of_params(
                 "Give one of path (as the shortened result names it) and call_id.",
-                ToolErrorType.INVALID_TOOL_PARAMS,
             )
         return None
 

@@ -133,15 +133,17 @@ class RunShellCommand(DeclarativeTool):
         """There is a command the system can take, and a directory inside the workspace."""
         command = params["command"]
         if not command.strip():
-            return _invalid("Command cannot be empty.")
+            return ToolFailure.of_params("Command cannot be empty.")
         try:
             encoded = os.fsencode(command)
         except UnicodeEncodeError:
-            return _invalid(_NO_CHARACTER)
+            return ToolFailure.of_params(_NO_CHARACTER)
         if b"\0" in encoded:
-            return _invalid(_NO_CHARACTER)
+            return ToolFailure.of_params(_NO_CHARACTER)
         if params.get("is_background") and self.groups is None:
-            return _invalid("is_background needs a session; here nothing may go on after the call.")
+            return ToolFailure.of_params(
+                "is_background needs a session; here nothing may go on after the call."
+            )
         directory = params.get("directory")
         return path_problem(self.workspace, directory, "directory") if directory else None
 
@@ -389,7 +391,3 @@ def _going_on(report: "ShellReport", running: "BackgroundCommand") -> ToolResult
         display=TerminalOutput(text=f"Running in the background (PID {running.pid}).\n{shown}"),
         data=data,
     )
-
-
-def _invalid(message: str) -> ToolFailure:
-    return ToolFailure(message, ToolErrorType.INVALID_TOOL_PARAMS)

@@ -56,12 +56,12 @@ class SaveMemory(DeclarativeTool):
 
         fact: str = params["fact"]
         if len(fact) > MAX_FACT:
-            return _invalid(
+            return ToolFailure.of_params(
                 f'Parameter "fact" has {len(fact):,} characters, over the limit of {MAX_FACT:,}. '
                 "Give the essence of it in one sentence."
             )
         if not one_line(fact):
-            return _invalid('Parameter "fact" must be a non-empty string.')
+            return ToolFailure.of_params('Parameter "fact" must be a non-empty string.')
         return None
 
     def invocation(self, params: dict[str, Any]) -> ToolInvocation:
@@ -125,10 +125,6 @@ class SaveMemoryInvocation(BaseInvocation):
             )
         message = f'Okay, I\'ve remembered that: "{one_line(fact)}"'
         return ToolResult(llm_content=_json({"success": True, "message": message}), display=message)
-
-
-def _invalid(message: str) -> ToolFailure:
-    return ToolFailure(message, ToolErrorType.INVALID_TOOL_PARAMS)
 
 
 def _json(value: dict[str, Any]) -> str:

@@ -77,9 +77,7 @@ class SearchFileContent(DeclarativeTool):
     def check(self, params: dict[str, Any]) -> ToolFailure | None:
         """The pattern is not empty, the path inside the workspace."""
         if not params["pattern"]:
-            return ToolFailure(
-                "The 'pattern' parameter must be non-empty.", ToolErrorType.INVALID_TOOL_PARAMS
-            )
+            return ToolFailure.of_params("The 'pattern' parameter must be non-empty.")
         path = params.get("path")
         return path_problem(self._workspace, path, "path") if path else None
 

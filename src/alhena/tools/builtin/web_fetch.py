@@ -86,12 +86,14 @@ class WebFetch(DeclarativeTool):
         """The prompt has to hold URLs that can be used."""
         prompt: str = params["prompt"]
         if not prompt.strip():
-            return _invalid(
+            return ToolFailure.of_params(
                 "The 'prompt' parameter cannot be empty and must contain URL(s) and instructions."
             )
         urls, problems = urls_in(prompt)
         if problems:
-            return _invalid("Error(s) in prompt URLs:\n" + "\n".join(f"- {p}" for p in problems))
+            return ToolFailure.of_params(
+                "Error(s) in prompt URLs:\n" + "\n".join(f"- {p}" for p in problems)
+            )
         if not urls:
             return ToolFailure(
                 "The 'prompt' must contain at least one valid URL (starting with http:// or "
@@ -99,7 +101,7 @@ class WebFetch(DeclarativeTool):
                 ToolErrorType.WEB_FETCH_NO_URL_IN_PROMPT,
             )
         if len(urls) > MAX_URLS:
-            return _invalid(
+            return ToolFailure.of_params(
                 f"The 'prompt' holds {len(urls)} URLs; at most {MAX_URLS} can be read in one call."
             )
         return None
@@ -262,10 +264,6 @@ def _result(
         display=f"{warning}{answer}",
         data={"urls": list(map(str, urls)), "fallback": fallback},
     )
-
-
-def _invalid(message: str) -> ToolFailure:
-    return ToolFailure(message, ToolErrorType.INVALID_TOOL_PARAMS)
 
 
 def _failed(

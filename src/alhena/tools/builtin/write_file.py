@@ -64,10 +64,9 @@ class WriteFileInvocation(EditInvocation):
         file = current.text if current else None
         placeholder = omission_placeholder(content, file.text if file else "")
         if placeholder is not None:
-            return ToolFailure(
+            return ToolFailure.of_params(
                 "`content` contains an omission placeholder (for example 'rest of methods ...'): "
                 f"{placeholder!r}. Provide complete file content.",
-                ToolErrorType.INVALID_TOOL_PARAMS,
             )
         codec = file.codec if file else Codec()
         if codec.bom:

@@ -6,7 +6,6 @@ from alhena.tools.base import BaseInvocation, DeclarativeTool
 from alhena.tools.contract import (
     ExecutionContext,
     Kind,
-    ToolErrorType,
     ToolFailure,
     ToolInvocation,
     ToolResult,
@@ -102,4 +101,4 @@ class WriteTodosInvocation(BaseInvocation):
 
 
 def _invalid(message: str) -> ToolFailure:
-    return ToolFailure(f"Invalid parameters: {message}", ToolErrorType.INVALID_TOOL_PARAMS)
+    return ToolFailure.of_params(f"Invalid parameters: {message}")

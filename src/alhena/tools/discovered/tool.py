@@ -171,7 +171,7 @@ class DiscoveredInvocation(BaseInvocation):
         errors: "CapturedText",
         limits: "Limits",
     ) -> ToolResult:
-        from alhena.tools.shell_report import stop_reason
+        from alhena.tools.shell_report import or_none, stop_reason
 
         captured = output.capture.captured()
         stderr = errors.text.strip("\n")
@@ -190,11 +190,7 @@ class DiscoveredInvocation(BaseInvocation):
             f"Stdout: {captured.text.removesuffix(chr(10)) or '(empty)'}",
             f"Stderr: {stderr or '(empty)'}",
             f"Error: {stopped or '(none)'}",
-            f"Exit Code: {_or_none(ending.exit_code)}",
-            f"Signal: {_or_none(ending.signal)}",
+            f"Exit Code: {or_none(ending.exit_code)}",
+            f"Signal: {or_none(ending.signal)}",
         )
         return ToolResult.failed("\n".join(lines), ToolErrorType.DISCOVERED_TOOL_EXECUTION_ERROR)
-
-
-def _or_none(value: int | None) -> str:
-    return "(none)" if value is None else str(value)

@@ -12,6 +12,7 @@ from alhena.wire.dialects.conversation import DialectRequest
 from alhena.wire.dialects.errors import DialectError
 from alhena.wire.dialects.fields import Fields
 from alhena.wire.dialects.spelling import plainly_spelt
+from alhena.wire.dialects.words import sole_text
 from alhena.wire.encode import EncodedContent, encode_request
 from alhena.wire.plain import as_array, as_object
 from alhena.wire.request import GenerateContentConfig, GenerateContentRequest
@@ -63,7 +64,7 @@ def write_request(request: DialectRequest) -> dict[str, Any]:
 
 def write_response(response: GenerateContentResponse) -> GenerateContentResponse:
     """An answer, or one chunk of it, as clients can read it: with signatures in base64."""
-    if not any(part.thought_signature for part in response.parts):
+    if sole_text(response) or not any(part.thought_signature for part in response.parts):
         return response
     candidates = tuple(
         msgspec.structs.replace(

@@ -1,6 +1,7 @@
 """Parts that another dialect has no block for, in words."""
 
 from alhena.wire.content import Part
+from alhena.wire.response import GenerateContentResponse
 
 
 def words_for(part: Part) -> str:
@@ -19,3 +20,17 @@ def words_for(part: Part) -> str:
     if part.file_data is not None:
         return f"[{part.file_data.mime_type or 'file'}: {part.file_data.file_uri}]"
     return ""
+
+
+def sole_text(chunk: GenerateContentResponse) -> str:
+    """The text of a chunk that brings nothing else but token counts; "" for any other. Nearly all
+    chunks in the middle of an answer are like that."""
+    if not chunk.candidates or chunk.prompt_feedback is not None:
+        return ""
+    candidate = chunk.candidates[0]
+    if candidate.finish_reason or candidate.content is None or len(candidate.content.parts) != 1:
+        return ""
+    part = candidate.content.parts[0]
+    if part.thought or part.thought_signature or part.function_call is not None:
+        return ""
+    return part.text or ""

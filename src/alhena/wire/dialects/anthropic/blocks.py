@@ -53,9 +53,18 @@ class BlockWriter:
             if self._open != _TEXT:
                 yield from self.close()
                 yield self._start(_TEXT, {"type": "text", "text": ""})
-            yield self._delta({"type": "text_delta", "text": text})
+            yield self.with_text(text)
             if part.thought_signature:
                 yield from self.close()
+
+    @property
+    def takes_text(self) -> bool:
+        """Whether a block of text is open."""
+        return self._open == _TEXT
+
+    def with_text(self, text: str) -> Event:
+        """The event of more text for such a block."""
+        return self._delta({"type": "text_delta", "text": text})
 
     def close(self) -> Iterator[Event]:
         """The end of the block that is open."""

@@ -9,6 +9,7 @@ from alhena.wire.dialects.conversation import NewId
 from alhena.wire.dialects.endings import Ending, ending_of
 from alhena.wire.dialects.fields import Fields
 from alhena.wire.dialects.names import ToolNames
+from alhena.wire.dialects.words import sole_text
 from alhena.wire.response import (
     Candidate,
     FinishReason,
@@ -64,6 +65,18 @@ class EventWriter:
         if chunk.finish_reason or chunk.prompt_feedback:
             self._last = chunk
         return events
+
+    def text(self, chunk: GenerateContentResponse) -> str:
+        """The text of a chunk that brings nothing else to the block of text that is open, which is
+        then fed; empty for any other."""
+        text = sole_text(chunk) if self._blocks.takes_text else ""
+        if text:
+            self._usage = chunk.usage_metadata or self._usage
+        return text
+
+    def with_text(self, text: str) -> Event:
+        """The event of a text for the block that is open."""
+        return self._blocks.with_text(text)
 
     def finish(self) -> list[Event]:
         """The events at the end. Raises UnusableAnswerError as `write_response` does."""

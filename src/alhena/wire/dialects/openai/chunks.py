@@ -20,7 +20,7 @@ from alhena.wire.dialects.openai.response import (
     usage_from,
     usage_of,
 )
-from alhena.wire.dialects.words import words_for
+from alhena.wire.dialects.words import sole_text, words_for
 from alhena.wire.response import (
     Candidate,
     FinishReason,
@@ -70,17 +70,11 @@ class EventWriter:
 
     def text(self, chunk: GenerateContentResponse) -> str:
         """The text of a chunk that brings nothing else to an answer that has begun, which is then
-        fed; empty for any other. Nearly all chunks are like that."""
-        if not self._id or not chunk.candidates or chunk.prompt_feedback is not None:
-            return ""
-        candidate = chunk.candidates[0]
-        if candidate.finish_reason or candidate.content is None or len(candidate.content.parts) > 1:
-            return ""
-        for part in candidate.content.parts:
-            if part.text and not (part.thought or part.thought_signature or part.function_call):
-                self._usage = chunk.usage_metadata or self._usage
-                return part.text
-        return ""
+        fed; empty for any other."""
+        text = sole_text(chunk) if self._id else ""
+        if text:
+            self._usage = chunk.usage_metadata or self._usage
+        return text
 
     def with_delta(self, delta: dict[str, Any]) -> Chunk:
         """A chunk of the answer, once it has begun."""

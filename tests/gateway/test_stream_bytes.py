@@ -1,4 +1,4 @@
-"""The bytes of OpenAI's streams: what is written short is what is written long."""
+"""The bytes of streams: what is written short is what is written long."""
 
 import re
 from typing import Any
@@ -7,10 +7,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from alhena.gateway.anthropic import AnthropicSpeech
 from alhena.gateway.openai import OpenAiSpeech
 from alhena.gateway.speech import event
 from alhena.wire.content import MODEL, Blob, Content, FunctionCall, Part
-from alhena.wire.dialects import openai
+from alhena.wire.dialects import anthropic, openai
 from alhena.wire.encoded import encode_value
 from alhena.wire.response import (
     Candidate,
@@ -20,6 +21,7 @@ from alhena.wire.response import (
     UsageMetadata,
 )
 
+IDS = re.compile(rb'"(?:call_|toolu_|new-)[^"]*"')
 CREATED = re.compile(rb'"created":[0-9]+')
 texts = st.text(max_size=6) | st.just("{}")
 parts = st.one_of(
@@ -61,7 +63,7 @@ BOTH = Part(text="x", function_call=FunctionCall(id="1", name="f", args={}))
 @example([spoken(1), spoken(1, Part(text="a"), Part(text="b"))], "m")
 @settings(max_examples=120, deadline=None)
 @given(st.lists(responses, min_size=1, max_size=4), texts)
-def test_the_bytes_of_a_stream_are_those_of_its_chunks(
+def test_the_bytes_of_a_stream_of_openai_are_those_of_its_chunks(
     fed: list[GenerateContentResponse], model: str
 ):
     body: Any = {
@@ -78,14 +80,39 @@ def test_the_bytes_of_a_stream_are_those_of_its_chunks(
     )
     chunks = [chunk for one in fed for chunk in writer.feed(one)] + writer.finish()
     expected = b"".join(event(encode_value(chunk)) for chunk in chunks) + event(b"[DONE]")
-    ids = re.compile(rb'"(?:call_|new-)[^"]*"')
-    assert _plain(made, ids) == _plain(expected, ids)
+    assert _plain(made) == _plain(expected)
+
+
+CALL = Part(function_call=FunctionCall(id="1", name="f", args={}))
+
+
+@example([spoken(1), spoken(2), spoken(3, CALL), spoken(4), spoken(5)])
+@example([spoken(1), spoken(1, BOTH), spoken(1)])
+@example([spoken(1, Part(text="a", thought=True)), spoken(1), spoken(1, Part(text="a"))])
+@example([spoken(1), spoken(1, Part(text="a", thought_signature="QQ==")), spoken(1), spoken(1)])
+@settings(max_examples=120, deadline=None)
+@given(st.lists(responses, min_size=1, max_size=5))
+def test_the_bytes_of_a_stream_of_anthropic_are_those_of_its_events(
+    fed: list[GenerateContentResponse],
+):
+    body: Any = {
+        "model": "m",
+        "stream": True,
+        "max_tokens": 9,
+        "messages": [{"role": "user", "content": "hi"}],
+    }
+    asked = anthropic.read_request(body)
+    form = AnthropicSpeech().stream(asked)
+    made = b"".join(form.feed(one) for one in fed) + form.finish()
+    writer = anthropic.EventWriter(model="m", names=asked.names, new_id=_next_id())
+    events = [each for one in fed for each in writer.feed(one)] + writer.finish()
+    assert _plain(made) == _plain(b"".join(event(encode_value(one), one["type"]) for one in events))
 
 
 def _next_id() -> Any:
     return lambda call: f"new-{call}"
 
 
-def _plain(data: bytes, ids: "re.Pattern[bytes]") -> bytes:
+def _plain(data: bytes) -> bytes:
     """The bytes without the time and the ids that are made."""
-    return ids.sub(b'"id"', CREATED.sub(b"", data))
+    return IDS.sub(b'"id"', CREATED.sub(b"", data))

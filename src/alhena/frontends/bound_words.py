@@ -1,0 +1,104 @@
+"""What a workspace has run or is connected to, in lines for whoever has to accept it."""
+
+from collections.abc import Iterator
+from typing import Any, cast
+
+import msgspec
+
+from alhena.config.bound import MAX_TEXT, Bound
+from alhena.config.environment import has_secret_name
+from alhena.config.settings import EnvironmentRedaction
+from alhena.display_text import exact, one_line
+
+MAX_COMMAND = 8_000
+"""Characters of a command that are shown; of a longer one its end, too, and how much is between."""
+MAX_ROWS = 1_000
+"""Lines of one entry, or of its difference, that are shown."""
+_SAID = frozenset(
+    {
+        *("command", "args", "url", "httpUrl", "type", "trust", "timeout", "description"),
+        *("includeTools", "excludeTools"),
+    }
+)
+"""Members of a server's entry that are shown otherwise, or do not say what it is."""
+
+
+def entry_lines(each: Bound, value: Any, redaction: EnvironmentRedaction) -> Iterator[str]:
+    """An entry that nobody has accepted yet; `value` is what the settings say, `redaction` what
+    the user's settings say of the environment of children."""
+    name = one_line(each.label, 80)
+    if isinstance(value, dict):
+        fields = cast("dict[str, Any]", value)
+        yield f"{name}: {_shown(_server_words(fields))}"
+        more = {key: member for key, member in fields.items() if key not in _SAID and member}
+        if more:
+            yield f"{name} with {_shown(msgspec.json.encode(more).decode('utf-8'))}"
+    else:
+        yield f"{name}: {_shown(value if isinstance(value, str) else '?')}"
+    files = [part.removeprefix("the file ") for part in each.parts if part.startswith("the file ")]
+    if files:
+        yield f"{name} with what is now in {_shown(', '.join(files))}"
+    yield from _given(each, redaction)
+
+
+def pending_lines(each: Bound, redaction: EnvironmentRedaction) -> Iterator[str]:
+    """An entry that is held back: why, and the difference, as a unified diff, or all of it."""
+    yield f"{one_line(each.label, 80)}: {one_line(each.why, 400)}"
+    rows = each.text.split("\n") if each.before is None else _difference(each)
+    yield from (f"    {_whole(row)}" for row in rows[:MAX_ROWS])
+    if len(rows) > MAX_ROWS:
+        yield f"    … {len(rows) - MAX_ROWS:,} more lines are not shown here"
+    yield from (f"    {row}" for row in _given(each, redaction))
+
+
+def _difference(each: Bound) -> list[str]:
+    from difflib import unified_diff
+
+    before, now = (each.before or "").split("\n"), each.text[:MAX_TEXT].split("\n")
+    rows = [*unified_diff(before, now, lineterm="", n=2)][2:]
+    found = [row for row in rows if not row.startswith("@@")]
+    return found or ["(what is another is not among what is shown)"]
+
+
+def _given(each: Bound, redaction: EnvironmentRedaction) -> Iterator[str]:
+    """Which of the user's secrets something is given: the variables that it names, each of them,
+    and what the user's settings let through to every child."""
+    name = one_line(each.label, 80)
+    key = "security.environmentVariableRedaction"
+    if not each.server and not redaction.enabled:
+        yield f"{name} is given all your variables, secrets too: {key}.enabled is false"
+    elif redaction.allowed:
+        allowed = ", ".join(one_line(variable, 80) for variable in redaction.allowed)
+        yield f"{name} is given what {key}.allowed lets through: {allowed}"
+    if each.given:
+        told = (
+            f"{name} (a secret by its name)" if has_secret_name(name) else name
+            for name in each.given
+        )
+        yield f"{name} is given what these variables of yours hold: {', '.join(told)}"
+
+
+def _server_words(members: dict[str, Any]) -> str:
+    url = members.get("httpUrl") or members.get("url")
+    if url:
+        return str(url)
+    arguments = members.get("args")
+    words: list[Any] = [members.get("command", "?")]
+    if isinstance(arguments, list):
+        words += cast("list[Any]", arguments)
+    return " ".join(map(str, words))
+
+
+def _shown(text: str) -> str:
+    told = _whole(text)
+    return one_line(told, len(told))
+
+
+def _whole(text: str) -> str:
+    """A text with nothing in it hidden."""
+    told = exact(text)
+    more = len(told) - MAX_COMMAND
+    if more > 0:
+        half = MAX_COMMAND // 2
+        told = f"{told[:half]} [… {more:,} more characters …] {told[-half:]}"
+    return told

@@ -1,0 +1,173 @@
+"""Media in results of tools that need more than the model takes: words stand for them, and the
+session goes on."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from alhena.config.settings import settings_of
+from alhena.errors import AlhenaError
+from alhena.events import ContextWindowWillOverflowEvent, OutputsMaskedEvent
+from alhena.models.errors import ServerFaultError
+from alhena.wire.encoded import EncodedContent
+from tests.agent.kit import agent, conforming, events_of, of
+from tests.agent.test_compression import LONG, compressed, used
+from tests.agent.test_refused_as_too_large import refused
+from tests.agent.test_window import WIDE, Counting
+from tests.support.scripted import Script, ScriptedGenerator
+from tests.support.server import call, chunk, text
+
+TOO_MUCH = 1_200_000
+
+
+class CountingDocuments(ScriptedGenerator):
+    """Counts every document as more than the model takes; words as a quarter of their bytes."""
+
+    async def count_tokens(self, contents: Sequence[EncodedContent], *, model: str) -> int:
+        raws = [bytes(entry.raw) for entry in contents]
+        words = sum(len(raw) for raw in raws if b"application/pdf" not in raw) // 4
+        return words + TOO_MUCH * sum(raw.count(b"application/pdf") for raw in raws)
+
+
+class CountingNothing(ScriptedGenerator):
+    """Is asked in vain."""
+
+    async def count_tokens(self, contents: Sequence[EncodedContent], *, model: str) -> int:
+        raise ServerFaultError("no")
+
+
+@pytest.fixture
+def document(project: Path) -> None:
+    (project / "d.pdf").write_bytes(b"%PDF-1.4\n" + b"x" * 30_000)
+
+
+def read(number: int = 1) -> Script:
+    made = call("read_file", {"absolute_path": "d.pdf"}, id=f"c{number}")
+    return [chunk(made, finish="STOP", usage={"promptTokenCount": 9_000})]
+
+
+def told(contents: Any) -> bool:
+    """Whether words stand for the document, and nothing of it is there."""
+    sent = str(contents)
+    return "of type application/pdf, 30,009 bytes was here" in sent and "eHh4" not in sent
+
+
+@pytest.mark.parametrize("model", ["gemini-2.5-pro", "gemini-3-pro-preview"])
+async def test_a_result_whose_media_are_counted_above_the_window_is_told_in_words(
+    document: None, model: str
+):
+    generator = CountingDocuments(read(), text_of("too long"), text_of("hi"))
+    async with agent(generator, model=model) as running:
+        events, error = await events_of(running, "What does d.pdf say?")
+        assert error is None
+        assert told(generator.seen(1))
+        (event,) = compressed(events)
+        assert event.status == "content_truncated"
+        assert event.original_tokens > TOO_MUCH > 100_000 > event.new_tokens
+        assert await running.ask("hello") == "hi"
+    assert told(generator.seen(2))
+    assert conforming(generator)
+
+
+async def test_a_session_that_ends_with_such_a_result_goes_on(document: None):
+    generator = CountingDocuments(text_of("one"), read())
+    async with agent(generator, max_turns=1) as running:
+        await running.ask("first " + LONG)
+        _, error = await events_of(running, "What does d.pdf say?")
+        assert isinstance(error, AlhenaError)
+        assert error.kind == "turn_limit"
+        session_id = running.session_id
+    later = CountingDocuments(text_of("three"))
+    async with agent(later, resume=session_id) as running:
+        events, error = await events_of(running, "and now?")
+    assert error is None
+    assert told(later.seen(0))
+    assert LONG in str(later.seen(0))  # nothing else had to go
+    (event,) = of(events, OutputsMaskedEvent)
+    assert event.results == 1
+    again = CountingDocuments(text_of("four"))
+    async with agent(again, resume=session_id) as running:
+        assert await running.ask("once more") == "four"
+    assert told(again.seen(0))
+    assert conforming(later)
+    assert conforming(again)
+
+
+async def test_media_that_the_service_refuses_are_told_in_words_and_the_run_goes_on(
+    document: None,
+):
+    generator = CountingNothing(
+        text_of("one"), read(), refused(TOO_MUCH, 1_048_576), text_of("two")
+    )
+    async with agent(generator) as running:
+        await running.ask("first " + LONG)
+        events, error = await events_of(running, "What does d.pdf say?")
+    assert error is None
+    assert told(generator.seen(-1))
+    assert LONG in str(generator.seen(-1))
+    assert compressed(events) == []
+    assert conforming(generator)
+
+
+async def test_a_text_that_was_underestimated_is_not_blamed_on_a_picture_beside_it(project: Path):
+    dot = b"\x89PNG\r\n\x1a\n" + b"\0\0\0\rIHDR" + (9).to_bytes(4) * 2 + b"\x08\2\0\0\0" + b"0" * 9
+    (project / "d.png").write_bytes(dot)
+    look = call("read_file", {"absolute_path": "d.png"}, id="c1")
+    generator = ScriptedGenerator(
+        text_of("one"), [chunk(look, finish="STOP")], refused(20_000, 15_000), text_of("two")
+    )
+    off = settings_of({"model": {"compressionThreshold": 0}}, "test")
+    async with agent(generator, settings=off) as running:
+        await running.ask("first " + LONG)
+        events, error = await events_of(running, "What is in d.png?")
+    assert error is None
+    assert [event.status for event in compressed(events)] == ["content_truncated"]
+    assert LONG not in str(generator.seen(-1))
+
+
+async def test_a_long_result_that_was_recorded_as_it_was_does_not_end_a_session(project: Path):
+    """Nothing can be left out before it: it belongs to the only prompt."""
+    (project / "a.txt").write_text(f"{'x' * 1_900}\n" * 2_000, encoding="utf-8")
+    whole = {"tools": {"truncateToolOutputThreshold": 10_000_000}}
+    cats = [call("run_shell_command", {"command": "cat a.txt"}, id=f"c{n}") for n in range(2)]
+    generator = ScriptedGenerator([chunk(*cats, finish="STOP")])
+    options: dict[str, Any] = {"settings": settings_of(whole, "test"), "approval_mode": "yolo"}
+    async with agent(generator, max_turns=1, **options) as running:
+        _, error = await events_of(running, "read it")
+        assert isinstance(error, AlhenaError)
+        session_id = running.session_id
+    later = ScriptedGenerator(text_of("fine"))
+    async with agent(later, resume=session_id, **options) as running:
+        _, error = await events_of(running, "go on")
+    assert error is None
+    assert "tool_output_masked" in str(later.seen(0))
+    assert conforming(later)
+
+
+async def test_a_prompt_that_fits_behind_nothing_compresses_nothing():
+    generator = Counting(used(1_000, "one"), used(600_000, "two"), used(1_000, "3"), count=TOO_MUCH)
+    async with agent(generator) as running:
+        await running.ask("first " + LONG)
+        await running.ask("second")
+        before = running.history
+        events, error = await events_of(running, WIDE * 800_000)
+        assert isinstance(error, AlhenaError)
+        assert error.kind == "context_window_will_overflow"
+        assert of(events, ContextWindowWillOverflowEvent)
+        assert compressed(events) == []
+        assert running.history == before
+    assert len(generator.requests) == 2
+
+
+async def test_the_error_of_a_prompt_between_the_two_limits_does_not_contradict_itself():
+    generator = Counting(used(1_000, "one"), count=1_020_000)
+    async with agent(generator) as running:
+        _, error = await events_of(running, WIDE * 700_000)
+    assert isinstance(error, AlhenaError)
+    assert "up to 996,147 are sent at once, 95% of the 1,048,576 that it takes" in error.message
+
+
+def text_of(words: str) -> Script:
+    return [text(words)]

@@ -1,0 +1,89 @@
+"""Errors that repeat the arguments of their call: what else they say is what is compared."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from alhena.chat.loops import ERROR_REPEATS, REPEATS, CalledTool, LoopKind
+from alhena.chat.quoting import OWN, READ, own_words, without_own
+from alhena.wire.content import FunctionResponse, Part
+from tests.chat.test_loops import called, fed, first
+
+
+@pytest.mark.parametrize(
+    ("say", "guess"),
+    [
+        (lambda value: f"File not found: /work/p/{value} (ENOENT).", lambda n: f"missing{n}"),
+        (lambda value: f"no such file: {value!r}", lambda n: f"it's\n\t{n}\x1b"),
+        (
+            lambda value: f'no match for "{value[:30]}…" in a.txt',
+            lambda n: f"{n}" + "word " * n * 9,
+        ),
+        (lambda value: f"nothing at {' '.join(value.split())}", lambda n: f"a\n  {'b' * n}\nc"),
+        (lambda value: f"the first line is {value.splitlines()[0]}", lambda n: f"x{n}\nmore\n"),
+        (lambda value: f"cannot enter {value.rpartition('/')[0]}", lambda n: f"d{n}/e/f.txt"),
+        (lambda value: f"{value.rpartition('/')[2]}: not in the index", lambda n: f"d/e/f{n}.txt"),
+        (lambda value: f"/work/{value[3:]} is no file", lambda n: f"../f{n}.txt"),
+    ],
+)
+def test_what_an_error_repeats_of_its_own_call_makes_it_no_other_error(say: Any, guess: Any):
+    found = fed(
+        *([called("f", say(guess(n)), failed=True, at=guess(n), n=[n])] for n in range(1, 30))
+    )
+    assert first(found) == ERROR_REPEATS
+    loop = found[ERROR_REPEATS - 1]
+    assert loop is not None
+    assert loop.kind is LoopKind.ERRORS
+
+
+def test_a_path_is_one_error_whether_it_is_said_from_the_root_or_not():
+    def guess(n: int) -> CalledTool:
+        path = f"src/f{n}" if n % 2 else f"/work/p/src/f{n}"
+        return called("f", f"File not found: /work/p/src/f{n}.", failed=True, path=path)
+
+    assert first(fed(*([guess(n)] for n in range(30)))) == ERROR_REPEATS
+
+
+def test_an_error_that_says_something_else_each_time_is_progress_although_it_repeats_its_call():
+    steps = [
+        [called("f", f"{n}: {2 * n} of 90 lines match, not one", failed=True, old=f"{n}")]
+        for n in range(1, 41)
+    ]
+    assert first(fed(*steps)) is None
+
+
+def test_an_error_that_is_a_structure_is_looked_through():
+    def guess(n: int) -> CalledTool:
+        response = {"error": {"path": [f"/d/{n}x"], "code": 7}}
+        part = Part(function_response=FunctionResponse(name="f", response=response))
+        return CalledTool("f", {"where": {"paths": [f"{n}x"]}}, (part,), failed=True)
+
+    assert first(fed(*([guess(n)] for n in range(30)))) == ERROR_REPEATS
+
+
+def test_words_of_a_call_are_looked_for_at_both_ends_of_a_long_error():
+    middle = "x" * 3 * READ
+    found = fed(*([called("f", f"g{n} {middle} g{n}", failed=True, at=f"g{n}")] for n in range(30)))
+    assert first(found) == ERROR_REPEATS
+    assert without_own("ab" * READ, own_words({"a": "ab" * READ})) == OWN * 2
+
+
+@given(
+    st.recursive(
+        st.text(max_size=40) | st.integers(),
+        lambda inner: (
+            st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+        ),
+    ),
+    st.text(max_size=200),
+)
+def test_any_arguments_and_errors_can_be_compared(value: Any, said: str):
+    args = {"x": value}
+    for _ in range(2):
+        text = without_own(said, own_words(args))
+        assert isinstance(text, str)
+        assert len(text) <= len(said)
+        assert text == said or OWN in text
+    assert first(fed(*([called("f", said, failed=True, **args)] for _ in range(9)))) == REPEATS

@@ -1,0 +1,68 @@
+"""What is told of a server that ends in the middle of a call."""
+
+from pathlib import Path
+
+import pytest
+
+from alhena.frontends.mcp_words import state_words
+from alhena.mcp.server import Pace
+from alhena.mcp.stdio import TAIL, Tail
+from tests.mcp.kit import QUICK, called, odd, rigged, tool
+
+SLOW = Pace(connect=QUICK.connect, relist=QUICK.relist, first_retry=30.0, longest_retry=60.0)
+
+
+@pytest.mark.parametrize(
+    ("does", "how"),
+    [
+        ({"do": "dies", "says": "out of\nmemory", "code": 9}, "it ended with exit code 9; it said"),
+        ({"do": "dies", "says": "out of\nmemory", "signal": 9}, "signal 9 ended it; it said"),
+        ({"do": "dies", "says": "", "code": 9}, "it ended with exit code 9"),
+    ],
+    ids=["code", "signal", "nothing"],
+)
+async def test_the_call_is_told_how_a_server_ended_and_what_it_said_last(
+    project: Path, does: dict[str, object], how: str
+) -> None:
+    script = {"tools": [tool("die")], "does": {"die": does}}
+    async with rigged({"odd": odd(project, script)}, project, pace=SLOW) as rig:
+        result = await called(rig, "die")
+        assert result.error is not None
+        message = result.error.message
+        assert f"the connection was closed before it answered: {how}" in message
+        assert ("memory" in message) is bool(does["says"])
+        await rig.until(lambda: any(how in each for each in rig.servers.reports()[0].notes))
+        assert how in state_words(rig.servers.reports()[0])
+
+
+async def test_what_it_said_holds_none_of_its_secrets_and_has_an_end(project: Path) -> None:
+    token = "ghp_" + "a" * 36
+    says = f"{'x' * 9_000}\nkey hunter2hunter2 and {token}"
+    script = {"tools": [tool("die")], "does": {"die": {"do": "dies", "says": says, "code": 1}}}
+    entry = odd(project, script) | {"env": {"SERVICE_PASSWORD": "hunter2hunter2"}}
+    async with rigged({"odd": entry}, project, pace=SLOW) as rig:
+        result = await called(rig, "die")
+        assert result.error is not None
+        told = result.error.message + "".join(rig.warnings) + str(rig.servers.reports())
+        assert "key [redacted] and [redacted]" in result.error.message
+        assert "hunter2" not in told
+        assert token not in told
+        assert "xxx" not in told
+        assert len(result.error.message) < 1_000
+
+
+def test_of_a_line_whose_beginning_is_gone_nothing_is_kept() -> None:
+    tail = Tail()
+    tail.feed(b"secret " * TAIL)
+    assert tail.text == ""
+    tail.feed(b"\nlast\n")
+    assert tail.text == "last"
+
+
+async def test_one_that_reads_no_more_is_told_of_with_what_it_said(project: Path) -> None:
+    script = {"tools": [tool("deaf")], "does": {"deaf": {"do": "deaf"}}}
+    async with rigged({"odd": odd(project, script)}, project, pace=SLOW) as rig:
+        assert (await called(rig, "deaf")).error is None
+        result = await called(rig, "deaf")
+        assert result.error is not None
+        assert "it closed its input; it said: I have had enough" in result.error.message

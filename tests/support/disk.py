@@ -1,0 +1,49 @@
+"""What tests ask of files, and disks that are not as one would like."""
+
+import json
+import os
+import resource
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def descriptors() -> int:
+    """How many this process has open."""
+    return len(os.listdir("/proc/self/fd"))
+
+
+@contextmanager
+def file_size_limit(size: int) -> Iterator[None]:
+    """Writing past `size` bytes of a file fails, as on a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def with_own_mounts(program: str, *arguments: str | Path) -> Any:
+    """What a Python program says in JSON that may mount; the test is skipped where none may."""
+    own = ["unshare", "--user", "--map-root-user", "--mount"]
+    if shutil.which("unshare") is None or subprocess.run([*own, "true"], check=False).returncode:
+        pytest.skip("no mounts of its own can be had here")
+    run = subprocess.run(
+        [*own, sys.executable, "-c", program, *arguments],
+        capture_output=True,
+        check=True,
+        cwd=Path(__file__).parents[2],
+    )
+    return json.loads(run.stdout)
