@@ -76,10 +76,11 @@ def shown(text: str) -> str:
         return text
     text = text.replace("\r\n", "\n")
     joined = {match.start() for match in re.finditer(_JOINED, text)}
-    return "".join(
-        escaped(char) if hidden and char not in "\n\t" and at not in joined else char
+    plain = "".join(
+        code(char) if hidden and char not in "\r\n\t" and at not in joined else char
         for at, (char, hidden) in enumerate(seen(text))
     )
+    return plain.replace("\r", "\\r")
 
 
 def _bounded(found: list[str]) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ _LANGUAGES = (
 )
 """Languages that a block of code may say it is in; some viewers carry out what is in others."""
 
-_OPENS = re.compile(r"([ \t]*)(`{3,}|~{3,})[ \t]*([^`]*)")
+_OPENS = re.compile(r"([ \t]*)(`{3,}(?=[^`]*\Z)|~{3,})(.*)")
 _CONTAINERS = re.compile(r"(?:[ \t>]|[-*+](?=[ \t])|[0-9]{1,9}[.)](?=[ \t]))*")
 _RULE = re.compile(r"([ \t>]*)([-=*_+][-=*_+ \t]*)")
 _PIECE = re.compile(r"\\[!-/:-@\[-`{-~]|`+|\[|<(?=[A-Za-z/!?])|&(?=[#A-Za-z])")
@@ -52,8 +52,10 @@ def prose(text: str) -> list[str]:
         begins = at == 0 or not found[at - 1].strip()
         if opening := _OPENS.fullmatch(line):
             body, at = _block(found, at + 1, opening)
-            info = opening[3].split()
-            lines += fenced(body, info[0] if info and info[0].lower() in _LANGUAGES.split() else "")
+            info = opening[3].strip()
+            known = info.lower() in _LANGUAGES.split()
+            lines += [] if known or not info else [_line(info)]
+            lines += fenced(body, info if known else "")
         elif begins and not listed and line.strip() and _INDENT.match(line):
             body, at = _indented(found, at)
             lines += fenced(body)
@@ -95,7 +97,7 @@ def _line(line: str) -> str:
     containers = _CONTAINERS.match(line)
     start = containers.end() if containers else 0
     rest = line[start:]
-    mark = "\\" if rest.startswith("#") or _RULE.fullmatch(rest) else ""
+    mark = "\\" if rest.startswith(("#", "~~~")) or _RULE.fullmatch(rest) else ""
     # A table is taken apart before anything else, so that nothing reaches from one cell to another.
     return f"{line[:start]}{mark}{'|'.join(map(_span, rest.split('|')))}"
 

@@ -2,8 +2,8 @@
 
 import argparse
 import asyncio
-import os
 import signal
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from alhena.system.processes import ProcessGroups
 
 DESCRIPTION = "The tools of this workspace as an MCP server on standard input and output."
-MAX_LINE = 32 << 20
-"""Bytes of a message."""
+LAST_WORD_S = 3.0
+"""How long a client that sends no more may take to read what it was told."""
 
 
 def run(argv: list[str]) -> int:
@@ -77,6 +77,7 @@ class Serving:
     async def _answer(self, groups: "ProcessGroups") -> None:
         from mcp.server.stdio import stdio_server
 
+        from alhena.frontends.mcp_server.pipes import incoming, outgoing
         from alhena.frontends.mcp_server.server import ToolServer
 
         def opened(able: bool) -> Workbench:
@@ -87,47 +88,13 @@ class Serving:
             return self._bench
 
         server = ToolServer(opened, _warn).make()
-        async with stdio_server(stdin=cast("Any", await _lines())) as (reading, writing):
-            await server.run(reading, writing, server.create_initialization_options())
-
-
-class Lines:
-    """The messages of the client, one a line; ends when the client does."""
-
-    def __init__(self, reader: asyncio.StreamReader) -> None:
-        self._reader = reader
-
-    def __aiter__(self) -> "Lines":
-        return self
-
-    async def __anext__(self) -> str:
-        try:
-            line = await self._reader.readuntil(b"\n")
-        except asyncio.IncompleteReadError as ended:
-            line = ended.partial
-        except asyncio.LimitOverrunError as error:
-            _tell(f"the client sent a message of more than {MAX_LINE >> 20} MB; it is not read on")
-            raise StopAsyncIteration from error
-        if not line:
-            raise StopAsyncIteration
-        return line.decode("utf-8", "replace")
-
-
-async def _lines() -> Lines | None:
-    """Standard input, read without a thread that would outlive a signal; None where it is no pipe.
-    What is started meanwhile finds nothing there."""
-    loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader(limit=MAX_LINE)
-    own = os.fdopen(os.dup(0), "rb", buffering=0)
-    try:
-        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), own)
-    except ValueError:  # a regular file
-        own.close()
-        return None
-    nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-    os.dup2(nothing, 0)
-    os.close(nothing)
-    return Lines(reader)
+        loop = asyncio.get_running_loop()
+        end = cast("asyncio.Task[None]", asyncio.current_task()).cancel
+        reading_from = await incoming(lambda: loop.call_later(LAST_WORD_S, end))
+        with closing(outgoing(end)) as writing_to:
+            streams = stdio_server(cast("Any", reading_from), cast("Any", writing_to))
+            async with streams as (reading, writing):
+                await server.run(reading, writing, server.create_initialization_options())
 
 
 def _warn(event: Event) -> None:
