@@ -51,6 +51,16 @@ async def test_a_token_that_has_expired_is_renewed_and_kept(
     assert found["client_id"] == CLIENT_ID
 
 
+@pytest.mark.parametrize("absurd", [1e308, 1e30, None])
+async def test_a_lifetime_that_is_none_costs_no_renewal(
+    google: GoogleServer, home: Path, absurd: float | None
+) -> None:
+    keep(home, google.cached(expires_in=-1))
+    google.expires_in = absurd
+    token = await user(google, home).renew()
+    assert token.value == kept(home)["access_token"] == "ya29.token-2-very-secret"
+
+
 async def test_a_token_without_an_expiry_is_used_until_it_is_refused(
     google: GoogleServer, home: Path
 ) -> None:

@@ -23,10 +23,12 @@ from alhena.wire.text import excerpt
 
 MAX_BODY_BYTES = 256 * 1024
 TIMEOUTS = Timeouts(connect=10.0, idle=30.0)
+_LONGEST = 1e9
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
-    """What a token endpoint gives out; `expires_in` in seconds. No token shows in the repr."""
+    """What a token endpoint gives out; `expires_in` in seconds, a time of decades being as good as
+    none. No token shows in the repr."""
 
     access_token: str
     expires_in: float | None = None
@@ -34,6 +36,10 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     id_token: str | None = None
     scope: str | None = None
     token_type: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.expires_in is not None and not self.expires_in <= _LONGEST:
+            msgspec.structs.force_setattr(self, "expires_in", None)
 
     def __repr__(self) -> str:
         return f"Grant(expires_in={self.expires_in!r}, scope={self.scope!r})"
