@@ -51,7 +51,7 @@ def read(number: int = 1) -> Script:
 def told(contents: Any) -> bool:
     """Whether words stand for the document, and nothing of it is there."""
     sent = str(contents)
-    return "of type application/pdf, 30,009 bytes was here" in sent and "eHh4" not in sent
+    return "A pdf file of 30,009 bytes was here." in sent and "eHh4" not in sent
 
 
 @pytest.mark.parametrize("model", ["gemini-2.5-pro", "gemini-3-pro-preview"])

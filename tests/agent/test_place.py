@@ -75,10 +75,10 @@ async def test_settings_of_the_program_are_all_there_are(home: Path, project: Pa
 
 
 @pytest.mark.parametrize(("environ", "seen"), [(None, "<1>"), ({**os.environ}, "<>")])
-async def test_a_projects_variables_are_for_who_gave_no_environment(
+async def test_the_variables_of_a_file_are_for_who_gave_no_environment(
     home: Path, project: Path, environ: dict[str, str] | None, seen: str
 ) -> None:
-    write(project / ".env", "A_NUMBER=1\n")
+    write(home / ".gemini" / ".env", "A_NUMBER=1\n")
     generator = calling('echo "<$A_NUMBER>"')
     if environ is not None:
         environ = environ | {"HOME": str(home)}

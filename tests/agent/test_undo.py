@@ -263,3 +263,58 @@ async def test_a_turn_whose_end_cannot_be_kept_says_so(project: Path, tmp_path: 
     assert error is None
     (warning,) = [event.message for event in events if isinstance(event, WarningEvent)]
     assert "the end of this turn is not kept" in warning
+
+
+async def test_the_last_turn_is_undone_though_the_clock_has_gone_back(project: Path):
+    put(project / "a.txt", "old")
+    first = ScriptedGenerator(turn(write("a.txt", "new", "c1")), [text("One.")])
+    async with checkpointed(first) as running:
+        await running.ask("one")
+        session_id = running.session_id
+    (before,) = checkpoint_files(project)
+    second = ScriptedGenerator(turn(write("b.txt", "new", "c2")), [text("Two.")])
+    async with checkpointed(second, resume=session_id) as running:
+        await running.ask("two")
+        for path in checkpoint_files(project):
+            if path != before:
+                os.utime(path, (1_000, 1_000))
+        assert [
+            each.tool_call.args for _, each in running.checkpoints.list() if each.tool_call
+        ] == [
+            {"file_path": "a.txt", "content": "new"},
+            {"file_path": "b.txt", "content": "new"},
+        ]
+        await undone(running)
+        assert not (project / "b.txt").exists()
+        assert (project / "a.txt").read_text() == "new"
+        await undone(running)
+        assert (project / "a.txt").read_text() == "old"
+        assert await running.checkpoints.undo() is None
+
+
+async def test_an_undo_that_was_broken_off_is_finished_by_saying_it_again(
+    project: Path, tmp_path: Path
+):
+    real = shutil.which("git") or "git"
+    mark = tmp_path / "broken"
+    broken = f'[ -e {mark} ] && case "$*" in *check-ignore*) exit 9;; esac'
+    generator = ScriptedGenerator(
+        turn(write("a.txt", "new", "c1")),
+        [text("One.")],
+        turn(write("b.txt", "new", "c2")),
+        [text("Two.")],
+    )
+    environ = with_git(tmp_path, f'{broken}; exec {real} "$@"')
+    async with checkpointed(generator, environ=environ) as running:
+        await running.ask("one")
+        await running.ask("two")
+        put(mark, "")
+        with pytest.raises(CheckpointError, match="check-ignore failed"):
+            await running.checkpoints.undo()
+        assert (project / "b.txt").exists()
+        mark.unlink()
+        assert left(await undone(running)) == {}
+        assert (project / "a.txt").exists()
+        assert not (project / "b.txt").exists()
+        await undone(running)
+        assert not (project / "a.txt").exists()

@@ -4,7 +4,14 @@ from pathlib import Path
 import pytest
 
 from alhena.config.env_files import PLACES, is_admitted, is_ours
+from alhena.config.mcp_servers import OF_WORKSPACE
+from alhena.config.place import Place
 from tests.config.places import opened, user, workspace, write
+
+
+def seen(place: Place) -> dict[str, str]:
+    """What stands for `$NAME` in the settings of a project."""
+    return {**place.environ, **({} if place.env_file is None else place.env_file.variables)}
 
 
 def test_the_nearest_file_counts_and_that_of_the_gemini_folder_first(
@@ -23,22 +30,22 @@ def test_the_nearest_file_counts_and_that_of_the_gemini_folder_first(
     for number, path in enumerate(places):
         write(path, f"WHICH={number}\nONLY_{number}=1\n")
         place = opened(inner)
-        assert place.environ["WHICH"] == str(number)
+        assert seen(place)["WHICH"] == str(number)
         assert place.env_file is not None
         assert place.env_file.path == path
-        assert [name for name in place.environ if name.startswith("ONLY_")] == [f"ONLY_{number}"]
+        assert [name for name in seen(place) if name.startswith("ONLY_")] == [f"ONLY_{number}"]
 
 
 def test_what_is_set_already_stays_even_when_it_is_empty(project: Path) -> None:
     write(project / ".env", "A=file\nB=file\nC=file\n")
-    environ = opened(project, A="mine", B="").environ
+    environ = seen(opened(project, A="mine", B=""))
     assert (environ["A"], environ["B"], environ["C"]) == ("mine", "", "file")
 
 
 def test_a_project_that_is_not_trusted_leaves_the_users_own_file(home: Path, project: Path) -> None:
     write(project / ".env", "A=theirs\nGEMINI_API_KEY=theirs\n")
     write(home / ".gemini" / ".env", "A=mine\n")
-    environ = opened(project, trusted=False).environ
+    environ = seen(opened(project, trusted=False))
     assert environ["A"] == "mine"
     assert "GEMINI_API_KEY" not in environ
 
@@ -51,30 +58,30 @@ def test_a_file_above_counts_only_where_its_own_folder_is_trusted(
     write(project / ".env", "A=1\n")
     trust = home / ".gemini" / "trustedFolders.json"
     write(trust, {str(inner): "TRUST_FOLDER"})
-    assert "A" not in opened(inner, trusted=False).environ
+    assert "A" not in seen(opened(inner, trusted=False))
     write(trust, {str(project): "TRUST_FOLDER"})
-    assert opened(inner, trusted=False).environ["A"] == "1"
+    assert seen(opened(inner, trusted=False))["A"] == "1"
 
 
 def test_debugging_is_not_turned_on_by_a_project(home: Path, project: Path) -> None:
     write(project / ".env", "DEBUG=1\nDEBUG_MODE=1\nMINE=1\n")
     place = opened(project)
-    assert "DEBUG" not in place.environ
-    assert "DEBUG_MODE" not in place.environ
+    assert "DEBUG" not in seen(place)
+    assert "DEBUG_MODE" not in seen(place)
     assert any("DEBUG, DEBUG_MODE" in note for note in place.notes)
     user(home, {"advanced": {"excludedEnvVars": ["MINE"]}})
     place = opened(project)
-    assert ("DEBUG" in place.environ, "MINE" in place.environ) == (True, False)
+    assert ("DEBUG" in seen(place), "MINE" in seen(place)) == (True, False)
     (project / ".env").rename(project / ".gemini.env")
     write(project / ".gemini" / ".env", "MINE=1\n")
-    assert opened(project).environ["MINE"] == "1"
+    assert seen(opened(project))["MINE"] == "1"
 
 
 def test_local_files_can_be_turned_off(home: Path, project: Path) -> None:
     write(project / ".env", "A=1\n")
     write(home / ".env", "B=2\n")
     user(home, {"advanced": {"ignoreLocalEnv": True}})
-    environ = opened(project).environ
+    environ = seen(opened(project))
     assert ("A" in environ, environ.get("B")) == (False, "2")
 
 
@@ -142,8 +149,8 @@ def test_a_project_never_says_where_secrets_go_or_what_runs(name: str, project: 
     text = f"{name}=evil\n{name.lower()}=evil\n{name.title()}=evil\nHARMLESS=1\n"
     write(project / ".gemini" / ".env", text)
     place = opened(project)
-    assert {key for key, value in place.environ.items() if value == "evil"} == set()
-    assert place.environ["HARMLESS"] == "1"
+    assert {key for key, value in seen(place).items() if value == "evil"} == set()
+    assert seen(place)["HARMLESS"] == "1"
     (warning,) = place.warnings
     assert name in warning
     assert "evil" not in warning
@@ -173,7 +180,7 @@ def test_a_variable_of_a_project_is_not_put_into_the_settings_of_the_user(
     write(project / ".env", "MY_URL=https://evil\n")
     found = opened(project, GEMINI_API_KEY="secret", T="t").settings.mcp_servers
     assert found["mine"] == {"url": "https://mine", "headers": {"A": "t"}}
-    assert found["theirs"] == {"url": "https://evil/t", "trust": False}
+    assert found["theirs"] == {"url": "https://evil/t", **OF_WORKSPACE}
     (project / ".env").unlink()
     write(home / ".gemini" / ".env", "MY_URL=https://home\n")
     assert opened(project).settings.mcp_servers["mine"]["url"] == "https://home"
@@ -183,7 +190,7 @@ def test_a_variable_of_a_project_is_not_put_into_the_settings_of_the_user(
 def test_a_file_that_cannot_be_read_is_a_warning(project: Path, data: bytes) -> None:
     (project / ".env").write_bytes(data)
     place = opened(project)
-    assert "A" not in place.environ
+    assert "A" not in seen(place)
     (warning,) = place.warnings
     assert warning.startswith(f"{project / '.env'} is not read")
 
@@ -197,7 +204,7 @@ def test_what_is_no_file_is_passed_over(home: Path, project: Path) -> None:
 def test_a_value_that_no_process_takes_is_left_out(project: Path) -> None:
     write(project / ".env", "A='a\0b'\nB=1\n")
     place = opened(project)
-    assert ("A" in place.environ, place.environ["B"]) == (False, "1")
+    assert ("A" in seen(place), seen(place)["B"]) == (False, "1")
     assert len(place.warnings) == 1
 
 

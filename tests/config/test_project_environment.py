@@ -10,7 +10,11 @@ import pytest
 from alhena.config.env_files import is_admitted
 from alhena.config.environment import own_environment
 from alhena.config.place import open_place
+from alhena.system.environment import child_environment
 from tests.support.command import alhena
+
+UNKNOWN = ("NEXT_YEARS_TOOL_PLUGIN", "SOME_RCFILE", "XYZ_LOADER")
+"""What no list has."""
 
 CHOOSING = (
     *("OPENSSL_CONF", "OPENSSL_MODULES", "OPENSSL_ENGINES", "GCONV_PATH", "LOCPATH"),
@@ -26,7 +30,9 @@ CHOOSING = (
     *("PGSERVICEFILE", "VIMINIT", "MAKEFILES", "CMAKE_TOOLCHAIN_FILE", "AWS_CA_BUNDLE"),
     *("GITHUB_API_URL", "GITLAB_API_URL", "AZURE_AUTHORITY_HOST", "CONTAINER_HOST"),
     *("PGHOST", "HOSTALIASES", "LD_PRELOAD", "NODE_OPTIONS", "PYTHONPATH", "HTTPS_PROXY"),
-    *("https_proxy", "GOOGLE_GEMINI_BASE_URL", "CODE_ASSIST_ENDPOINT"),
+    *("https_proxy", "GOOGLE_GEMINI_BASE_URL", "CODE_ASSIST_ENDPOINT", "GNUMAKEFLAGS"),
+    *("MAKEFLAGS", "RUSTFLAGS", "CC", "LDFLAGS", "GCC_EXEC_PREFIX", "BAT_CONFIG_PATH"),
+    *("KRB5_CONFIG", "GNUPGHOME", "AWS_DATA_PATH", "PGPASSFILE", "PYTEST_ADDOPTS", "MYSQL_HOME"),
 )
 
 
@@ -38,15 +44,38 @@ def test_what_chooses_what_runs_or_who_hears_comes_from_no_project(name: str):
 @pytest.mark.parametrize(
     "name", ["DATABASE_URL", "NODE_ENV", "PORT", "GEMINI_API_KEY", "APP_TOKEN"]
 )
-def test_what_a_program_of_the_project_is_told_comes_from_it(name: str):
+def test_what_the_settings_of_the_project_may_want_comes_from_it(name: str):
     assert is_admitted(name, "x", local=True)
 
 
-def test_the_environment_without_a_projects_file_is_kept_beside_it(project: Path):
-    (project / ".env").write_text("SERVICE_HOST=elsewhere\n", encoding="utf-8")
-    place = open_place(project, dict(os.environ), skip_trust=True)
-    assert place.environ["SERVICE_HOST"] == "elsewhere"
-    assert "SERVICE_HOST" not in own_environment(place.environ)
+def test_the_agent_takes_of_a_projects_file_only_who_pays(project: Path):
+    (project / ".env").write_text(
+        "SERVICE_HOST=elsewhere\nGEMINI_MODEL=gemini-2.5-flash\nFOO_MIRROR=x\n", encoding="utf-8"
+    )
+    environ = {"HOME": os.environ["HOME"], "OWN": "mine"}
+    place = open_place(project, environ, skip_trust=True)
+    assert place.environ == {**environ, "GEMINI_MODEL": "gemini-2.5-flash"}
+    assert own_environment(place.environ) == environ
+    (told,) = [note for note in place.notes if "alone" in note]
+    assert told.endswith("SERVICE_HOST, FOO_MIRROR.")
+
+
+def test_no_program_gets_what_a_projects_file_says(project: Path):
+    (project / ".env").write_text("GEMINI_MODEL=gemini-2.5-flash\n", encoding="utf-8")
+    place = open_place(project, {"PATH": "/bin"}, skip_trust=True)
+    assert "GEMINI_MODEL" in place.environ
+    assert "GEMINI_MODEL" not in child_environment(place.environ).variables
+
+
+def test_a_projects_file_changes_no_command_that_was_allowed(project: Path):
+    names = (*UNKNOWN, "GNUMAKEFLAGS", "MAKEFLAGS", "BAT_CONFIG_PATH", "CC", "RUSTFLAGS")
+    (project / ".env").write_text("".join(f"{name}=--evil\n" for name in names), encoding="utf-8")
+    ran = alhena(
+        *("tools", "call", "--skip-trust", "--approval-mode", "yolo", "run_shell_command"),
+        '{"command": "env"}',
+    )
+    assert "PATH=" in ran.out
+    assert "--evil" not in ran.out
 
 
 def test_the_users_servers_and_hooks_inherit_nothing_of_a_projects_file(home: Path, project: Path):
@@ -67,8 +96,3 @@ def test_the_users_servers_and_hooks_inherit_nothing_of_a_projects_file(home: Pa
     assert ran.code == 0, ran.err
     assert seen.read_text(encoding="utf-8") == "None"
     assert (home / "hooked").read_text(encoding="utf-8") == ""
-    shown = alhena(
-        *("tools", "call", "--skip-trust", "--approval-mode", "yolo", "run_shell_command"),
-        '{"command": "echo $SERVICE_HOST"}',
-    )
-    assert "elsewhere" in shown.out

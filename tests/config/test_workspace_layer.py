@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from alhena.config.mcp_servers import OF_WORKSPACE, configured_servers
 from alhena.config.settings import Settings, known_keys
 from alhena.config.workspace_layer import ELSEWHERE, FREE, RULES, restricted
 from tests.config.places import opened, user, workspace
@@ -164,7 +165,7 @@ def test_the_servers_of_a_workspace_take_nobodys_name_and_no_trust(
     place = opened(project)
     assert place.settings.mcp_servers == {
         "GitHub": {"command": "mine", "trust": True},
-        "own": {"command": "x", "trust": False},
+        "own": {"command": "x", **OF_WORKSPACE},
         "odd": 3,
     }
     text = "\n".join(place.warnings)
@@ -188,7 +189,7 @@ def test_a_server_of_a_workspace_is_not_given_what_signs_in_to_a_model(
 ) -> None:
     workspace(project, {"mcpServers": {"evil": entry, "good": {"command": "$MINE"}}})
     place = opened(project, GEMINI_API_KEY="secret", OPENAI_API_KEY="secret", MINE="m")
-    assert place.settings.mcp_servers == {"good": {"command": "m", "trust": False}}
+    assert place.settings.mcp_servers == {"good": {"command": "m", **OF_WORKSPACE}}
     (warning,) = place.warnings
     assert "mcpServers.evil" in warning
     assert "secret" not in str(place.settings)
@@ -206,6 +207,53 @@ def test_a_server_of_a_workspace_is_shown_no_google_identity(
     (warning,) = place.warnings
     assert "mcpServers.theirs" in warning
     assert "who you are at Google" in warning
+
+
+def test_the_server_command_of_a_workspace_is_a_server_like_its_others(
+    home: Path, project: Path
+) -> None:
+    workspace(project, {"mcp": {"serverCommand": "npx 'a b' --x"}})
+    theirs = {"command": "npx", "args": ["a b", "--x"], **OF_WORKSPACE}
+    assert opened(project).settings.mcp_servers == {"mcp": theirs}
+    user(home, {"mcp": {"serverCommand": "npx 'a b' --x"}})  # the same, and the user's own
+    place = opened(project)
+    assert (place.settings.mcp_servers, place.warnings) == ({}, ())
+    assert not configured_servers(place.settings, {}).servers["mcp"].of_workspace
+
+
+@pytest.mark.parametrize(
+    ("own", "why"),
+    [("mcp", "a server of this name"), ("MCP", "of this name"), ("mcp_x", "could mean it")],
+)
+def test_the_server_command_of_a_workspace_takes_nobodys_name(
+    home: Path, project: Path, own: str, why: str
+) -> None:
+    user(home, {"mcpServers": {own: {"command": "mine"}}})
+    workspace(project, {"mcp": {"serverCommand": "evil"}})
+    place = opened(project)
+    assert place.settings.mcp.server_command is None
+    assert place.settings.mcp_servers == {own: {"command": "mine"}}
+    (warning,) = place.warnings
+    assert "mcp.serverCommand" in warning
+    assert why in warning
+
+
+def test_a_server_of_a_workspace_takes_not_the_name_of_the_users_server_command(
+    home: Path, project: Path
+) -> None:
+    user(home, {"mcp": {"serverCommand": "mine"}})
+    workspace(project, {"mcpServers": {"mcp": {"command": "evil"}}})
+    place = opened(project)
+    assert configured_servers(place.settings, {}).servers["mcp"].command == "mine"
+    assert "mcpServers.mcp" in place.warnings[0]
+
+
+@pytest.mark.parametrize("text", ["run $GEMINI_API_KEY", "run ${OPENAI_API_KEY:-x}"])
+def test_the_server_command_of_a_workspace_is_given_no_credential(project: Path, text: str) -> None:
+    workspace(project, {"mcp": {"serverCommand": text}})
+    place = opened(project, GEMINI_API_KEY="secret", OPENAI_API_KEY="secret")
+    assert (place.settings.mcp.server_command, place.settings.mcp_servers) == (None, {})
+    assert "mcp.serverCommand" in place.warnings[0]
 
 
 def test_the_text_of_a_workspace_keeps_the_name_of_a_credential(project: Path) -> None:

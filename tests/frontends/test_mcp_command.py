@@ -218,6 +218,37 @@ def test_one_that_is_turned_off_is_not_started_until_it_is_turned_on(
     assert (unknown.code, "Did you mean Mine?" in unknown.err) == (42, True)
 
 
+def test_a_list_shows_secret_variables_by_their_names(home: Path) -> None:
+    entry = {"command": "false", "args": ["--x=$SECRET_TOKEN", "$SECRET_TOKEN", "$PLAIN"]}
+    content = {"mcpServers": {"a": entry}, "mcp": {"serverCommand": "false $SECRET_TOKEN"}}
+    settings(home, content)
+    given = {"SECRET_TOKEN": "s3cr3t", "PLAIN": "plain"}
+    out = alhena("mcp", "list", **given).out
+    assert "a: false --x=${SECRET_TOKEN} ${SECRET_TOKEN} plain (stdio)" in out
+    assert "mcp: false ${SECRET_TOKEN} (stdio)" in out
+    assert "s3cr3t" not in alhena("mcp", "list", "--json", **given).out + out
+
+
+def test_a_list_shows_where_a_server_runs_and_what_chooses_its_program(home: Path) -> None:
+    env = {
+        "PATH": "/x/bin:/bin",
+        "UV_INDEX_URL": "https://a:b@x",
+        "PORT": "8",
+        "GH_HOST": "$HIDDEN_KEY",
+    }
+    content = {
+        "near": {"command": "false", "cwd": "/", "env": env},
+        "far": {"url": "http://127.0.0.1:9/", "headers": {"X-Team": "core"}, "timeout": 500},
+    }
+    settings(home, {"mcpServers": content})
+    out = alhena("mcp", "list", HIDDEN_KEY="hidden").out
+    told = "in /, PATH=/x/bin:/bin, UV_INDEX_URL, PORT, GH_HOST=${HIDDEN_KEY}"
+    assert f"\n    {told}\n" in out
+    assert "\n    header X-Team\n" in out
+    (near, far) = alhena("mcp", "list", "--json", HIDDEN_KEY="hidden").json
+    assert (near["with"], far["with"]) == (told.split(", "), ["header X-Team"])
+
+
 def test_a_damaged_list_of_what_is_off_turns_all_off_and_is_left_alone(home: Path) -> None:
     settings(home, {"mcpServers": {"a": {"command": "true"}}})
     file = home / ".gemini" / "mcp-server-enablement.json"

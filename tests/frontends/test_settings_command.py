@@ -192,9 +192,8 @@ def test_a_run_takes_its_key_from_the_users_env_file_and_no_address_from_a_proje
     assert "GOOGLE_GEMINI_BASE_URL" in done.err
 
 
-def test_commands_see_the_variables_of_a_trusted_project(project: Path) -> None:
-    write(project / ".env", "GREETING=good day\n")
-    args = json.dumps({"command": 'echo "<$GREETING>"'})
+def test_commands_see_the_users_variables_and_none_of_a_projects(home: Path, project: Path) -> None:
+    args = json.dumps({"command": 'echo "<$GREETING|$GEMINI_MODEL>"'})
     call = [
         "tools",
         "call",
@@ -205,8 +204,10 @@ def test_commands_see_the_variables_of_a_trusted_project(project: Path) -> None:
         "yolo",
         "--no-sandbox",
     ]
-    assert "<good day>" in alhena(*call, "--skip-trust").out
-    assert "<>" in alhena(*call).out
+    write(home / ".gemini" / ".env", "GREETING=good day\n")
+    assert "<good day|>" in alhena(*call, "--skip-trust").out
+    write(project / ".env", "GREETING=evil\nGEMINI_MODEL=gemini-2.5-flash\n")
+    assert "<|>" in alhena(*call, "--skip-trust").out
 
 
 def test_an_administrator_can_keep_everything_from_running_unasked(

@@ -146,6 +146,41 @@ def test_what_a_server_is_and_what_it_is_given_is_shown_whole(home: Path, projec
     assert f"mcp.serverCommand {given} MY_HOST\n" in shown
 
 
+def test_what_chooses_the_program_of_a_server_is_shown_and_named(home: Path, project: Path) -> None:
+    entry = {
+        "command": "npx",
+        "args": ["-y", "server-github"],
+        "env": {"PATH": "/repo/bin:/bin", "NPM_CONFIG_REGISTRY": "https://evil", "PORT": "8"},
+        "cwd": "sub",
+    }
+    far = {"url": "https://x.example", "headers": {"X-Team": "core"}}
+    workspace(project, {"mcpServers": {"gh": entry, "far": far}})
+    named = (
+        "MCP server gh: its variables choose what runs, where it comes from or whom it asks: "
+        "NPM_CONFIG_REGISTRY, PATH\n"
+    )
+    shown = alhena("trust", "--status").out
+    assert 'MCP server gh with {"env":{"PATH":"/repo/bin:/bin",' in shown
+    assert '"PORT":"8"},"cwd":"sub"}' in shown
+    assert 'MCP server far with {"headers":{"X-Team":"core"}}' in shown
+    assert named in shown
+    assert named in alhena("trust").out
+    workspace(project, {"mcpServers": {"gh": entry | {"env": {"LD_PRELOAD": "x.so"}}, "far": far}})
+    changed = alhena("trust", "--status").out
+    assert '-    "PATH": "/repo/bin:/bin"' in changed
+    assert "whom it asks: LD_PRELOAD\n" in changed
+
+
+def test_of_a_projects_variables_those_that_count_for_alhena_are_named(project: Path) -> None:
+    write(project / ".env", "PORT=1\nGEMINI_MODEL=gemini-2.5-flash\nGNUMAKEFLAGS=--eval=x\n")
+    shown = alhena("trust", "--status").out
+    assert ".env: variables PORT, GEMINI_MODEL\n" in shown
+    assert "of these alhena itself takes GEMINI_MODEL\n" in shown
+    assert "GNUMAKEFLAGS" not in shown
+    write(project / ".env", "PORT=1\n")
+    assert "of these" not in alhena("trust", "--status").out
+
+
 def test_of_a_command_that_is_far_too_long_the_end_is_shown(home: Path, project: Path) -> None:
     workspace(project, {"mcpServers": {"s": {"command": "a" * 20_000 + " the end"}}})
     shown = alhena("trust", "--status").out

@@ -153,6 +153,50 @@ def test_a_program_of_a_directory_is_another_one_elsewhere(project: Path) -> Non
     assert source_of(free, str(project)) == source_of(free, elsewhere)
 
 
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"command": "python", "args": ["-m", "server"]},
+        {"command": "python", "args": ["pkg"]},
+        {"command": "sh", "args": ["-c", "exec ./run.sh"]},
+        {"command": "make", "args": ["-s", "serve"]},
+        {"command": "npm", "args": ["start"]},
+        {"command": "npx", "args": ["./x"]},
+        {"command": "python", "args": ["-m", "server"], "cwd": "/opt"},
+        {"url": "https://a.example"},
+    ],
+)
+def test_a_server_of_a_workspace_is_another_one_in_another(entry: dict[str, object]) -> None:
+    own = msgspec.convert(entry, McpServer)
+    theirs = msgspec.structs.replace(own, of_workspace=True)
+    assert source_of(theirs, "/one") == source_of(theirs, "/one")
+    assert source_of(theirs, "/one").hash != source_of(theirs, "/two").hash
+    assert source_of(own, "/one").hash == source_of(own, "/two").hash
+
+
+def test_the_difference_has_the_directory_and_what_chooses_the_program(project: Path) -> None:
+    own, other = (
+        source_of(msgspec.convert({"command": "npx", "args": ["x"], **more}, McpServer), "/w")
+        for more in (
+            {"env": {"PORT": "1"}},
+            {"cwd": "sub", "env": {"PORT": "1", "PATH": "/repo/bin"}},
+        )
+    )
+    pins(project).approve("s", [PAY], own, every=True)
+    lines = pins(project).changes("s", PAY, other).split("\n")
+    assert "-server: npx x (PORT)" in lines
+    assert "+server: npx x (in sub, PORT, PATH=/repo/bin)" in lines
+
+
+def test_a_server_that_was_kept_in_other_words_is_no_other(project: Path) -> None:
+    own = source_of(McpServer(command="npx", cwd="/"), "/w")
+    older = msgspec.structs.replace(own, words="npx")
+    pins(project).approve("s", [PAY], older, every=True)
+    changed = msgspec.structs.replace(PAY, description="Other.")
+    assert pins(project).changes("s", PAY, own) == ""
+    assert "in /" not in pins(project).changes("s", changed, own)
+
+
 def test_a_renewed_secret_is_no_other_server() -> None:
     one, other = (McpServer(command="a", env={"API_TOKEN": value}) for value in ("1", "2"))
     assert source_of(one, "/w") == source_of(other, "/w")

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from alhena.config.home import project_checkpoints, project_temp
+from alhena.session.moments import content_name
 from alhena.session.store import open_store
 from tests.support.command import Ran, alhena, keyed
 from tests.support.server import ScriptedServer, call, chunk, sse, text
@@ -142,3 +143,32 @@ def test_cut_lists_say_how_many_more_there_are(server: ScriptedServer, project: 
     for number in range(25):
         (project / f"{number}.txt").write_text("x", encoding="utf-8")
     assert "Removed: 6 more of 26\n" in alhena("sessions", "restore", "1").out
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_a_file_that_had_to_be_left_is_named_and_the_exit_code_says_so(
+    server: ScriptedServer, project: Path, home: Path, form: tuple[str, ...]
+):
+    (project / "a.txt").write_text("old", encoding="utf-8")
+    assert edited(server, "--checkpointing").code == 0
+    (project / "b.txt").write_text("since", encoding="utf-8")
+    name = content_name(b"old")
+    (damaged,) = home.glob(f".gemini/history/*/.git/objects/{name[:2]}/{name[2:]}")
+    damaged.chmod(0o644)
+    damaged.write_bytes(b"junk")
+    restored = alhena("sessions", "restore", "1", *form)
+    assert restored.code == 1
+    assert (project / "a.txt").read_text() == "new"
+    assert not (project / "b.txt").exists()
+    kept = alhena("sessions", "checkpoints", "--json").json["checkpoints"][-1]["name"]
+    assert kept.endswith("-restore")
+    why = "what it was is damaged in the checkpoint"
+    if form:
+        assert restored.json["left"] == {"a.txt": why}
+        assert restored.json["kept"] == kept
+    else:
+        assert f"Left as it is: a.txt ({why})\n" in restored.out
+        assert f"What the files were before that is kept: {kept}\n" in restored.out
+    server.reply(sse(text("where were we")))
+    alhena("--resume", "-p", "and now?", **keyed(server))
+    assert "This call was undone" in str(server.requests[-1].json["contents"])

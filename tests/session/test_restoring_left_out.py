@@ -112,6 +112,17 @@ def test_an_ignored_file_that_a_later_call_names_goes_back_to_what_that_call_fou
     assert done.left == ()
 
 
+def test_a_moment_that_is_no_name_is_never_gits_to_interpret(project: Path, tmp_path: Path):
+    put(project / ".gitignore", "*.env\n")
+    put(project / "my.env", "KEY=1\n")
+    first = kept(project)
+    later = {"my.env": f"--output={tmp_path}/written"}
+    done = restore(shadow(project), Target(moment=first, later=later))
+    assert done.left == (("my.env", "what it was is not kept any more"),)
+    assert (project / "my.env").read_text() == "KEY=1\n"
+    assert not (tmp_path / "written").exists()
+
+
 LOCKED = """
 import os, sys
 from pathlib import Path

@@ -76,7 +76,10 @@ def test_contents_that_never_come_are_waited_for_in_vain_not_for_ever(
     moment_of = put(project / "a.txt", "old\n")
     moment = kept(project)
     moment_of.write_text("new\n", encoding="utf-8")
-    script = f'for a; do [ "$a" = cat-file ] && last=1; [ "$a" = --batch ] && exec sleep 300; done; exec {REAL} "$@"'
+    now = tmp_path / "now"
+    script = (
+        f'for a; do [ "$a" = --batch ] && [ -e {now} ] && exec sleep 300; done; exec {REAL} "$@"'
+    )
     cancellation = threading.Event()
     repository = on(project, environ(fake(tmp_path / "bin", script)), cancellation=cancellation)
     if not stop:
@@ -85,7 +88,7 @@ def test_contents_that_never_come_are_waited_for_in_vain_not_for_ever(
         restore(
             repository,
             Target(moment=moment),
-            lambda _before: cancellation.set() if stop else None,
+            lambda _before: (put(now), cancellation.set() if stop else None),
         )
     assert moment_of.read_text() == "new\n"
 

@@ -28,11 +28,11 @@ from alhena.session.checkpoints import (
     KeptPlace,
     ToolCall,
     checkpoint_name,
-    conversation_at,
 )
-from alhena.session.errors import CheckpointError, NoGitError, TooMuchError
+from alhena.session.errors import CheckpointError, NoCheckpointError, NoGitError, TooMuchError
 from alhena.session.moments import Limits
 from alhena.session.places import Goal, Kept, Places
+from alhena.session.remembering import conversation_at
 from alhena.session.replay import Replay
 from alhena.session.restorer import Restoration
 from alhena.session.shadow_files import trouble
@@ -228,11 +228,15 @@ class Checkpoints:
         """Carries out what is wanted of each place; the checkpoint that is made first, and what
         has come of it."""
         names: list[str] = []
+        begun = msgspec.structs.replace(before, under_way=True)
 
         def keep(present: tuple[KeptPlace, ...]) -> None:
-            names.append(self._write(before, present, checkpoint_name("restore", ())))
+            names.append(self._write(begun, present, checkpoint_name("restore", ())))
 
         done = self._places.go_back(goals, stop, keep)
+        # Where that cannot be noted it is said again to no effect, as if it had been broken off.
+        with suppress(CheckpointError, NoCheckpointError):
+            self.files.note_done(names[0])
         return names[0], done
 
     async def _carried(

@@ -1,7 +1,7 @@
 """A session goes back to a checkpoint: its files, its conversation, and the call that came next."""
 
 import threading
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,6 +15,7 @@ from alhena.chat.history import History
 from alhena.errors import InputError
 from alhena.policy.filter import PolicyFilter
 from alhena.policy.model import PolicyOutcome, PolicyRule
+from alhena.scheduler.questions import says_why
 from alhena.scheduler.states import CancelledToolCall, CompletedToolCall, ErroredToolCall
 from alhena.session.checkpoints import Checkpoint
 from alhena.session.records import Answered, Undone, now
@@ -29,7 +30,15 @@ UNDONE = (
 )
 
 ASKED = PolicyFilter(
-    "the checkpoint", (PolicyRule(decision=PolicyOutcome.ASK_USER, priority=1, source="/restore"),)
+    "the checkpoint",
+    (
+        PolicyRule(
+            decision=PolicyOutcome.ASK_USER,
+            priority=1,
+            layer="checkpoint",
+            source="what was undone runs again only when you say so",
+        ),
+    ),
 )
 """What was undone runs again only when a person says so, whatever the policy and the mode."""
 
@@ -172,7 +181,7 @@ async def propose(session: Session, ids: tuple[str, str]) -> None:
     finally:
         bench.filters = tuple(each for each in bench.filters if each is not ASKED)
     parts = (*known, *answers(done))
-    if any(map(_refused, done)):
+    if any(map(_stops, done)) or _refused(done):
         chat.record_responses(parts)
         return
     await run_prompt(chat, session.scheduler, session.course, parts, ids)
@@ -227,10 +236,14 @@ def _go_back(session: Session, name: str, remembered: Remembered) -> None:
             session.proposal = Proposal(length=length, calls=calls.undone, known=calls.known)
 
 
-def _refused(call: CompletedToolCall) -> bool:
-    """Whether nobody wants the model to go on: a person has said no, or the run was ended."""
-    if isinstance(call, CancelledToolCall):
-        return True
+def _refused(done: Sequence[CompletedToolCall]) -> bool:
+    """Whether the next word is the person's, who has said no and nothing else."""
+    refused = [call for call in done if isinstance(call, CancelledToolCall)]
+    return bool(refused) and not any(says_why(call.response.error or "") for call in refused)
+
+
+def _stops(call: CompletedToolCall) -> bool:
+    """Whether a call has ended the run."""
     stopped = (ToolErrorType.STOP_EXECUTION, ToolErrorType.POLICY_VIOLATION)
     return isinstance(call, ErroredToolCall) and call.response.error_type in stopped
 

@@ -11,10 +11,12 @@ from alhena.wire.content import Blob, Content, FileData, FunctionResponse, Part
 from alhena.wire.encoded import EncodedContent
 
 MEDIA_NOTE = (
-    "[{what} was here. It is left out, for it does not fit into what you take at once: do not read "
-    "it again as it is, but a part of it, or look for another way.]"
+    "[A {what} was here. It is left out, for it does not fit into what you take at once: do not "
+    "read it again as it is, but a part of it, or look for another way.]"
 )
 """What stands in the place of media."""
+
+_KINDS = frozenset({"audio", "image", "video"})
 
 
 def shortened(content: Content, counted: int, most: int, keep: Keep) -> tuple[Content, int]:
@@ -92,9 +94,11 @@ def _with_notes(response: FunctionResponse, notes: str) -> FunctionResponse:
 
 
 def _note(media: Blob | FileData) -> str:
+    kind, _, form = (media.mime_type or "").partition("/")
+    what = f"{form} {kind if kind in _KINDS else 'file'}".strip()
     name = f" ({media.display_name})" if media.display_name else ""
-    size = f", {len(media.data) * 3 // 4:,} bytes" if isinstance(media, Blob) else ""
-    return MEDIA_NOTE.format(what=f"A file{name} of type {media.mime_type or 'unknown'}{size}")
+    size = f" of {len(media.data) * 3 // 4:,} bytes" if isinstance(media, Blob) else ""
+    return MEDIA_NOTE.format(what=f"{what}{name}{size}")
 
 
 def with_short_results(content: Content, most: int, keep: Keep) -> Content:

@@ -1,5 +1,9 @@
-"""Which variables of a .env file count: those of the user's own nearly all, those of a project
-none that would choose where secrets go, what is trusted, or what other programs run."""
+"""Which variables of a .env file count, and for whom.
+
+Those of the user's own file: nearly all, for the agent and all that it runs. Those of a project: a
+few that are named here, for the agent; the others stand for `$NAME` in the settings of the project
+and reach nothing else. Whatever they are called, no program that is run gets them by itself.
+"""
 
 import os
 from collections.abc import Collection, Mapping
@@ -7,8 +11,8 @@ from pathlib import Path
 
 import msgspec
 
+from alhena.config.choosing import is_choosing
 from alhena.config.dotenv import parse_env
-from alhena.config.environment import is_hijacking
 from alhena.config.files import read_limited
 
 PLACES = frozenset(
@@ -29,64 +33,25 @@ PROJECT_CREDENTIALS = frozenset(
 )
 """Of what the agent itself reads, these a project may say: who pays for it, not who hears it."""
 
-_NEVER = frozenset(
-    {
-        *("PATH", "SHELL", "EDITOR", "VISUAL", "PAGER", "MANPAGER", "BROWSER", "TERM", "TMPDIR"),
-        *("TEMP", "TMP", "TEMPDIR", "USER", "LOGNAME", "PWD", "OLDPWD", "COMSPEC", "PATHEXT"),
-        *("SYSTEMROOT", "WINDIR", "APPDATA", "LOCALAPPDATA", "PROGRAMDATA"),
-        *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
-        *("NODE_EXTRA_CA_CERTS", "NODE_TLS_REJECT_UNAUTHORIZED", "SSLKEYLOGFILE"),
-        *("GCE_METADATA_HOST", "GCE_METADATA_IP", "GCE_METADATA_ROOT", "NO_GCE_CHECK"),
-        *("K_SERVICE", "CLOUD_RUN_JOB", "CLOUD_SHELL", "NO_BROWSER", "SEATBELT_PROFILE"),
-        *("BUILD_SANDBOX", "SURFACE", "GITHUB_SHA", "CI", "DEBIAN_FRONTEND", "NO_COLOR"),
-        *("KUBECONFIG", "DOCKER_HOST", "DOCKER_CONFIG", "DOCKER_CONTEXT", "AWS_CONFIG_FILE"),
-        *("AWS_SHARED_CREDENTIALS_FILE", "RIPGREP_CONFIG_PATH", "OLLAMA_HOST"),
-        *("GOFLAGS", "GOPROXY", "GONOSUMDB", "MAKEFLAGS", "VAULT_ADDR"),
-    }
-)
-_TOOLS = frozenset(
-    {
-        *("ZDOTDIR", "FPATH", "PS1", "PS2", "PS4", "INPUTRC", "EXINIT", "VIMINIT", "MYVIMRC"),
-        *("LOCPATH", "HOSTALIASES", "RES_OPTIONS", "LOCALDOMAIN", "PHPRC", "PSQLRC", "WGETRC"),
-        *("CURL_HOME", "HGRCPATH", "MAKEFILES", "BUNDLE_GEMFILE", "PGSERVICEFILE", "PGSYSCONFDIR"),
-        *("PGHOST", "PGHOSTADDR", "PGSSLROOTCERT", "MYSQL_HOST", "REDISCLI_AUTH", "CONTAINER_HOST"),
-        *("GOENV", "GOTOOLCHAIN", "GOSUMDB", "GOPRIVATE", "GOINSECURE", "GOBIN", "GOPATH"),
-        *("GOROOT", "HF_ENDPOINT", "HF_HOME", "CMAKE_TOOLCHAIN_FILE", "NODE_REPL_EXTERNAL_MODULE"),
-        *("AZURE_AUTHORITY_HOST", "GITHUB_API_URL", "GITHUB_SERVER_URL", "GITHUB_HOST"),
-        *("CI_SERVER_URL", "CI_API_V4_URL", "GITLAB_API_URL", "JIRA_URL", "TAR_OPTIONS"),
-        *("R_ENVIRON", "RUBYSHELL", "SUDO_EDITOR", "FCEDIT", "MAIL", "MAILCAPS", "MAILPATH"),
-    }
-)
-"""What shells, loaders and tools read that everybody has: files they take in, whom they ask."""
-_NEVER_BEGINNINGS = (
-    *("GEMINI_", "GOOGLE_", "CODE_ASSIST_", "ALHENA_", "OPENAI_", "ANTHROPIC_", "OAUTH_"),
-    *("SANDBOX", "CLOUDSDK_", "OTEL_", "GIT_", "SSH_", "XDG_", "LD_", "DYLD_", "PYTHON"),
-    *("NPM_CONFIG_", "PIP_", "UV_", "LESS", "MALLOC_", "GLIBC_", "BASH_", "CARGO_", "RUSTC"),
-    *("RUSTUP_", "AWS_ENDPOINT_URL", "OPENSSL_", "GCONV_", "LUA_", "PHP_", "PERL", "RUBY"),
-    *("ERL_", "JULIA_", "CORECLR_", "COR_", "DOTNET_", "COMPLUS_", "GEM_", "BUNDLE_", "YARN_"),
-    *("COREPACK_", "BUN_", "PNPM_", "POETRY_", "PIPENV_", "CONDA_", "MAMBA_", "NIX_", "MAVEN_"),
-    *("GRADLE_", "SBT_", "ANT_", "JAVA_", "JDK_", "_JAVA", "GH_", "GLAB_", "HG", "SVN_", "RSYNC_"),
-    *("VAULT_", "DOCKER_", "KUBE", "HELM_", "TF_", "ANSIBLE_", "VIM", "EMACS", "SYSTEMD_", "GTK_"),
-    *("QT_", "GDK_", "PODMAN_", "BUILDAH_", "DENO_", "ELECTRON_"),
-)
-_NEVER_ENDINGS = (
-    *("_PROXY", "_PAGER", "_EDITOR", "_ASKPASS", "_RSH", "_PRELOAD", "_OPTS", "_OPTIONS"),
-    *("_FLAGS", "_ARGS", "_CA_BUNDLE", "_CA_CERTS", "_REGISTRY", "_STARTUP", "_PROFILE"),
-    *("_CONFIG_FILE", "_CONFIG_DIR", "_RC", "_INIT", "_LIBRARY_PATH", "_LOAD_PATH", "_PLUGINS"),
-)
-
 
 class FoundEnvFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A .env file and what is taken from it: variables that were not set. `local`: it is a
-    project's. `names` are all that it sets, `admitted` what it may set, set already or not."""
+    """A .env file and what is taken from it: `variables` that were not set, and of a project
+    (`local`) of these what the agent itself takes (`own`). `admitted` is what it may set, set
+    already or not."""
 
     path: Path
     local: bool
     variables: dict[str, str]
     admitted: dict[str, str] = {}
-    names: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+
+    @property
+    def own(self) -> dict[str, str]:
+        """The variables that the agent itself takes."""
+        if not self.local:
+            return self.variables
+        return {name: text for name, text in self.variables.items() if name in PROJECT_CREDENTIALS}
 
 
 def read_env_file(
@@ -124,6 +89,10 @@ def read_env_file(
         whose = "a project's" if local else "any"
         warnings = (f"{path}: not taken from {whose} .env file: {', '.join(refused)}.",)
     notes = (f"{path} is read.",)
+    inner = [name for name in taken if local and name not in PROJECT_CREDENTIALS]
+    if inner:
+        named = ", ".join(inner)
+        notes += (f"{path}: for the settings of that project alone, no program gets it: {named}.",)
     if kept_out:
         named = ", ".join(kept_out)
         notes += (f"{path}: advanced.excludedEnvVars leaves out {named}.",)
@@ -132,14 +101,14 @@ def read_env_file(
         local=local,
         variables=taken,
         admitted=admitted,
-        names=tuple(given),
         warnings=warnings,
         notes=notes,
     )
 
 
 def is_admitted(name: str, value: str, *, local: bool) -> bool:
-    """Whether a variable may come from a .env file, a project's (`local`) or the user's own."""
+    """Whether a variable may come from a .env file, the user's own or a project's (`local`), and be
+    it for the settings of that project alone."""
     upper = name.upper()
     if upper in PLACES or "\0" in value:
         return False
@@ -148,13 +117,7 @@ def is_admitted(name: str, value: str, *, local: bool) -> bool:
     if name in PROJECT_CREDENTIALS:
         # Of a model another service may be part of the name.
         return name != "GEMINI_MODEL" or not ({":", "/"} & set(value))
-    return not (
-        upper in _NEVER
-        or upper in _TOOLS
-        or upper.startswith(_NEVER_BEGINNINGS)
-        or upper.endswith(_NEVER_ENDINGS)
-        or is_hijacking(name)
-    )
+    return not is_choosing(name)
 
 
 def is_ours(path: Path) -> bool:

@@ -104,6 +104,7 @@ def layered(
 
     Raises ConfigError that names file, line and remedy of each value that cannot be used.
     """
+    without = Settings()
     layers = {
         file.kind: _layer(file, environ) for file in files if file.kind is not LayerKind.WORKSPACE
     }
@@ -113,11 +114,30 @@ def layered(
             given = environ if workspace_environ is None else workspace_environ
             layers[file.kind] = _without_held(_workspace(file, given, without), held)
     document = _together(layers)
+    settings = _settings(document)
+    if LayerKind.WORKSPACE in layers and without.mcp.server_command is None:
+        settings = _with_command(settings)
     return Layered(
-        settings=_settings(document),
+        settings=settings,
         document=document,
         layers=tuple(layers[kind] for kind in ORDER if kind in layers),
     )
+
+
+def _with_command(settings: Settings) -> Settings:
+    """The same with the server of a workspace's `mcp.serverCommand` among its servers."""
+    command = settings.mcp.server_command
+    if not (command and command.strip()):
+        return settings
+    from alhena.config.mcp_servers import COMMAND_SERVER, OF_WORKSPACE, command_entry
+
+    try:
+        entry = {**command_entry(command), **OF_WORKSPACE}
+    except ValueError:  # whoever makes servers of the settings says so
+        return settings
+    servers = {**settings.mcp_servers, COMMAND_SERVER: entry}
+    servers.update(settings.mcp_servers)
+    return msgspec.structs.replace(settings, mcp_servers=servers)
 
 
 def _together(layers: Mapping[LayerKind, Layer]) -> dict[str, Any]:

@@ -15,6 +15,8 @@ from alhena.config.settings import Settings
 
 COMMAND_SERVER = "mcp"
 """What the server of `mcp.serverCommand` is called."""
+OF_WORKSPACE: Mapping[str, Any] = {"trust": False, "ofWorkspace": True}
+"""What the entry of a server says that a workspace has brought, whatever that wrote."""
 
 
 class _Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -51,8 +53,9 @@ class Transport(StrEnum):
 
 class McpServer(_Entry, frozen=True, kw_only=True):
     """`mcpServers.NAME.*`. `timeout` is in milliseconds, None what is usual. Tools of a server with
-    `trust` need no approval. `include_tools` None means all. The repr shows no header and no
-    variable, for both hold secrets."""
+    `trust` need no approval. `include_tools` None means all. `of_workspace`: a workspace has
+    brought it, which is said when its layer is read. The repr shows no header and no variable, for
+    both hold secrets."""
 
     command: str | None = None
     args: tuple[str, ...] = ()
@@ -65,6 +68,7 @@ class McpServer(_Entry, frozen=True, kw_only=True):
     headers: dict[str, str] = {}
     timeout: float | None = None
     trust: bool = False
+    of_workspace: bool = False
     description: str = ""
     include_tools: tuple[str, ...] | None = None
     exclude_tools: tuple[str, ...] = ()
@@ -129,11 +133,9 @@ def configured_servers(
     problems: dict[str, str] = {}
     if settings.mcp.server_command and settings.mcp.server_command.strip():
         try:
-            words = shlex.split(settings.mcp.server_command)
+            entries.setdefault(COMMAND_SERVER, command_entry(settings.mcp.server_command))
         except ValueError as error:
             problems[COMMAND_SERVER] = f"settings: mcp.serverCommand: {error}. Correct the quotes."
-        else:
-            entries.setdefault(COMMAND_SERVER, {"command": "".join(words[:1]), "args": words[1:]})
     servers: dict[str, McpServer] = {}
     disabled: dict[str, str] = {}
     if turned is None:
@@ -151,6 +153,13 @@ def configured_servers(
     if held:
         disabled |= {name: why for name, why in held.items() if name not in servers}
     return ConfiguredServers(servers, problems, disabled)
+
+
+def command_entry(line: str) -> dict[str, Any]:
+    """What `mcp.serverCommand` is as an entry of `mcpServers`. Raises ValueError where quotes are
+    missing."""
+    command, *arguments = shlex.split(line) or [""]
+    return {"command": command, "args": arguments}
 
 
 def trusted_names(entries: Mapping[str, Any]) -> tuple[str, ...]:

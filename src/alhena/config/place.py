@@ -30,10 +30,11 @@ _MAX_TOLD = 5
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """What holds in a directory. `environ` has the variables of a .env file, too. `unread` are the
-    files of the directory that are left alone for it is not trusted, and `notice` is what to tell
-    a person of that; "" for nothing. `pending` are its servers and commands that are held back, for
-    they are not what was accepted. `warnings` are for people, `notes` for those who look closer.
+    """What holds in a directory. `environ` has the variables of a .env file, too; of a project's
+    those that the agent itself takes. `unread` are the files of the directory that are left alone
+    for it is not trusted, and `notice` is what to tell a person of that; "" for nothing. `pending`
+    are its servers and commands that are held back, for they are not what was accepted. `warnings`
+    are for people, `notes` for those who look closer.
     """
 
     cwd: Path
@@ -88,21 +89,19 @@ def open_place(
     unread: list[str] = []
     pending: tuple[Bound, ...] = ()
     found = _env_file(cwd, environ, settings, trust_of, unread) if env_files else None
-    variables: Mapping[str, str] = environ
-    if found is not None and found.variables:
-        variables = _with(environ, found)
-        if not found.local:
-            base = _layered(own, variables, None)
+    variables, texts = _with(environ, found)
+    if variables is not environ and found is not None and not found.local:
+        base = _layered(own, variables, None)
     workspace = _workspace_file(cwd, environ, unread, trusted=trust.trusted)
     if workspace is not None:
         of_user = environ if found is not None and found.local else variables
-        base = _layered((*own, workspace), of_user, variables)
+        base = _layered((*own, workspace), of_user, texts)
         if base is not None and trust.lasting:
             dotenv = found.admitted if found is not None and found.local else {}
-            pending = _pending(base, (cwd, environ), variables, dotenv)
+            pending = _pending(base, (cwd, environ), texts, dotenv)
             if pending:
                 held = frozenset(each.path for each in pending)
-                base = _layered((*own, workspace), of_user, variables, held)
+                base = _layered((*own, workspace), of_user, texts, held)
     if base is not None:
         settings = base.settings
     if not trust.trusted:
@@ -129,13 +128,19 @@ def open_place(
     return place if not place.unread else _told(place)
 
 
-def _with(environ: Mapping[str, str], found: "FoundEnvFile") -> Mapping[str, str]:
-    """The environment with what a .env file adds."""
+def _with(
+    environ: Mapping[str, str], found: "FoundEnvFile | None"
+) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    """The environment with what a .env file adds: for the agent, and for the texts of the settings
+    of a workspace."""
+    if found is None or not found.variables:
+        return environ, environ
     if not found.local:
-        return {**environ, **found.variables}
+        both = {**environ, **found.variables}
+        return both, both
     from alhena.config.environment import ProjectEnvironment
 
-    return ProjectEnvironment(environ, found.variables)
+    return ProjectEnvironment(environ, found.own), ProjectEnvironment(environ, found.variables)
 
 
 def _told(place: Place) -> Place:

@@ -5,7 +5,7 @@ Each key of `settings.Settings` is in one of three: FREE, the rules below, and t
 nobody's but the user's and the administrator's.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import PurePosixPath
 from typing import Any, cast
 
@@ -13,7 +13,9 @@ import msgspec
 
 from alhena.config.environment import CREDENTIALS
 from alhena.config.expansion import names_in
+from alhena.config.mcp_servers import COMMAND_SERVER, OF_WORKSPACE
 from alhena.config.merging import union
+from alhena.config.old_keys import value_at
 from alhena.config.settings import known_keys
 
 FREE = frozenset(
@@ -62,6 +64,7 @@ def restricted(
     of all other layers, with the defaults. Keys that mean nothing here are kept."""
     found: list[Refusal] = []
     kept = _restricted(document, holding, (), found)
+    _without_odd_command(kept, holding, found)
     return kept, tuple(found)
 
 
@@ -80,7 +83,7 @@ def _restricted(
             continue
         own = holding.get(name)
         if key == "mcpServers":
-            kept[name] = _servers(own, value, found)
+            kept[name] = _servers(_all_servers(holding), value, found)
         elif key in keys:
             made = _ruled(key, own, value)
             if made is REFUSED:
@@ -105,29 +108,53 @@ def _servers(holding: Any, given: Any, found: list[Refusal]) -> dict[str, Any]:
     """Servers of names that are free, none of them trusted: rules of the user's name servers. That
     they say so keeps `mcp.allowed` from allowing their calls, too."""
     kept: dict[str, Any] = {}
-    taken = {name.casefold() for name in holding}
-    own = {_in_names(name) for name in holding}
     for name, entry in given.items():
-        if name.casefold() in taken:
-            if holding.get(name) != entry:
-                found.append(Refusal(("mcpServers", name), _TAKEN))
+        if name in holding and holding[name] == entry:
             continue
-        if any(_is_alike(_in_names(name), each) for each in own):
-            found.append(Refusal(("mcpServers", name), _ALIKE))
-            continue
-        if names_in(entry) & CREDENTIALS:
-            found.append(Refusal(("mcpServers", name), _CREDENTIAL))
+        why = _why_no_server(name, entry, holding)
+        if why:
+            found.append(Refusal(("mcpServers", name), why))
             continue
         if isinstance(entry, dict):
             members = cast("dict[str, Any]", entry)
-            if members.get("authProviderType") in _OF_GOOGLE:
-                found.append(Refusal(("mcpServers", name), _IDENTITY))
-                continue
             if members.get("trust"):
                 found.append(Refusal(("mcpServers", name, "trust"), _TRUSTED))
-            entry = {**members, "trust": False}
+            entry = {**members, **OF_WORKSPACE}
         kept[name] = entry
     return kept
+
+
+def _all_servers(holding: dict[str, Any]) -> dict[str, Any]:
+    """All servers that others than the workspace have, by their names."""
+    command = value_at(holding, "mcp.serverCommand")
+    return {**({} if command is None else {COMMAND_SERVER: command}), **holding["mcpServers"]}
+
+
+def _why_no_server(name: str, entry: Any, holding: Mapping[str, Any]) -> str:
+    """Why a workspace cannot have a server of this name; `holding` has all others. "": it can."""
+    if name.casefold() in {each.casefold() for each in holding}:
+        return _TAKEN
+    if any(_is_alike(_in_names(name), _in_names(each)) for each in holding):
+        return _ALIKE
+    if names_in(entry) & CREDENTIALS:
+        return _CREDENTIAL
+    members = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
+    return _IDENTITY if members.get("authProviderType") in _OF_GOOGLE else ""
+
+
+def _without_odd_command(
+    kept: dict[str, Any], holding: dict[str, Any], found: list[Refusal]
+) -> None:
+    """`mcp.serverCommand` is a server like the others: leaves it out where it can be none."""
+    section = kept.get("mcp")
+    if not isinstance(section, dict) or value_at(holding, "mcp.serverCommand") is not None:
+        return
+    command = cast("dict[str, Any]", section).get("serverCommand")
+    if isinstance(command, str):
+        why = _why_no_server(COMMAND_SERVER, command, holding["mcpServers"])
+        if why:
+            found.append(Refusal(("mcp", "serverCommand"), why))
+            del section["serverCommand"]
 
 
 def _in_names(server: str) -> str:

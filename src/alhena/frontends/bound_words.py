@@ -6,6 +6,7 @@ from typing import Any, cast
 import msgspec
 
 from alhena.config.bound import MAX_TEXT, Bound
+from alhena.config.choosing import is_choosing
 from alhena.config.environment import has_secret_name
 from alhena.config.settings import EnvironmentRedaction
 from alhena.display_text import exact, one_line
@@ -35,6 +36,7 @@ def entry_lines(each: Bound, value: Any, redaction: EnvironmentRedaction) -> Ite
             yield f"{name} with {_shown(msgspec.json.encode(more).decode('utf-8'))}"
     else:
         yield f"{name}: {_shown(value if isinstance(value, str) else '?')}"
+    yield from _chosen(each)
     files = [part.removeprefix("the file ") for part in each.parts if part.startswith("the file ")]
     if files:
         yield f"{name} with what is now in {_shown(', '.join(files))}"
@@ -48,7 +50,7 @@ def pending_lines(each: Bound, redaction: EnvironmentRedaction) -> Iterator[str]
     yield from (f"    {_whole(row)}" for row in rows[:MAX_ROWS])
     if len(rows) > MAX_ROWS:
         yield f"    … {len(rows) - MAX_ROWS:,} more lines are not shown here"
-    yield from (f"    {row}" for row in _given(each, redaction))
+    yield from (f"    {row}" for row in (*_chosen(each), *_given(each, redaction)))
 
 
 def _difference(each: Bound) -> list[str]:
@@ -58,6 +60,17 @@ def _difference(each: Bound) -> list[str]:
     rows = [*unified_diff(before, now, lineterm="", n=2)][2:]
     found = [row for row in rows if not row.startswith("@@")]
     return found or ["(what is another is not among what is shown)"]
+
+
+def _chosen(each: Bound) -> Iterator[str]:
+    """Which variables of an entry may make its words mean another program."""
+    names = [part.removeprefix("env.") for part in each.parts if part.startswith("env.")]
+    told = [name for name in names if is_choosing(name)]
+    if told:
+        yield (
+            f"{one_line(each.label, 80)}: its variables choose what runs, where it comes from or "
+            f"whom it asks: {_shown(', '.join(told))}"
+        )
 
 
 def _given(each: Bound, redaction: EnvironmentRedaction) -> Iterator[str]:

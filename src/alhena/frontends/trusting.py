@@ -123,6 +123,8 @@ def _details(place: Place, name: str, waits: Waits) -> Iterator[str]:
 
         found = read_env_file(place.cwd / name, {}, (), local=True)
         yield f"variables {_some(list(found.variables)) or '(none)'}"
+        if found.own:
+            yield f"of these alhena itself takes {_some(list(found.own))}"
     elif name == ".gemini/policies":
         yield "rules that make the policy stricter"
     else:

@@ -74,11 +74,13 @@ def difference(pin: Pin, tool: ListedTool, source: Source) -> str:
         return ""
     from difflib import unified_diff
 
-    now = pin_of(tool, source, MAX_DIFFERENCE)
+    # The same server may be in other words than those that were kept.
+    same = pin.source.hash == source.hash
+    now = pin_of(tool, pin.source if same else source, MAX_DIFFERENCE)
     before, after = _lines(pin, pin), _lines(now, pin)
     told = [*unified_diff(before, after, "approved", "now", lineterm="", n=2)]
     told += _unseen(pin, tool, now)
-    if pin.source.hash != now.source.hash and pin.source.words == now.source.words:
+    if not same and pin.source.words == now.source.words:
         told.append("! the server has other variables, headers, files or another directory")
     return "\n".join(told)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 import msgspec
 
 from alhena.config.mcp_servers import ConfiguredServers, McpServer
+from alhena.config.named_files import printable_path
 from alhena.display_text import escaped, one_line
 from alhena.mcp.connection import ListedPrompt, ListedResource, ListedTool
 from alhena.mcp.names import (
@@ -18,7 +19,7 @@ from alhena.mcp.names import (
 )
 from alhena.mcp.opening import Open
 from alhena.mcp.pin import tools_hash
-from alhena.mcp.pins import Pins
+from alhena.mcp.pins import UNKNOWN_THEN, Pins
 from alhena.mcp.resource_listing import ListMcpResources
 from alhena.mcp.resource_reading import ReadMcpResource
 from alhena.mcp.scopes import scope_remedy
@@ -181,7 +182,7 @@ class Servers:
         known, tools = self.servers.get(server), self._shown.get(shown)
         if known is None or tools is None:
             return False
-        self.pins.approve(server, tools, self._source(known), every=every)
+        self.pins.approve(self._pinned_as(known), tools, self._source(known), every=every)
         return True
 
     def sure_names(self, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -196,7 +197,8 @@ class Servers:
         if tool is None or tool.server.config.trust:
             return ""
         source = self._source(tool.server)
-        return self.pins.objection(tool.server.name, tool.listed, source, approved=approved)
+        pinned = self._pins_of(tool.server, tool.listed, source)
+        return self.pins.objection(pinned, tool.listed, source, approved=approved)
 
     def reports(self) -> tuple[ServerReport, ...]:
         """All servers of the settings, those that cannot be used or are not wanted at the end."""
@@ -236,7 +238,21 @@ class Servers:
     def _changes(self, server: Server, tool: ListedTool) -> str:
         """What a question says is new of a tool, as which it will be approved."""
         self._asked[(server.name, tool.name)] = tool
-        return self.pins.changes(server.name, tool, self._source(server))
+        source = self._source(server)
+        return self.pins.changes(self._pins_of(server, tool, source), tool, source)
+
+    def _pinned_as(self, server: Server) -> str:
+        """Under which name its pins are: many workspaces may call theirs the same."""
+        if not server.config.of_workspace:
+            return server.name
+        return f"{server.name} in {printable_path(self._outlets.directory)}"
+
+    def _pins_of(self, server: Server, tool: ListedTool, source: Source) -> str:
+        """The name of the pins that a tool is held against: those of its server, or where it has
+        none, those of whichever server was approved under its name."""
+        own = self._pinned_as(server)
+        unknown = self.pins.objection(own, tool, source, approved=True) == UNKNOWN_THEN
+        return server.name if unknown else own
 
     def _made(self, name: str, config: McpServer) -> Server:
         pace = _pace(config, self._pace)

@@ -1,9 +1,10 @@
 """Servers as people, hooks and logs may see them: nothing secret."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from urllib.parse import urlsplit, urlunsplit
 
-from alhena.config.environment import REDACTED, has_secret_name, without_secrets
+from alhena.config.choosing import is_choosing
+from alhena.config.environment import REDACTED, has_secret_name, has_secret_value, without_secrets
 from alhena.config.mcp_servers import McpServer
 
 
@@ -46,3 +47,19 @@ def server_words(server: McpServer) -> str:
         return harmless_url(server.address)
     command = without_secrets(server.command or "")
     return " ".join((command, *harmless_arguments(server)))
+
+
+def server_more(server: McpServer) -> tuple[str, ...]:
+    """What else decides what a server is: its directory, its variables and headers by their names.
+    Of variables that choose what runs, or where it comes from, what they say, too."""
+    if server.address is not None:
+        return tuple(f"header {name}" for name in server.headers)
+    place = () if server.cwd is None else (f"in {without_secrets(server.cwd)}",)
+    return (*place, *_variables(server))
+
+
+def _variables(server: McpServer) -> Iterator[str]:
+    for name, value in server.env.items():
+        text = str(value)
+        secret = has_secret_name(name) or has_secret_value(text)
+        yield f"{name}={text}" if is_choosing(name) and not secret else name

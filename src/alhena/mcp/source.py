@@ -7,7 +7,7 @@ import msgspec
 
 from alhena.config.environment import has_secret_name, has_secret_value
 from alhena.config.mcp_servers import McpServer
-from alhena.mcp.shown import server_words
+from alhena.mcp.shown import server_more, server_words
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,25 +21,35 @@ UNKNOWN = Source()
 
 
 def source_of(server: McpServer, directory: str) -> Source:
-    """What a server is that is started in `directory`. Where its command names files by how they
-    lie to that directory, the directory is a part of it: the same words mean another program
-    elsewhere. Of variables and headers that look secret only the names count, for what is in them
-    is renewed."""
+    """What a server is that is started in `directory`. Of one that a workspace has brought the
+    directory is a part: the same words (`python -m server`, `make serve`) mean another program
+    elsewhere. Of one of the user's own it is where the command names files by how they lie to it.
+    Of variables and headers that look secret only the names count, for what is in them is
+    renewed."""
     from hashlib import sha256
 
-    place = os.path.join(directory, server.cwd or "")
     parts = (
         server.transport,
         server.address,
         server.command,
         server.args,
         server.cwd,
-        place if server.address is None and any(_files(server, place)) else "",
+        _home(server, directory),
         _harmless({name: str(value) for name, value in server.env.items()}),
         _harmless(server.headers),
     )
     data = msgspec.json.encode(parts, order="deterministic")
-    return Source(hash=sha256(data).hexdigest(), words=server_words(server))
+    more = server_more(server)
+    words = server_words(server) + (f" ({', '.join(more)})" if more else "")
+    return Source(hash=sha256(data).hexdigest(), words=words)
+
+
+def _home(server: McpServer, directory: str) -> str:
+    """The directory without which a server is another one; "" where it is the same anywhere."""
+    if server.of_workspace:
+        return directory
+    place = os.path.join(directory, server.cwd or "")
+    return place if server.address is None and any(_files(server, place)) else ""
 
 
 def _files(server: McpServer, place: str) -> Iterator[str]:

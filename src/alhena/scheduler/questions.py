@@ -20,6 +20,7 @@ from alhena.tools.registry import RegisteredTool
 from alhena.wire.text import scrub
 
 NOT_ALLOWED = "User did not allow tool call"
+_FEEDBACK = f"{NOT_ALLOWED}. Feedback: "
 
 Offers = Callable[[PolicyCall], tuple[LastingRule, ...]]
 """What could be approved beyond a call; nothing that would not let the same call run again."""
@@ -141,7 +142,12 @@ def refuses(answer: Answer) -> bool:
 def refusal(answer: Answer) -> str:
     """What the model is told of a no."""
     said = (answer.payload.reason or answer.payload.feedback or "").strip()
-    return f"{NOT_ALLOWED}. Feedback: {said}" if said else NOT_ALLOWED
+    return f"{_FEEDBACK}{said}" if said else NOT_ALLOWED
+
+
+def says_why(error: str) -> bool:
+    """Whether the error of a call is a no with what a person wants instead."""
+    return _FEEDBACK in error
 
 
 def unanswered(reason: str) -> ToolFailure:

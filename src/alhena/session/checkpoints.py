@@ -2,8 +2,8 @@
 and to the place in a conversation where it was made.
 
 A checkpoint is a file `TIME-FILE-TOOL.json`, as the reference has them, and is read with or without
-what this program adds: `sessionId`, `callId`, `promptId`, `paths`, `kind`. Where a session is
-recorded, its journal has the conversation and the file needs none.
+what this program adds: `sessionId`, `callId`, `promptId`, `paths`, `kind`, `number`, … Where a
+session is recorded, its journal has the conversation and the file needs none.
 """
 
 import os
@@ -12,15 +12,13 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import unquote_to_bytes
 
 import msgspec
 
 from alhena.session.errors import CheckpointError, NoCheckpointError
-from alhena.session.reading import read_session
-from alhena.session.records import Happened, record_of
-from alhena.session.replay import Replay
+from alhena.session.moments import NO_NAMES
 from alhena.session.shadow_files import trouble
 from alhena.system.durable import CREATE, synchronise
 from alhena.system.errors import printable
@@ -33,10 +31,16 @@ KEEP = 200
 
 MAX_AGE_S = 30 * 86_400.0
 _NAME = 60
+_MAX_NUMBER = 1 << 53
 _UNWELCOME = re.compile(r"[^\w.+@-]+", re.ASCII)
-_EVENT = b'{"type":"event",'
-_MARK = b'"type":"checkpoint"'
 _URI = "file://"
+
+
+Number = Annotated[int, msgspec.Meta(ge=0, le=_MAX_NUMBER)]
+
+
+class _Numbered(msgspec.Struct):
+    number: Number = 0
 
 
 class ToolCall(msgspec.Struct, frozen=True):
@@ -57,17 +61,19 @@ class KeptPlace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, r
     left_out: tuple[str, ...] = ()
     private: tuple[str, ...] = ()
     ignored: str = ""
+    bare: str = ""
     after: str = ""
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """A checkpoint as its file has it. `client_history` is the conversation, where the journal of
     `session_id` does not have it. `paths`, relative to the project, are those of the call; the
-    files lack `left_out`, and of them only their owner may read `private`; `ignored` names the list
-    of what was ignored. On the first of a prompt, `after` is the tree of the files when that was
-    over. `roots` is the same of other workspace roots. One of the kind `restore` was made before
-    files were put back to the checkpoint `back_to`, or the edits of the prompt `undoes` were taken
-    back."""
+    files lack `left_out`, and of them only their owner may read `private`; `ignored` and `bare`
+    name lists, as in a `Snapshot`. On the first of a prompt, `after` is the tree of the files when
+    that was over. `roots` is the same of other workspace roots. One of the kind `restore` was made
+    before files were put back to the checkpoint `back_to`, or the edits of the prompt `undoes`
+    were taken back; that is `under_way` until it has come to its end. Each has a greater `number`
+    than those that were there when it was made; one without (0) is older than those."""
 
     commit_hash: str = ""
     tool_call: ToolCall | None = None
@@ -81,11 +87,14 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     left_out: tuple[str, ...] = ()
     private: tuple[str, ...] = ()
     ignored: str = ""
+    bare: str = ""
     after: str = ""
     kind: Literal["call", "restore"] = "call"
     undoes: str = ""
     back_to: str = ""
+    under_way: bool = False
     roots: tuple[KeptPlace, ...] = ()
+    number: Number = 0
 
     @property
     def everywhere(self) -> tuple[KeptPlace, ...]:
@@ -96,6 +105,7 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
             left_out=self.left_out,
             private=self.private,
             ignored=self.ignored,
+            bare=self.bare,
             after=self.after,
         )
         return (project, *self.roots)
@@ -116,6 +126,7 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
             left_out=project.left_out,
             private=project.private,
             ignored=project.ignored,
+            bare=project.bare,
             roots=others,
         )
 
@@ -129,22 +140,41 @@ class CheckpointFiles:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
+        self._numbers: dict[str, tuple[tuple[int, int, int], int]] = {}
 
     def names(self) -> tuple[str, ...]:
         """The names, the oldest first. Raises CheckpointError."""
-        found: list[tuple[int, str]] = []
+        return tuple(name for _, _, name in self._ordered())
+
+    def _ordered(self) -> list[tuple[int, int, str]]:
+        """Number, time and name of each, in order: clocks go back, and copies have new times."""
+        found: list[tuple[int, int, str]] = []
         try:
             with os.scandir(self.directory) as entries:
                 for entry in entries:
                     if entry.name.endswith(SUFFIX) and entry.is_file(follow_symlinks=False):
                         with suppress(FileNotFoundError):
-                            when = entry.stat(follow_symlinks=False).st_mtime_ns
-                            found.append((when, entry.name.removesuffix(SUFFIX)))
+                            status = entry.stat(follow_symlinks=False)
+                            name = entry.name.removesuffix(SUFFIX)
+                            found.append((self._number(name, status), status.st_mtime_ns, name))
         except FileNotFoundError:
-            return ()
+            return []
         except OSError as error:
             raise trouble(error, self.directory) from error
-        return tuple(name for _, name in sorted(found))
+        return sorted(found)
+
+    def _number(self, name: str, status: os.stat_result) -> int:
+        """The number of a checkpoint, for which each file is read once; 0 for one that has none or
+        cannot be read."""
+        state = (status.st_ino, status.st_mtime_ns, status.st_size)
+        known = self._numbers.get(name)
+        if known is None or known[0] != state:
+            number = 0
+            with suppress(OSError, msgspec.DecodeError):
+                data = self._path(name).read_bytes()
+                number = msgspec.json.decode(data, type=_Numbered).number
+            known = self._numbers[name] = (state, number)
+        return known[1]
 
     def find(self, name: str) -> str:
         """The checkpoint that is meant: by its name, with or without `.json`, by its number in
@@ -187,9 +217,11 @@ class CheckpointFiles:
         return tuple(found)
 
     def write(self, name: str, checkpoint: Checkpoint) -> str:
-        """Keeps a checkpoint; returns its name, which is `name` with a number behind it when there
-        is one of that name. Raises CheckpointError."""
-        data = _json(checkpoint)
+        """Keeps a checkpoint, as the newest; returns its name, which is `name` with a number behind
+        it when there is one of that name. Nobody else writes one meanwhile. Raises
+        CheckpointError."""
+        last = max((number for number, _, _ in self._ordered()), default=0)
+        data = _json(msgspec.structs.replace(checkpoint, number=min(last + 1, _MAX_NUMBER)))
         try:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             return self._write(name, data)
@@ -200,7 +232,6 @@ class CheckpointFiles:
         """Notes on a checkpoint what the files were at the end of its prompt, the tree of each
         place by its root; its place among the others stays. Raises CheckpointError,
         NoCheckpointError."""
-        path = self._path(name)
         checkpoint = self.read(name)
         known = {each.root: each for each in checkpoint.roots}
         for root in trees:
@@ -208,11 +239,20 @@ class CheckpointFiles:
                 known[root] = msgspec.structs.replace(
                     known.get(root, KeptPlace(root=root)), after=trees[root]
                 )
-        data = _json(
+        self._rewrite(
+            name,
             msgspec.structs.replace(
                 checkpoint, after=trees.get("", checkpoint.after), roots=tuple(known.values())
-            )
+            ),
         )
+
+    def note_done(self, name: str) -> None:
+        """Notes that what a checkpoint was made ahead of is not `under_way` any more. As
+        `note_end`."""
+        self._rewrite(name, msgspec.structs.replace(self.read(name), under_way=False))
+
+    def _rewrite(self, name: str, checkpoint: Checkpoint) -> None:
+        path, data = self._path(name), _json(checkpoint)
         try:
             when = path.stat()
             fresh = self._fresh(data)
@@ -293,24 +333,6 @@ def checkpoint_name(tool: str, paths: Sequence[str], at_ns: int | None = None) -
     return f"{stamp}_{nanoseconds // 1_000_000:03d}Z-{said}"
 
 
-def conversation_at(journal: Path, name: str) -> Replay | None:
-    """The conversation of a recorded session as it was when the checkpoint `name` was made; None
-    when the journal does not know of it. Raises SessionError."""
-    replay = Replay()
-    found = False
-
-    def take(line: bytes) -> bool:
-        nonlocal found
-        if line.startswith(_EVENT) and _MARK in line and _names(line, name):
-            found = True
-            return True
-        replay.feed(line)
-        return False
-
-    read_session(journal, take)
-    return replay if found else None
-
-
 def _json(checkpoint: Checkpoint) -> bytes:
     """A checkpoint as JSON, whatever a call of the program's own holds. Raises CheckpointError."""
     try:
@@ -321,14 +343,6 @@ def _json(checkpoint: Checkpoint) -> bytes:
             return encode_value(msgspec.structs.replace(checkpoint, tool_call=call))
     except EncodeError as error:
         raise CheckpointError(f"the call has no form as JSON: {error.message}") from error
-
-
-def _names(line: bytes, name: str) -> bool:
-    record = record_of(line)
-    if not isinstance(record, Happened):
-        return False
-    said = msgspec.json.decode(record.event)
-    return said.get("type") == "checkpoint" and said.get("name") == name
 
 
 def directory_of(root: str) -> Path:
@@ -348,6 +362,6 @@ def moments(checkpoints: Iterable[tuple[str, Checkpoint]], root: str = "") -> fr
         for _, checkpoint in checkpoints
         for place in checkpoint.everywhere
         if place.root == root
-        for name in (place.tree, place.after, place.ignored)
-        if name
+        for name in (place.tree, place.after, place.ignored, place.bare)
+        if name not in ("", NO_NAMES)
     )

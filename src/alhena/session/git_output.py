@@ -25,7 +25,8 @@ _PIECE = 1 << 20
 class GitOutput:
     """The output of a process whose command is called `name`. `stalled` is asked once when nothing
     comes, and may raise what explains it. Each method raises CheckpointError when the command takes
-    longer than `patience_s` or is not wanted any more."""
+    longer than `patience_s` or is not wanted any more; then it may still go on for `grace_s`
+    without a sign of life."""
 
     def __init__(
         self,
@@ -35,6 +36,7 @@ class GitOutput:
         cancellation: threading.Event,
         stalled: Callable[[], None],
     ) -> None:
+        self.grace_s = 0.0
         self._idle = Idle(process.pid)
         self._process = process
         self._name = name
@@ -53,12 +55,12 @@ class GitOutput:
     def __exit__(self, *_exc: object) -> None:
         self._selector.close()
 
-    def piece(self, grace_s: float = 0.0) -> bytes:
+    def piece(self) -> bytes:
         """What comes next, b"" at the end."""
         stream = self._process.stdout
         if stream is None:
             return b""
-        self._wait(lambda: bool(self._selector.select(_STEP_S)), grace_s)
+        self._wait(lambda: bool(self._selector.select(_STEP_S)))
         return os.read(stream.fileno(), _PIECE)
 
     def line(self) -> bytes:
@@ -87,12 +89,12 @@ class GitOutput:
 
     def code(self) -> int:
         """The exit code, when the process has ended: one may close its output long before."""
-        self._wait(self._ended, 0.0)
+        self._wait(self._ended)
         return self._process.wait()
 
     def _more(self) -> bool:
         self._deadline = time.monotonic() + self._patience_s
-        piece = self.piece(GRACE_S)
+        piece = self.piece()
         self._rest += piece
         return bool(piece)
 
@@ -103,13 +105,13 @@ class GitOutput:
             return False
         return True
 
-    def _wait(self, done: Callable[[], bool], grace_s: float) -> None:
+    def _wait(self, done: Callable[[], bool]) -> None:
         start = time.monotonic()
         self._idle.restart()
         asked = False
         while True:
             now = time.monotonic()
-            if self._cancellation.is_set() and now - start >= grace_s:
+            if self._cancellation.is_set() and now - start >= self.grace_s:
                 raise CheckpointError("it was interrupted.")
             if now > self._deadline:
                 raise TooMuchError(f"{self._name} takes longer than {self._patience_s:.0f} s.")

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Collection
+from hashlib import sha1
 from pathlib import Path
 
 import msgspec
@@ -14,6 +15,12 @@ ALL = "*"
 
 ANY = "/"
 """Among what was left out: some of it could not be named, so it may have been anything."""
+
+EMPTY = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+"""The tree of no files."""
+
+NO_NAMES = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
+"""The list of nothing; it need not be kept."""
 
 NOTHING = "000000"
 SYMLINK = "120000"
@@ -46,12 +53,14 @@ class Snapshot(msgspec.Struct, frozen=True):
     """A moment: its tree, what was left out because it is large or cannot be read (a directory that
     could not be listed ends in a slash), and the files that only their owner may read (`ALL`: too
     many to be named). Paths are relative to the project, as `shown`. `ignored` names the list of
-    what was there and ignored, "" where there was nothing of the kind."""
+    what was there and ignored, "" where there was nothing of the kind; `bare` that of directories
+    that were there without a file that is kept, "" where it is not known."""
 
     tree: str
     left_out: tuple[str, ...] = ()
     private: tuple[str, ...] = ()
     ignored: str = ""
+    bare: str = ""
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -63,6 +72,11 @@ class Change(msgspec.Struct, frozen=True):
     new_mode: str
     old: str
     new: str
+
+
+def content_name(data: bytes) -> str:
+    """The name that git gives to the content of a file."""
+    return sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
 
 def items(said: bytes) -> list[bytes]:

@@ -17,15 +17,12 @@ import msgspec
 
 from alhena.session.checkpoints import Checkpoint, KeptPlace, directory_of, moments
 from alhena.session.errors import CheckpointError, NoGitError, TooMuchError
-from alhena.session.moments import Around, Limits, Snapshot
+from alhena.session.moments import EMPTY, Around, Limits, Snapshot
 from alhena.session.restorer import Restoration, Target
 from alhena.session.restoring import Plan, Step, go_back
 from alhena.session.shadow import ShadowRepository
 from alhena.session.shadow_files import is_there, trouble
 from alhena.system.ignore import IgnoreRules
-
-EMPTY = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
-"""The tree of no files."""
 
 MANY_GONE = 20
 """Of so many checkpoints that have gone, the contents are removed, too."""
@@ -191,7 +188,7 @@ class Places:
 
     def _step(self, goal: Goal, stop: threading.Event) -> Step:
         start = goal.start
-        moment = Snapshot(start.tree, start.left_out, start.private, start.ignored)
+        moment = Snapshot(start.tree, start.left_out, start.private, start.ignored, start.bare)
         target = Target(moment=moment, forced=frozenset(start.paths), later=goal.later)
         return Step(self.repository(start.root, stop), target, goal.end)
 
@@ -260,4 +257,5 @@ def _place(root: str, named: tuple[str, ...], moment: Snapshot) -> KeptPlace:
         left_out=moment.left_out,
         private=moment.private,
         ignored=moment.ignored,
+        bare=moment.bare,
     )

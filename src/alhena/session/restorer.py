@@ -1,26 +1,44 @@
 """Writes and removes files of a moment of the shadow repository, each in one step."""
 
 import os
-import stat
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from hashlib import sha1
 from pathlib import Path
 
 import msgspec
 
-from alhena.session.moments import ALL, EXECUTABLE, NOTHING, SYMLINK, Change, Snapshot, within
+from alhena.session.errors import CheckpointError, GitFailedError
+from alhena.session.moments import (
+    ALL,
+    EXECUTABLE,
+    NOTHING,
+    SYMLINK,
+    Change,
+    Snapshot,
+    within,
+)
+from alhena.session.placing import (
+    LIMIT,
+    made_directory,
+    new_private,
+    opened,
+    remove_empty,
+    require_content,
+    require_same,
+    set_executable,
+    without_link,
+)
 from alhena.session.shadow import ShadowRepository
-from alhena.session.shadow_files import shown
-from alhena.system.durable import CREATE
+from alhena.session.shadow_files import shown, trouble
 from alhena.system.errors import FileError, MissingFileError
-from alhena.system.files import Snapshot as FileState
-from alhena.system.files import open_directory, open_real, read_whole
+from alhena.system.files import read_whole
 from alhena.system.leftovers import temporary_name
-from alhena.system.replacement import open_made, remove_directory, replace_file
+from alhena.system.replacement import replace_file
 
-_LIMIT = 1 << 30
 _RULES = (".gitignore", ".geminiignore")
+_DAMAGED = "what it was is damaged in the checkpoint"
+_NO_LIST = "the list of what the checkpoint leaves out is damaged"
+_NO_RULES = "what it was left out by could not be put back"
 
 
 class Restoration(msgspec.Struct, frozen=True):
@@ -31,10 +49,6 @@ class Restoration(msgspec.Struct, frozen=True):
     written: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     left: tuple[tuple[str, str], ...] = ()
-
-
-class _ChangedError(FileError):
-    """A file is not what was kept of it."""
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,7 +68,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
 class Restorer:
     """Makes changes in the files of a repository, each unless the file is no more what was kept
-    `before`."""
+    `before`. What git failed at, once it was begun, is its `failure`."""
 
     def __init__(self, repository: ShadowRepository, before: Snapshot, target: Target) -> None:
         self._repository = repository
@@ -65,61 +79,117 @@ class Restorer:
         self._written: list[str] = []
         self._removed: list[str] = []
         self._left: list[tuple[str, str]] = []
+        self._vanished: set[str] = set()
+        self._emptied: dict[Path, None] = {}
+        self.failure: CheckpointError | None = None
 
     def leave(self, paths: Iterable[str], reason: str) -> None:
         """Has these named as left."""
         self._left += ((path, reason) for path in paths)
 
     def restored(self, changes: Sequence[Change]) -> Restoration:
-        """Makes the changes. Raises CheckpointError."""
-        gone = [change for change in changes if change.new_mode == NOTHING]
-        back = [change for change in changes if change.new_mode != NOTHING]
-        in_the_way = _in_the_way(gone, back)
-        self._remove([change for change in gone if change.path in in_the_way])
-        self._write(back)
-        self._take_away([change for change in gone if change.path not in in_the_way])
+        """Makes the changes. What cannot be made is left, each for itself."""
+        self._make(changes)
+        with self._failing(()):
+            self._remove_emptied()
         return Restoration(
             self._before, tuple(self._written), tuple(self._removed), tuple(self._left)
         )
 
-    def _take_away(self, gone: Sequence[Change]) -> None:
-        """Removes what was not there then. What was left out then may have been: it stays, or comes
-        back from where it was kept first."""
+    @contextmanager
+    def _failing(self, changes: Iterable[Change]) -> Generator[None]:
+        """When git fails in the block, those of the changes that are not made yet are left."""
+        try:
+            yield
+        except (CheckpointError, OSError) as error:
+            failure = error
+            if isinstance(failure, OSError):
+                failure = trouble(failure, self._repository.directory)
+            self.failure = self.failure or failure
+            known = {
+                *self._written,
+                *self._removed,
+                *self._vanished,
+                *(each for each, _ in self._left),
+            }
+            rest = [each.path for each in changes if each.path not in known]
+            self.leave(rest, failure.message.removesuffix("."))
+
+    def _make(self, changes: Sequence[Change]) -> None:
+        """What is removed goes first, for it makes room; before that come the rules that say what
+        may be."""
+        gone = [change for change in changes if change.new_mode == NOTHING]
+        back = [change for change in changes if change.new_mode != NOTHING]
+        in_the_way = _in_the_way(gone, back)
+        self._remove([change for change in gone if change.path in in_the_way])
+        self._make_way([change for change in back if change.old_mode == NOTHING])
+        before = len(self._left)
+        rules = [change for change in back if _is_rules(change)]
+        with self._failing(rules):
+            self._write(rules)
+        missing = {f"{path.rpartition('/')[0]}/" for path, _ in self._left[before:]}
+        back = [change for change in back if not _is_rules(change)]
+        rest = [change for change in gone if change.path not in in_the_way]
+        with self._failing(rest):
+            back += self._take_away(rest, missing)
+        with self._failing(back):
+            self._write(back)
+
+    def _take_away(self, gone: Sequence[Change], missing: Collection[str]) -> list[Change]:
+        """Removes what was not there then. What was left out then, maybe by rules that are
+        `missing` in these directories, may have been: it stays, or comes back from where it was
+        kept first, to which the changes that are returned belong."""
         if not gone:
-            return
+            return []
         moment, forced = self._target.moment, self._target.forced
         paths = frozenset(change.path for change in gone)
-        there = self._repository.passed_over(moment, paths) - forced
+        passed = self._repository.listed(moment.ignored)
+        there = {path for path in paths if within(path, passed or ())} - forced
         there |= {path for path in paths if within(shown(path), moment.left_out)}
-        rest = [change for change in gone if change.path not in there]
-        rules = [change for change in rest if change.path.rpartition("/")[2] in _RULES]
+        known = paths - there if passed is not None else paths & forced
+        rest = [change for change in gone if change.path in known]
+        rules = [change for change in rest if _is_rules(change)]
         self._remove(rules)  # they did not hold then
         rest = [change for change in rest if change not in rules]
         there |= self._repository.ignored(change.path for change in rest) - forced
-        self._remove([change for change in rest if change.path not in there])
-        self._go_to_first([change for change in gone if change.path in there])
+        doubtful = {path for path in paths if passed is None or within(path, missing)}
+        doubtful -= forced | there | {change.path for change in rules}
+        there |= doubtful & self._target.later.keys()
+        doubtful -= there
+        self.leave(sorted(doubtful), _NO_LIST if passed is None else _NO_RULES)
+        self._remove([each for each in rest if each.path not in there | doubtful])
+        return self._go_to_first([change for change in gone if change.path in there])
 
-    def _go_to_first(self, changes: Sequence[Change]) -> None:
+    def _go_to_first(self, changes: Sequence[Change]) -> list[Change]:
         later = self._target.later
         self.leave(
             sorted(each.path for each in changes if each.path not in later),
             "the checkpoint leaves it out",
         )
+        back: list[Change] = []
         for tree in sorted({later[each.path] for each in changes if each.path in later}):
             paths = {each.path for each in changes if later.get(each.path) == tree}
-            if not self._repository.known(tree):
+            try:
+                known = self._repository.known(tree)
+                found = self._repository.changes(self._before.tree, tree) if known else None
+            except GitFailedError:
+                found = None
+            if found is None:
                 self.leave(sorted(paths), "what it was is not kept any more")
                 continue
-            found = self._repository.changes(self._before.tree, tree)
             wanted = [change for change in found if change.path in paths]
             self._remove([change for change in wanted if change.new_mode == NOTHING])
-            self._write([change for change in wanted if change.new_mode != NOTHING])
+            back += (change for change in wanted if change.new_mode != NOTHING)
+        return back
 
     def _write(self, changes: Sequence[Change]) -> None:
         fresh = [change for change in changes if change.old != change.new or _is_link(change)]
         contents = self._repository.git.blobs([change.new for change in fresh])
         for change, data in zip(fresh, contents, strict=True):
-            self._attempt(change, data)
+            if data is None:
+                self.leave((change.path,), _DAMAGED)
+            else:
+                self._attempt(change, data)
         for change in changes:
             if change.old == change.new and not _is_link(change):
                 self._attempt(change, None)
@@ -130,13 +200,10 @@ class Restorer:
             if change.new_mode == SYMLINK:
                 self._link(path, data or b"", change)
             else:
-                if change.old_mode == SYMLINK:
-                    with _directory(path.parent) as directory:
-                        _require_same(path, change)
-                        os.unlink(path.name, dir_fd=directory)
-                if data is not None:
-                    self._replace(path, data, change)
-                _set_executable(path, executable=change.new_mode == EXECUTABLE)
+                with without_link(path, change):
+                    if data is not None:
+                        self._replace(path, data, change)
+                set_executable(path, executable=change.new_mode == EXECUTABLE)
         except (FileError, OSError) as error:
             self._left.append((change.path, _reason(error)))
         else:
@@ -144,18 +211,20 @@ class Restorer:
 
     def _replace(self, path: Path, data: bytes, change: Change) -> None:
         try:
-            current, found = read_whole(path, _LIMIT)
+            current, found = read_whole(path, LIMIT)
         except MissingFileError:
             found = None
         else:
-            _require_content(current, change)
+            require_content(current, change)
         if found is None and ({ALL, shown(change.path)} & self._private):
-            found = _new_private(path)
-        replace_file(path, data, expected=found, limit=_LIMIT)
+            with new_private(path) as made:
+                replace_file(path, data, expected=made, limit=LIMIT)
+        else:
+            replace_file(path, data, expected=found, limit=LIMIT)
 
     def _link(self, path: Path, target: bytes, change: Change) -> None:
-        with _made_directory(path.parent) as directory:
-            _require_same(path, change)
+        with made_directory(path.parent) as directory:
+            require_same(path, change)
             temporary = temporary_name()
             os.symlink(target, os.fsencode(temporary), dir_fd=directory)
             try:
@@ -168,54 +237,46 @@ class Restorer:
         for change in changes:
             path = self._project / change.path
             try:
-                with _directory(path.parent) as directory:
-                    _require_same(path, change)
+                with opened(path.parent) as directory:
+                    require_same(path, change)
                     os.unlink(path.name, dir_fd=directory)
             except FileNotFoundError:
+                self._vanished.add(change.path)
                 continue
             except (FileError, OSError) as error:
                 self._left.append((change.path, _reason(error)))
                 continue
             self._removed.append(change.path)
-            self._remove_empty(path.parent)
+            self._emptied[path.parent] = None
 
-    def _remove_empty(self, directory: Path) -> None:
-        with suppress(OSError):  # something is in it
-            while directory != self._project:
-                directory.rmdir()
-                directory = directory.parent
+    def _make_way(self, back: Sequence[Change]) -> None:
+        """Removes the empty directories in whose places files come."""
+        places = {self._project / change.path for change in back}
+        for each in (*self._emptied, *places):
+            directory = each
+            with suppress(FileError, OSError):
+                while not places.isdisjoint((directory, *directory.parents)):
+                    remove_empty(directory)
+                    directory = directory.parent
 
-
-@contextmanager
-def _directory(path: Path) -> Generator[int]:
-    directory = open_directory(path)
-    try:
-        yield directory
-    finally:
-        os.close(directory)
-
-
-@contextmanager
-def _made_directory(path: Path) -> Generator[int]:
-    """A directory that is made if need be, through no symlink, and taken away again on failure."""
-    made: list[Path] = []
-    try:
-        directory = open_made(path, made)
-        try:
-            yield directory
-        finally:
-            os.close(directory)
-    except BaseException:
-        for each in reversed(made):
-            remove_directory(each)
-        raise
-
-
-def _new_private(path: Path) -> FileState:
-    """Makes an empty file that only its owner may read, so that what takes its place is, too."""
-    with _made_directory(path.parent) as directory:
-        os.close(os.open(path.name, CREATE, 0o600, dir_fd=directory))
-    return read_whole(path, _LIMIT)[1]
+    def _remove_emptied(self) -> None:
+        """Removes the directories that are empty now, but those that were there without a file."""
+        moment = self._target.moment
+        if not (self._emptied and moment.bare):
+            return
+        bare = self._repository.listed(moment.bare)
+        ignored = self._repository.listed(moment.ignored)
+        if bare is None or ignored is None:  # nobody knows which were there
+            return
+        there = bare | ignored
+        for each in self._emptied:
+            directory = each
+            with suppress(FileError, OSError):  # something is in it
+                while directory != self._project:
+                    if within(f"{directory.relative_to(self._project)}/", there):
+                        break
+                    remove_empty(directory)
+                    directory = directory.parent
 
 
 def _in_the_way(gone: Sequence[Change], back: Sequence[Change]) -> frozenset[str]:
@@ -234,41 +295,12 @@ def _parents(path: str) -> list[str]:
     return ["/".join(parts[:count]) for count in range(1, len(parts))]
 
 
+def _is_rules(change: Change) -> bool:
+    return change.path.rpartition("/")[2] in _RULES
+
+
 def _is_link(change: Change) -> bool:
     return SYMLINK in (change.old_mode, change.new_mode) and change.old_mode != change.new_mode
-
-
-def _require_same(path: Path, change: Change) -> None:
-    """Raises FileError unless a path holds what was kept of it. Raises OSError."""
-    if change.old_mode == NOTHING:
-        if os.path.lexists(path):
-            raise _ChangedError("it has been made meanwhile")
-        return
-    if change.old_mode == SYMLINK:
-        _require_content(os.readlink(os.fsencode(path)), change)
-        return
-    if stat.S_ISLNK(path.lstat().st_mode):
-        raise _ChangedError("it has become a symlink meanwhile")
-    data, _ = read_whole(path, _LIMIT)
-    _require_content(data, change)
-
-
-def _require_content(data: bytes, change: Change) -> None:
-    # The name of a content, as git has it.
-    name = sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
-    if name != change.old:
-        raise _ChangedError("it has changed meanwhile")
-
-
-def _set_executable(path: Path, *, executable: bool) -> None:
-    descriptor = open_real(path)
-    try:
-        mode = stat.S_IMODE(os.fstat(descriptor).st_mode)
-        wanted = mode | (mode & 0o444) >> 2 if executable else mode & ~0o111
-        if wanted != mode:
-            os.fchmod(descriptor, wanted)
-    finally:
-        os.close(descriptor)
 
 
 def _reason(error: Exception) -> str:

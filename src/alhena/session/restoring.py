@@ -12,10 +12,11 @@ from pathlib import Path
 import msgspec
 
 from alhena.session.errors import CheckpointError
-from alhena.session.moments import NOTHING, Change, Snapshot
+from alhena.session.moments import EMPTY, NOTHING, Change, Snapshot
 from alhena.session.restorer import Restoration, Restorer, Target
 from alhena.session.shadow import ShadowRepository
 from alhena.session.shadow_files import is_there, trouble
+from alhena.session.shadow_mending import HeldFile, keep_anew, unreadable
 from alhena.system.replacement import open_made, remove_directory
 
 
@@ -31,12 +32,13 @@ class Step(msgspec.Struct, frozen=True):
 
 class Plan(msgspec.Struct, frozen=True):
     """The changes that a step comes to. `before` are the files until now, `conflicts` those that
-    have changed since."""
+    have changed since, `unkept` those of which the repository cannot keep what they are."""
 
     step: Step
     before: Snapshot
     changes: Sequence[Change]
     conflicts: Sequence[str] = ()
+    unkept: Sequence[str] = ()
 
     @property
     def place(self) -> Path:
@@ -50,7 +52,7 @@ def go_back(
     """Carries out steps of different places, the first of which is the project's, and returns what
     has come of each. `kept` is told of the moments before, ahead of the first change. A further
     place that cannot be had is left. What belongs to two of them belongs to the inner one. Raises
-    CheckpointError, and then not all of it may be done: it can be said again."""
+    CheckpointError as long as no file has changed; what cannot be done then is left."""
     left: list[tuple[Path, Restoration]] = []
     with ExitStack() as stack:
         plans: list[Plan] = []
@@ -60,7 +62,7 @@ def go_back(
                 if step is not steps[0]:
                     _require_directory(step.repository.project, stack)
                 stack.enter_context(step.repository.alone())
-                plans.append(_planned(step, inner))
+                plans.append(_returnable(_planned(step, inner)))
             except CheckpointError as error:
                 if step is steps[0] or step.repository.cancellation.is_set():
                     raise
@@ -71,7 +73,7 @@ def go_back(
             if step.repository.cancellation.is_set():
                 raise CheckpointError("it was interrupted; no file has changed.")
         kept(plans)
-        return (*((plan.place, _carried_out(plan)) for plan in plans), *left)
+        return (*_carried_out(plans), *left)
 
 
 def _planned(step: Step, inner: Collection[str]) -> Plan:
@@ -113,10 +115,48 @@ def _restoring(step: Step, between: Callable[[str, str], list[Change]]) -> Plan:
     return Plan(step, before, changes)
 
 
-def _carried_out(plan: Plan) -> Restoration:
-    restorer = Restorer(plan.step.repository, plan.before, plan.step.target)
-    restorer.leave(plan.conflicts, "it has changed since that turn")
-    return restorer.restored(plan.changes)
+def _returnable(plan: Plan) -> Plan:
+    """The plan without the changes from which nobody could return. Raises CheckpointError."""
+    ends = [(each.old_mode, each.old) for each in plan.changes]
+    ends += ((each.new_mode, each.new) for each in plan.changes)
+    lost = _lost(plan, [name for mode, name in ends if mode != NOTHING])
+    unkept = [each for each in plan.changes if each.old_mode != NOTHING and each.old in lost]
+    return msgspec.structs.replace(
+        plan,
+        changes=[each for each in plan.changes if each not in unkept],
+        unkept=[each.path for each in unkept],
+    )
+
+
+def _lost(plan: Plan, wanted: Sequence[str]) -> frozenset[str]:
+    """Those of the contents `wanted` that are lost. When one is, all is looked at that the files
+    have now, and what is lost of that is kept anew."""
+    repository = plan.step.repository
+    if not unreadable(repository.git, wanted):
+        return frozenset()
+    files = (
+        HeldFile(plan.place / each.path, each.new_mode, each.new)
+        for each in repository.changes(EMPTY, plan.before.tree)
+    )
+    return keep_anew(repository.git, files, wanted)
+
+
+def _carried_out(plans: Sequence[Plan]) -> list[tuple[Path, Restoration]]:
+    """Carries plans to their ends, an interruption notwithstanding. Raises CheckpointError when
+    git fails and no file has changed."""
+    done: list[tuple[Path, Restoration]] = []
+    failures: list[CheckpointError] = []
+    for plan in plans:
+        plan.step.repository.git.carrying = True
+        restorer = Restorer(plan.step.repository, plan.before, plan.step.target)
+        restorer.leave(plan.conflicts, "it has changed since that turn")
+        restorer.leave(plan.unkept, "what it is now cannot be kept")
+        done.append((plan.place, restorer.restored(plan.changes)))
+        if restorer.failure is not None:
+            failures.append(restorer.failure)
+    if failures and not any(each.written or each.removed for _, each in done):
+        raise failures[0]
+    return done
 
 
 def _inner(place: Path, steps: Sequence[Step]) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ without the others. What git ignores is left out, and so are large files; reposi
 project are taken for what they are, files, and their `.git` is never touched.
 """
 
+import errno
 import os
 import threading
 import zlib
@@ -16,12 +17,12 @@ from pathlib import Path
 from alhena.session.errors import CheckpointError, GitFailedError, TooMuchError
 from alhena.session.moments import (
     FULL_NAME,
+    NO_NAMES,
     Around,
     Change,
     Snapshot,
     changes_of,
     items,
-    within,
 )
 from alhena.session.shadow_files import (
     RULES,
@@ -34,6 +35,7 @@ from alhena.session.shadow_files import (
 from alhena.session.shadow_git import GitPlace, ShadowGit, search_path
 from alhena.session.shadow_index import ShadowIndex
 from alhena.session.shadow_making import make_ready, write_whole
+from alhena.session.shadow_mending import indexed, keep_anew
 from alhena.system.errors import FileError
 from alhena.system.files import read_small_text
 from alhena.system.gitconfig import excludes_file
@@ -45,6 +47,7 @@ MAX_PACKS = 50
 _LOCK = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 _PATIENCE_S = 60.0
 _TRIES = 3
+_FULL = tuple(map(os.strerror, (errno.ENOSPC, errno.EDQUOT)))
 
 
 class ShadowRepository:
@@ -97,15 +100,24 @@ class ShadowRepository:
                 passed = self._index.update(wanted)
                 tree = self._index.tree()
                 self._hold(tree)
-                if passed.ignored:
-                    self._hold(passed.ignored)
-                return Snapshot(tree, passed.left_out, passed.private, passed.ignored)
-            except GitFailedError:  # files come and go under its hands
+                for listed in (passed.ignored, passed.bare):
+                    if listed not in ("", NO_NAMES):
+                        self._hold(listed)
+                return Snapshot(tree, passed.left_out, passed.private, passed.ignored, passed.bare)
+            except GitFailedError as error:  # files come and go under its hands
                 if attempt == _TRIES or self.cancellation.is_set():
                     raise
-                if attempt > 1:  # what a crash of the machine has left of it is of no use
-                    self.git.place.index.unlink(missing_ok=True)
+                if attempt > 1:
+                    self._mend(error)
         raise AssertionError("the last try returns or raises")
+
+    def _mend(self, error: GitFailedError) -> None:
+        """Makes good what a crash of the machine may have left of the index, and of what the files
+        have now."""
+        if not any(each in error.message for each in _FULL):
+            with suppress(GitFailedError):
+                keep_anew(self.git, indexed(self.git), ())
+        self.git.place.index.unlink(missing_ok=True)
 
     @contextmanager
     def alone(self) -> Generator[None]:
@@ -151,13 +163,13 @@ class ShadowRepository:
         except GitFailedError:
             return False
 
-    def passed_over(self, moment: Snapshot, paths: Iterable[str]) -> frozenset[str]:
-        """Those of the paths that were there at a moment and ignored, as far as it is on record."""
-        if not moment.ignored:
+    def listed(self, name: str) -> frozenset[str] | None:
+        """The paths of a list that a moment has, those of directories with a slash at their ends;
+        none without a name, None when the list is lost."""
+        if name in ("", NO_NAMES):
             return frozenset()
-        (said,) = self.git.blobs((moment.ignored,))
-        there = frozenset(map(os.fsdecode, items(said)))
-        return frozenset(path for path in paths if within(path, there))
+        (said,) = self.git.blobs((name,))
+        return None if said is None else frozenset(map(os.fsdecode, items(said)))
 
     def ignored(self, paths: Iterable[str]) -> frozenset[str]:
         """Those of the paths that the rules which now hold leave out."""

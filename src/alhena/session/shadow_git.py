@@ -19,7 +19,8 @@ from typing import IO
 import msgspec
 
 from alhena.session.errors import CheckpointError, GitFailedError, NoGitError, TooMuchError
-from alhena.session.git_output import GitOutput
+from alhena.session.git_output import GRACE_S, GitOutput
+from alhena.session.moments import content_name
 from alhena.session.shadow_files import refuse_blocking, trouble
 from alhena.system.errors import ProcessStartError, printable
 from alhena.system.shielding import shield_memory
@@ -79,7 +80,8 @@ class GitPlace(msgspec.Struct, frozen=True):
 
 class ShadowGit:
     """Git commands on one shadow repository, from one thread. `held` is a descriptor that lives as
-    long as the last of them: a lock on it outlives this process, if need be."""
+    long as the last of them: a lock on it outlives this process, if need be. While it is `carrying`
+    what was begun to its end, an interruption ends only a command that has come to a halt."""
 
     def __init__(
         self,
@@ -94,6 +96,7 @@ class ShadowGit:
         self.place = place
         self.obstacles = set[Path]() if obstacles is None else obstacles
         self.held: int | None = None
+        self.carrying = False
         self._path = environ.get("PATH", os.defpath)
         self._excludes = "/dev/null" if excludes is None else str(excludes)
         self._cancellation = cancellation or threading.Event()
@@ -155,12 +158,17 @@ class ShadowGit:
 
             yield outcome
 
-    def blobs(self, names: Sequence[str]) -> Iterator[bytes]:
-        """The contents of files, by the names of their objects, in order. Raises CheckpointError
-        for one that is not there. Once begun, it is interrupted only when git has come to a
-        halt."""
-        if not names:
-            return
+    def blobs(self, names: Sequence[str]) -> Iterator[bytes | None]:
+        """The contents of files, by the names of their objects, in order; None for one that is not
+        there or damaged. Raises CheckpointError."""
+        done = 0
+        while done < len(names):  # git ends at what is damaged, and is begun again behind it
+            for data in self._contents(names[done:]):
+                done += 1
+                yield data
+
+    def _contents(self, names: Sequence[str]) -> Iterator[bytes | None]:
+        """As `blobs`, up to the first at which git ends."""
         given = (f"{name}\n".encode() for name in names)
         arguments = ("cat-file", "--batch")
         with (
@@ -168,23 +176,28 @@ class ShadowGit:
             self._output(process, arguments) as output,
         ):
             for name in names:
-                fields = output.line().split()
-                if len(fields) != 3 or fields[1] != b"blob" or not fields[2].isdigit():
-                    raise CheckpointError(f"the checkpoint lacks the content {name}.")
-                size = int(fields[2])
-                data = output.exactly(size)
+                head = output.line()
+                if head.endswith(b" missing\n"):
+                    yield None
+                    continue
+                fields = head.split()
+                size = int(fields[2]) if len(fields) == 3 and fields[2].isdigit() else -1
+                data = output.exactly(max(0, size))
                 if len(data) != size or output.exactly(1) != b"\n":
-                    raise CheckpointError(f"the content {name} of the checkpoint breaks off.")
-                yield data
+                    yield None
+                    return
+                yield data if content_name(data) == name else None
 
     def _output(self, process: "subprocess.Popen[bytes]", arguments: Sequence[str]) -> GitOutput:
-        return GitOutput(
+        output = GitOutput(
             process,
             _name(arguments),
             self._patience_s,
             self._cancellation,
             lambda: refuse_blocking(self.place.work_tree, self.obstacles),
         )
+        output.grace_s = GRACE_S if self.carrying else 0.0
+        return output
 
     @contextmanager
     def _running(

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from alhena.session.errors import TooMuchError
-from alhena.session.moments import ALL, ANY, Limits, items, object_name
+from alhena.session.moments import ALL, ANY, NO_NAMES, Limits, items, object_name, within
 from alhena.session.shadow_files import found, ordinary, shown
 from alhena.session.shadow_git import IN_ONE_PACK, LITERAL, GitPlace, ShadowGit
 from alhena.session.shadow_making import write_whole
@@ -20,6 +20,7 @@ _MANY = 200
 _FRESH = ("ls-files", "-z", "-m", "-o", "--exclude-standard")
 _OTHERS = ("ls-files", "-z", "-o", "--exclude-standard")
 _IGNORED = ("ls-files", "-z", "-o", "-i", "--exclude-standard", "--directory")
+_BARE = ("ls-files", "-z", "-o", "--exclude-standard", "--directory")
 _UNLISTED = b"could not open directory '"
 _GONE = re.compile(
     rb"could not open directory '.*': (?:No such file or|Not a) directory$", re.MULTILINE
@@ -33,6 +34,7 @@ class Passed(msgspec.Struct, frozen=True):
     left_out: tuple[str, ...]
     private: tuple[str, ...]
     ignored: str
+    bare: str
 
 
 class ShadowIndex:
@@ -51,19 +53,30 @@ class ShadowIndex:
         """Takes in what has changed. `forced` are paths that are kept although they may be ignored
         or large."""
         self._unlisted = set()
-        with self._listing(_IGNORED, b"") as ignored:  # beside the other, which takes as long
+        with (  # beside the other, which takes as long
+            self._listing(_IGNORED, b"") as ignored,
+            self._listing(_BARE, b"") as untracked,
+        ):
             names = set(items(self._listed(_FRESH, b"")))
             nested = self._expand(names)
             passed = set(items(ignored()))
+            bare = _directories(untracked())
         if len(names) > self._limits.files:
             raise TooMuchError(f"there are {len(names):,} new or changed files.")
         kept = {
             os.fsencode(self._prefix + path) for path in forced if ordinary(self._project, path)
         }
-        left_out, private = self._take(names, kept)
+        left_out, private, dropped = self._take(names, kept)
         told = self._told(private) if len(private) <= MAX_PRIVATE else (ALL,)
+        for inner in nested:
+            passed.update(inner + name for name in items(self._listed(_IGNORED, inner)))
+        if dropped or any(within(os.fsdecode(name), bare) for name in names):
+            bare = _directories(self._listed(_BARE, b""))
         return Passed(
-            self._told({*left_out, *self._unlisted}), told, self._keep_ignored(passed, nested)
+            self._told({*left_out, *self._unlisted}),
+            told,
+            self._keep_list(passed),
+            "" if self._prefix in bare else self._keep_list(map(os.fsencode, bare)) or NO_NAMES,
         )
 
     def tree(self) -> str:
@@ -74,9 +87,11 @@ class ShadowIndex:
             return object_name(self._git.text("mktree", "-z"), "mktree")
         return object_name(self._git.text("write-tree", f"--prefix={self._prefix}"), "write-tree")
 
-    def _take(self, names: set[bytes], kept: set[bytes]) -> tuple[list[bytes], set[bytes]]:
-        """Puts these names into the index; returns what was left out of it, and what is private of
-        it."""
+    def _take(
+        self, names: set[bytes], kept: set[bytes]
+    ) -> tuple[list[bytes], set[bytes], list[bytes]]:
+        """Puts these names into the index; returns what was left out of it, what is private of it,
+        and what is no more in it."""
         top = self._git.place.work_tree
         taken: list[bytes] = []
         dropped: list[bytes] = []
@@ -104,7 +119,7 @@ class ShadowIndex:
             flags = ("--add", "--remove", "--replace", "-z", "--stdin")
             self._git.run((*packed, "update-index", *flags), sorted(taken))
         write_whole(self._private, os.fsdecode(b"".join(name + b"\0" for name in sorted(private))))
-        return left_out, private
+        return left_out, private, dropped
 
     def _expand(self, names: set[bytes]) -> list[bytes]:
         """Puts the files of repositories within the project in the place of these, which git shows
@@ -121,17 +136,13 @@ class ShadowIndex:
                     names.add(nested + name)
         return found
 
-    def _keep_ignored(self, found: set[bytes], nested: Iterable[bytes]) -> str:
-        """Keeps the list of what is there and ignored: `found` in the project, and what is in the
-        repositories `nested` in it; its name, "" for none."""
-        for inner in nested:
-            found.update(inner + name for name in items(self._listed(_IGNORED, inner)))
+    def _keep_list(self, names: Iterable[bytes]) -> str:
+        """Keeps a list of what is there; its name, "" for none."""
+        found = sorted(names)
         if not found:
             return ""
         start = len(os.fsencode(self._prefix))
-        said = self._git.run(
-            ("hash-object", "-w", "--stdin"), (name[start:] for name in sorted(found))
-        )
+        said = self._git.run(("hash-object", "-w", "--stdin"), (name[start:] for name in found))
         return object_name(said.decode("ascii", "replace").strip(), "hash-object")
 
     def _listed(self, command: tuple[str, ...], nested: bytes) -> bytes:
@@ -180,6 +191,10 @@ class ShadowIndex:
     def _told(self, names: Iterable[bytes]) -> tuple[str, ...]:
         start = len(os.fsencode(self._prefix))
         return tuple(shown(os.fsdecode(name[start:])) for name in sorted(names))
+
+
+def _directories(said: bytes) -> frozenset[str]:
+    return frozenset(os.fsdecode(name) for name in items(said) if name.endswith(b"/"))
 
 
 def _read(path: Path) -> bytes:

@@ -44,6 +44,8 @@ def last_turn(found: Sequence[Named], session_id: str) -> EditingTurn | None:
             first.setdefault(checkpoint.prompt_id, name)
             continue
         before[name] = list(stands)
+        if checkpoint.under_way:  # it was broken off: it can be said again
+            continue
         if checkpoint.undoes in stands:
             stands.remove(checkpoint.undoes)
         elif checkpoint.back_to in before:

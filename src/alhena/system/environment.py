@@ -2,7 +2,12 @@
 
 from collections.abc import Mapping
 
-from alhena.config.environment import SanitisedEnvironment, is_hijacking, sanitised
+from alhena.config.environment import (
+    SanitisedEnvironment,
+    is_hijacking,
+    own_environment,
+    sanitised,
+)
 from alhena.config.settings import EnvironmentRedaction
 
 UNATTENDED: Mapping[str, str] = {
@@ -28,12 +33,13 @@ def child_environment(
     *,
     extra: Mapping[str, str] | None = None,
 ) -> SanitisedEnvironment:
-    """`parent` without secrets, with `UNATTENDED` and then `extra` set over it.
+    """`parent` without secrets and without what a project's .env file says, with `UNATTENDED` and
+    then `extra` set over it.
 
     For every child process. `extra` is what a configuration wants set; of it, a variable by which
     other programs are made to run code (LD_PRELOAD, BASH_ENV) is left out and counts as removed.
     """
-    clean = sanitised(parent, rules or EnvironmentRedaction())
+    clean = sanitised(own_environment(parent), rules or EnvironmentRedaction())
     wanted = extra or {}
     refused = {name for name in wanted if is_hijacking(name)}
     added = {name: value for name, value in wanted.items() if name not in refused}

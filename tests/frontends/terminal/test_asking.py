@@ -119,6 +119,10 @@ def test_what_a_diff_leaves_out_is_counted():
     diff = "@@ -0,0 +1,1500 @@\n" + "".join(f"+line {n}\n" for n in range(1500))
     text = text_of(request_blocks(request(edit(diff))))
     assert "! 500 more lines are not shown here." in text
+    mcp = McpConfirmation(
+        title="t", server_name="srv", tool_name="do", tool_display_name="Do", changed=diff
+    )
+    assert "! 500 more lines are not shown here." in text_of(request_blocks(request(mcp)))
 
 
 def test_other_calls_are_shown_in_their_own_words():

@@ -100,3 +100,24 @@ async def test_what_the_person_changed_since_is_left_and_named(project: Path):
     assert "Left as it is: a.txt (it has changed since that turn)" in shown
     assert (project / "a.txt").read_text() == "mine"
     assert [part["text"] for part in generator.seen(2)[-1]["parts"]] == ["well?"]
+
+
+async def test_what_should_be_done_instead_is_told_at_once(project: Path):
+    screen = ListScreen("No, and say why", "write b.txt")
+    generator = ScriptedGenerator(writing("new"), [text("Done.")], [text("As you like.")])
+    async with sitting(generator, screen, **ON) as conversation:
+        shown = await finished(conversation, screen, "go", "/restore latest")
+    assert "|As you like.|" in shown
+    assert "write b.txt" in str(generator.seen(2)[-1])
+    assert not (project / "a.txt").exists()
+    assert conforming(generator)
+
+
+async def test_where_nothing_is_said_instead_nothing_is_sent(project: Path):
+    screen = ListScreen("No, and say why", "")
+    generator = ScriptedGenerator(writing("new"), [text("Done.")])
+    async with sitting(generator, screen, **ON) as conversation:
+        shown = await finished(conversation, screen, "go", "/restore latest")
+    assert len(generator.requests) == 2
+    assert "to be confirmed by a rule of the checkpoint policies" in shown
+    assert "default policies" not in shown

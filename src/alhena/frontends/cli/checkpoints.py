@@ -31,17 +31,19 @@ def show_checkpoints(options: "Namespace") -> None:
         write_stdout("".join(f"{each}\n" for each in listed(found)))
 
 
-def restore(options: "Namespace") -> None:
-    """Goes back to a checkpoint and prints what has come of it. Raises what `restore_project`
-    raises."""
+def restore(options: "Namespace") -> int:
+    """Goes back to a checkpoint and prints what has come of it; the exit code, which is 1 when a
+    file was left as it is. Raises what `restore_project` raises."""
     from alhena.agent.project_restore import restore_project
 
     restored = restore_project(current_directory(), os.environ, options.checkpoint)
     if options.json:
         write_json(_come_to(restored))
-        return
-    lines = [f"Back at {one_line(restored.name)}.", *(text for _, text in restored_words(restored))]
-    write_stdout("".join(f"{each}\n" for each in lines))
+    else:
+        said = (text for _, text in restored_words(restored))
+        lines = [f"Back at {one_line(restored.name)}.", *said]
+        write_stdout("".join(f"{each}\n" for each in lines))
+    return 1 if restored.files is None or restored.files.left else 0
 
 
 def _as_json(name: str, checkpoint: Checkpoint) -> dict[str, Any]:

@@ -13,14 +13,18 @@ from alhena.display_text import one_line
 from alhena.frontends.cli.arguments import Parser
 from alhena.frontends.here import place_here, tell
 from alhena.frontends.mcp_words import MARKS, state_words
+from alhena.frontends.secret_variables import SecretVariables
 from alhena.frontends.streams import write_json, write_stdout
 from alhena.mcp.opening import opener
 from alhena.mcp.pins import Pins
 from alhena.mcp.servers import Outlets, ServerReport, Servers
-from alhena.mcp.shown import server_words
+from alhena.mcp.shown import server_more, server_words
 from alhena.system.private_files import PrivateFiles
 from alhena.system.processes import ProcessGroups
 from alhena.tools.registry import ToolRegistry
+
+MAX_MORE = 1_000
+"""Characters of a line about a server's directory, variables and headers."""
 
 
 def run(argv: list[str]) -> int:
@@ -37,13 +41,21 @@ def run(argv: list[str]) -> int:
     warnings: list[str] = []
     reports = asyncio.run(_looked_at(place, configured, warnings))
     tell(dict.fromkeys(warnings))
+    words, more = _words(place, configured), _more(place, configured)
     if options.json:
-        write_json([_as_json(report, configured) for report in reports])
+        write_json(
+            [
+                _as_json(report, words.get(report.name, ""), more.get(report.name, []))
+                for report in reports
+            ]
+        )
         return 0
     for report in reports:
-        what = _what(report, configured)
+        what = words.get(report.name, "")
         shown = f"{report.name}: {what} ({report.transport})" if what else report.name
         write_stdout(f"{MARKS[report.state]} {one_line(shown, 200)} - {state_words(report)}\n")
+        if rest := ", ".join(more.get(report.name, [])):
+            write_stdout(f"    {one_line(rest, MAX_MORE)}\n")
     if not reports:
         write_stdout("No MCP servers are configured. To add one: alhena mcp add --help\n")
     return 0
@@ -90,18 +102,33 @@ async def _looked_at(
         await groups.close()
 
 
-def _what(report: ServerReport, configured: ConfiguredServers) -> str:
-    server = configured.servers.get(report.name)
-    return "" if server is None else server_words(server)
+def _words(place: Place, configured: ConfiguredServers) -> dict[str, str]:
+    """What each server is, with nothing secret."""
+    variables = SecretVariables(place)
+    words: dict[str, str] = {}
+    for name, server in configured.servers.items():
+        said = variables.named(("mcpServers", name), server_words(server))
+        words[name] = variables.named(("mcp", "serverCommand"), said)
+    return words
 
 
-def _as_json(report: ServerReport, configured: ConfiguredServers) -> dict[str, Any]:
+def _more(place: Place, configured: ConfiguredServers) -> dict[str, list[str]]:
+    """What else each server is, likewise."""
+    variables = SecretVariables(place)
+    return {
+        name: variables.named(("mcpServers", name), list(server_more(server)))
+        for name, server in configured.servers.items()
+    }
+
+
+def _as_json(report: ServerReport, words: str, more: list[str]) -> dict[str, Any]:
     return {
         "name": report.name,
         "state": report.state,
         "why": report.why,
         "transport": report.transport,
-        "server": _what(report, configured),
+        "server": words,
+        "with": more,
         "tools": sorted(report.tools),
         "prompts": [prompt.name for prompt in report.prompts],
         "resources": [resource.uri for resource in report.resources],

@@ -51,6 +51,8 @@ class Serving:
             emit=_warn,
         )
         self._bench: Workbench | None = None
+        self._answering: asyncio.Task[None] | None = None
+        self._ending = False
 
     def check(self) -> None:
         """Raises what would keep the workbench from being opened, before a client waits for it."""
@@ -61,10 +63,10 @@ class Serving:
         from alhena.system.processes import ProcessGroups
 
         groups = ProcessGroups()
-        answering = asyncio.ensure_future(self._answer(groups))
+        answering = self._answering = asyncio.create_task(self._answer(groups))
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            loop.add_signal_handler(number, answering.cancel)
+            loop.add_signal_handler(number, self._end)
         try:
             await asyncio.wait({answering})
             if not answering.cancelled():
@@ -74,7 +76,14 @@ class Serving:
                 leave()
             await groups.close()
 
+    def _end(self) -> None:
+        """Answers no more; what is under way is stopped."""
+        if self._answering is not None:
+            self._ending = True
+            self._answering.cancel()
+
     async def _answer(self, groups: "ProcessGroups") -> None:
+        from anyio import BrokenResourceError, ClosedResourceError
         from mcp.server.stdio import stdio_server
 
         from alhena.frontends.mcp_server.pipes import incoming, outgoing
@@ -89,12 +98,16 @@ class Serving:
 
         server = ToolServer(opened, _warn).make()
         loop = asyncio.get_running_loop()
-        end = cast("asyncio.Task[None]", asyncio.current_task()).cancel
-        reading_from = await incoming(lambda: loop.call_later(LAST_WORD_S, end))
-        with closing(outgoing(end)) as writing_to:
+        reading_from = await incoming(lambda: loop.call_later(LAST_WORD_S, self._end))
+        with closing(outgoing(self._end)) as writing_to:
             streams = stdio_server(cast("Any", reading_from), cast("Any", writing_to))
-            async with streams as (reading, writing):
-                await server.run(reading, writing, server.create_initialization_options())
+            try:
+                async with streams as (reading, writing):
+                    await server.run(reading, writing, server.create_initialization_options())
+            except* (BrokenResourceError, ClosedResourceError):
+                # What the SDK's tasks have still to say to each other when they are ended.
+                if not self._ending:
+                    raise
 
 
 def _warn(event: Event) -> None:

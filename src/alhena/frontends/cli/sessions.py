@@ -42,6 +42,7 @@ checkpoints: what the files can be put back to, the oldest first (general.checkp
 
 restore: makes the files of this project what they were at a checkpoint (its name, its number in the
 list, or `latest`), and the conversation that it belongs to. What they are now is kept as another.
+Where a file had to be left as it is, the exit code is 1.
 """
 
 
@@ -52,7 +53,7 @@ def run(argv: list[str]) -> int:
         return 0
     options = _options(argv)
     store = open_store(project_temp(os.environ, current_directory()))
-    commands: dict[str, Callable[[Namespace, SessionStore], None]] = {
+    commands: dict[str, Callable[[Namespace, SessionStore], int | None]] = {
         "list": _list,
         "show": _show,
         "export": _export,
@@ -60,8 +61,7 @@ def run(argv: list[str]) -> int:
         "checkpoints": _checkpoints,
         "restore": _restore,
     }
-    commands[options.command](options, store)
-    return 0
+    return commands[options.command](options, store) or 0
 
 
 def _options(argv: list[str]) -> "Namespace":
@@ -155,10 +155,10 @@ def _checkpoints(options: "Namespace", _store: "SessionStore") -> None:
     show_checkpoints(options)
 
 
-def _restore(options: "Namespace", _store: "SessionStore") -> None:
+def _restore(options: "Namespace", _store: "SessionStore") -> int:
     from alhena.frontends.cli.checkpoints import restore
 
-    restore(options)
+    return restore(options)
 
 
 def _form_of(output: str | None) -> str:

@@ -5,15 +5,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from alhena.config.environment import (
-    CREDENTIALS,
-    NEVER_KEPT,
-    REDACTED,
-    has_secret_name,
-    has_secret_value,
-    own_environment,
-    without_secrets,
-)
+from alhena.config.environment import REDACTED, has_secret_name, without_secrets
 from alhena.config.home import (
     system_defaults_path,
     system_settings_path,
@@ -26,6 +18,7 @@ from alhena.config.settings import known_keys
 from alhena.display_text import escaped, one_line
 from alhena.errors import InputError
 from alhena.frontends.here import place_here, tell
+from alhena.frontends.secret_variables import SecretVariables
 from alhena.frontends.streams import write_json, write_stdout
 from alhena.system.workspace import current_directory
 
@@ -127,70 +120,25 @@ def settings_shown(place: Place) -> list[Shown]:
     files that means nothing here; secrets taken out."""
     known = known_keys()
     holding = cast("dict[str, Any]", msgspec.to_builtins(place.settings))
+    # That of a workspace's mcp.serverCommand is among the servers, and shown under its own key.
+    holding["mcpServers"] = {
+        name: entry
+        for name, entry in holding["mcpServers"].items()
+        if any(layer.says(("mcpServers", name)) for layer in place.layers)
+    }
     values = dict(_leaves(holding, (), known))
     for layer in place.layers:
         for path, value in _leaves(layer.document, (), known):
             values.setdefault(path, value)
-    written = [layer.written for layer in place.layers]
-    secrets = _secret_variables(place)
+    variables = SecretVariables(place)
     return [
         Shown(
             key=".".join(path),
-            value=_public(path, _with_names(value, _meant(path, written, secrets))),
+            value=_public(path, variables.named(path, value)),
             origin=_origins(place, path),
         )
         for path, value in sorted(values.items())
     ]
-
-
-def _secret_variables(place: Place) -> list[tuple[str, str]]:
-    """The variables whose values are nobody's business, the longest values first. Where a project
-    has its own, those of both."""
-    blocked = place.settings.security.environment_variable_redaction.blocked
-    names = CREDENTIALS | NEVER_KEPT | {name.upper() for name in blocked}
-    both = {*place.environ.items(), *own_environment(place.environ).items()}
-    found = [
-        (name, value)
-        for name, value in both
-        if value and (name.upper() in names or has_secret_name(name) or has_secret_value(value))
-    ]
-    return sorted(found, key=lambda pair: (-len(pair[1]), pair))
-
-
-def _meant(
-    path: tuple[str, ...], written: list[dict[str, Any]], secrets: list[tuple[str, str]]
-) -> list[tuple[str, str]]:
-    """Those of the variables that the files have put into a key."""
-    from alhena.config.expansion import names_in
-
-    names = {name for document in written for name in names_in(_at(document, path))}
-    return [pair for pair in secrets if pair[0].upper() in names]
-
-
-def _at(document: Any, path: tuple[str, ...]) -> Any:
-    for name in path:
-        if not isinstance(document, dict):
-            return None
-        document = cast("dict[str, Any]", document).get(name)
-    return document
-
-
-def _with_names(value: Any, variables: list[tuple[str, str]]) -> Any:
-    """A value with the names of variables in the place of what they hold, as in its file."""
-    match value:
-        case str() if variables:
-            import re
-
-            names = {held: f"${{{name}}}" for name, held in variables}
-            pattern = "|".join(map(re.escape, names))
-            return re.sub(pattern, lambda found: names[found[0]], value)
-        case list() | tuple():
-            return [_with_names(item, variables) for item in cast("list[Any]", value)]
-        case dict():
-            members = cast("dict[str, Any]", value)
-            return {name: _with_names(item, variables) for name, item in members.items()}
-        case _:
-            return value
 
 
 def _leaves(

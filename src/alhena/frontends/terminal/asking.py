@@ -50,11 +50,7 @@ def request_blocks(request: ConfirmationRequest) -> tuple[Block, ...]:
         case EditConfirmation() as details:
             what = "New file" if details.is_new_file else "Change"
             lines.append(_title(f"{what} {details.file_path}"))
-            shown = diff_lines(details.file_diff)
-            lines += shown[:DIFF_ROWS]
-            if len(shown) > DIFF_ROWS:
-                more = f"{len(shown) - DIFF_ROWS} more lines are not shown here."
-                lines.append((("warning", f"! {more}"),))
+            lines += _difference(details.file_diff)
             lines += _warnings(details.warnings)
         case ExecConfirmation() as details:
             lines.append(_title(_where(request)))
@@ -91,7 +87,16 @@ def _of_server(details: McpConfirmation) -> Iterator[Line]:
         yield from _whole(said, "    ")
     if details.changed:
         yield line("  ! It is not as it was when it was approved:", "warning")
-        yield from diff_lines(details.changed)[:DIFF_ROWS]
+        yield from _difference(details.changed)
+
+
+def _difference(diff: str) -> Iterator[Line]:
+    """The lines of a diff, and of a very long one that there are more."""
+    shown = diff_lines(diff)
+    yield from shown[:DIFF_ROWS]
+    if len(shown) > DIFF_ROWS:
+        more = f"{len(shown) - DIFF_ROWS} more lines are not shown here."
+        yield (("warning", f"! {more}"),)
 
 
 def _warnings(warnings: tuple[str, ...]) -> Iterator[Line]:

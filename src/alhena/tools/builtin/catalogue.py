@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from alhena.config.environment import own_environment
 from alhena.config.home import user_memory_path
 from alhena.config.settings import Settings
 from alhena.system.workspace import Workspace
@@ -63,13 +64,14 @@ class ToolHost(msgspec.Struct, frozen=True, kw_only=True):
 def builtin_tools(host: ToolHost) -> tuple[Tool, ...]:
     """The tools in the order they are declared."""
     workspace, models, settings = host.workspace, host.models, host.settings
-    own = host.environ if host.sandbox is None else host.sandbox.trusted(host.environ)
+    given = own_environment(host.environ)
+    own = given if host.sandbox is None else host.sandbox.trusted(given)
     most = host.outputs.threshold
     redaction = settings.security.environment_variable_redaction
     shell = RunShellCommand(
         workspace,
         groups=host.groups,
-        environment=ShellEnvironment(host.environ, redaction, host.sandbox),
+        environment=ShellEnvironment(given, redaction, host.sandbox),
         limits=ShellLimits(inactivity=settings.tools.shell.inactivity_timeout),
         outputs=host.outputs,
     )
