@@ -15,6 +15,7 @@ from alhena.config.home import trusted_commands_path
 from alhena.config.mcp_servers import configured_servers
 from alhena.config.place import Place, open_place
 from alhena.frontends.trusting import accept
+from tests.config.binding import accepted, here, pending
 from tests.config.places import user, workspace, write
 
 SERVER = {"command": "node", "args": ["server.js", "--fast"], "env": {"MODE": "a"}}
@@ -23,21 +24,6 @@ SERVER = {"command": "node", "args": ["server.js", "--fast"], "env": {"MODE": "a
 @pytest.fixture(autouse=True)
 def _trusted(home: Path, project: Path) -> None:
     write(home / ".gemini" / "trustedFolders.json", {str(project): "TRUST_FOLDER"})
-
-
-def here(project: Path, **environ: str) -> Place:
-    given = {"GEMINI_CLI_SYSTEM_SETTINGS_PATH": "/nowhere/settings.json", **os.environ, **environ}
-    return open_place(project, given)
-
-
-def accepted(project: Path, **environ: str) -> None:
-    place = here(project, **environ)
-    accept(place, place.pending)
-    assert here(project, **environ).pending == ()
-
-
-def pending(place: Place) -> dict[str, str]:
-    return {each.key: each.why for each in place.pending}
 
 
 def started(place: Place) -> list[str]:

@@ -6,15 +6,17 @@ import pytest
 from alhena.config.env_files import PLACES, is_admitted, is_ours
 from alhena.config.mcp_servers import OF_WORKSPACE
 from alhena.config.place import Place
+from alhena.system.environment import child_environment
 from tests.config.places import opened, user, workspace, write
 
 
 def seen(place: Place) -> dict[str, str]:
     """What stands for `$NAME` in the settings of a project."""
-    return {**place.environ, **({} if place.env_file is None else place.env_file.variables)}
+    projects = [file.variables for file in place.env_files if file.local]
+    return {**place.environ, **(projects[0] if projects else {})}
 
 
-def test_the_nearest_file_counts_and_that_of_the_gemini_folder_first(
+def test_the_nearest_file_counts_and_that_of_the_gemini_folder_first_and_the_users_beside_it(
     home: Path, project: Path
 ) -> None:
     inner = project / "a" / "b"
@@ -31,9 +33,23 @@ def test_the_nearest_file_counts_and_that_of_the_gemini_folder_first(
         write(path, f"WHICH={number}\nONLY_{number}=1\n")
         place = opened(inner)
         assert seen(place)["WHICH"] == str(number)
-        assert place.env_file is not None
-        assert place.env_file.path == path
-        assert [name for name in seen(place) if name.startswith("ONLY_")] == [f"ONLY_{number}"]
+        of_user = [path] if number < 2 else []
+        of_project = [] if number < 2 else [path]
+        assert [file.path for file in place.env_files] == [*of_project, *(of_user or places[1:2])]
+        only = {name for name in seen(place) if name.startswith("ONLY_")}
+        assert only == {f"ONLY_{number}", f"ONLY_{min(number, 1)}"}
+
+
+def test_a_projects_file_takes_nothing_of_the_users_away(home: Path, project: Path) -> None:
+    write(home / ".gemini" / ".env", "GEMINI_API_KEY=mine\nGEMINI_MODEL=mine\nOWN=mine\n")
+    write(project / ".env", "DB_PORT=5432\nGEMINI_MODEL=theirs\nOWN=theirs\n")
+    place = opened(project)
+    assert place.environ["GEMINI_API_KEY"] == "mine"
+    assert place.environ["GEMINI_MODEL"] == "theirs"
+    assert place.environ["OWN"] == "mine"
+    assert seen(place)["OWN"] == "theirs"  # in the settings of the project, which it is written for
+    children = child_environment(place.environ).variables
+    assert (children["OWN"], children.get("DB_PORT")) == ("mine", None)
 
 
 def test_what_is_set_already_stays_even_when_it_is_empty(project: Path) -> None:

@@ -207,7 +207,7 @@ def test_commands_see_the_users_variables_and_none_of_a_projects(home: Path, pro
     write(home / ".gemini" / ".env", "GREETING=good day\n")
     assert "<good day|>" in alhena(*call, "--skip-trust").out
     write(project / ".env", "GREETING=evil\nGEMINI_MODEL=gemini-2.5-flash\n")
-    assert "<|>" in alhena(*call, "--skip-trust").out
+    assert "<good day|>" in alhena(*call, "--skip-trust").out
 
 
 def test_an_administrator_can_keep_everything_from_running_unasked(

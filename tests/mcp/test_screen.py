@@ -8,7 +8,17 @@ import pytest
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
-from alhena.mcp.screen import BURST, MAX_OWED, RATE, Pace, Screen, WatchedWriter
+from alhena.mcp.screen import (
+    BURST,
+    MAX_OWED,
+    PROGRESS_BURST,
+    PROGRESS_RATE,
+    RATE,
+    Pace,
+    Screen,
+    ScreenedReader,
+    WatchedWriter,
+)
 
 
 def message(**fields: Any) -> SessionMessage:
@@ -18,10 +28,10 @@ def message(**fields: Any) -> SessionMessage:
 
 
 def screen() -> Screen:
-    return Screen(lambda _error: None, lambda: None, lambda: None)
+    return Screen(lambda _error: None, lambda: None, lambda _rate: None)
 
 
-def result_of(item: SessionMessage | Exception) -> dict[str, Any]:
+def result_of(item: SessionMessage | Exception | None) -> dict[str, Any]:
     assert isinstance(item, SessionMessage)
     result: dict[str, Any] = getattr(item.message, "result", {})
     return result
@@ -89,6 +99,81 @@ def test_one_that_tells_without_end_is_read_at_a_bounded_rate() -> None:
     now += BURST / RATE  # a quiet time
     pace.came()
     assert pace.wait_s() == 0
+
+
+UNASKED = {
+    "a result": {"id": 99, "result": {}},
+    "an error": {"id": 99, "error": {"code": 1, "message": "x"}},
+    "an error to nobody": {"id": None, "error": {"code": 1, "message": "x"}},
+    "a ping": {"id": "p", "method": "ping"},
+    "a notification": {"method": "notifications/message", "params": {"level": "info", "data": 1}},
+    "progress of nothing": {
+        "method": "notifications/progress",
+        "params": {"progressToken": 99, "progress": 1},
+    },
+}
+
+
+@pytest.mark.parametrize("told", UNASKED)
+async def test_whatever_nobody_asked_for_is_paced(told: str) -> None:
+    rates: list[float] = []
+    some = Screen(lambda _error: None, lambda: None, rates.append, lambda: 0.0)
+    item = message(**UNASKED[told])
+    for _ in range(BURST):
+        assert some.received(item) is item
+        some.sent(message(id="p", result={}).message)
+    assert some.pause_s() == 0
+    some.received(item)
+    assert some.pause_s() == pytest.approx(1 / RATE)
+    assert rates == [RATE]
+
+
+def test_answers_to_our_requests_are_never_paced() -> None:
+    some = Screen(lambda _error: None, lambda: None, lambda _rate: None, lambda: 0.0)
+    for number in range(2 * BURST):
+        some.sent(message(id=number, method="ping").message)
+        some.received(message(id=number if number % 2 else str(number), result={}))
+    assert some.pause_s() == 0
+    # one that is answered twice has its second answer for nothing
+    for number in range(BURST + 1):
+        some.received(message(id=number, result={}))
+    assert some.pause_s() > 0
+
+
+@pytest.mark.parametrize("token", [7, "7"])
+def test_progress_of_a_call_holds_up_nothing_and_is_dropped_beyond_a_rate(token: int | str) -> None:
+    rates: list[float] = []
+    some = Screen(lambda _error: None, lambda: None, rates.append, lambda: 0.0)
+    some.sent(message(id=7, method="tools/call", params={}).message)
+    params = {"progressToken": token, "progress": 1}
+    progress = message(method="notifications/progress", params=params)
+    found = [some.received(progress) for _ in range(PROGRESS_BURST)]
+    assert found[:BURST] == [progress] * BURST
+    assert not any(found[BURST + 1 :])
+    assert some.pause_s() == 0
+    some.received(progress)
+    assert some.pause_s() == pytest.approx(1 / PROGRESS_RATE)
+    assert rates == [PROGRESS_RATE]
+
+
+async def test_a_reader_goes_on_behind_what_is_dropped() -> None:
+    some = Screen(lambda _error: None, lambda: None, lambda _rate: None, lambda: 0.0)
+    some.sent(message(id=7, method="tools/call", params={}).message)
+    params = {"progressToken": 7, "progress": 1}
+    progress = message(method="notifications/progress", params=params)
+    to_session, from_child = anyio.create_memory_object_stream[SessionMessage | Exception](9_000)
+    async with to_session, ScreenedReader(from_child, some) as reader:
+        for _ in range(4 * BURST):
+            to_session.send_nowait(progress)
+        to_session.send_nowait(message(id=7, result={"content": []}))
+        for _ in range(4 * BURST):
+            to_session.send_nowait(progress)
+        to_session.close()
+        got = [await reader.receive() for _ in range(BURST + 1)]
+        assert progress in got[:BURST]
+        while got[-1] is progress:
+            got.append(await reader.receive())
+        assert "_meta" in result_of(got[-1])
 
 
 async def test_who_gives_up_does_not_wait_for_one_that_reads_nothing() -> None:

@@ -18,6 +18,7 @@ from alhena.wire.content import Content
 
 if TYPE_CHECKING:
     from alhena.bus.bus import MessageBus
+    from alhena.config.acceptance import Acceptance
     from alhena.scheduler.confirm import Approver
     from alhena.scheduler.questions import Edit
 
@@ -48,8 +49,9 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     workspace's files, as far as it fits. `notices`: lines that a person should see with the first
     run. `wait_for_servers`: whether the first prompt waits until MCP servers are connected, for
     some seconds. `held_servers`: MCP servers that are held back, each with why, where `settings`
-    are given. `system_prompt`: stands in place of the composed one, with the variables of
-    docs/prompt.md; the user's memory follows behind it.
+    are given; `acceptance` (as `open_place` gives it) is asked again before each of the others,
+    and each command of the workspace, is started. `system_prompt`: stands in place of the composed
+    one, with the variables of docs/prompt.md; the user's memory follows behind it.
     """
 
     approval_mode: ApprovalMode = ApprovalMode.DEFAULT
@@ -72,6 +74,7 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     sandbox: bool | None = None
     wait_for_servers: bool = True
     held_servers: Mapping[str, str] = {}
+    acceptance: "Acceptance | None" = None
     hooks: Mapping[str, Any] | None = None
     facts: Mapping[str, str | bool] = {}
     bus: "MessageBus | None" = None

@@ -1,10 +1,12 @@
 """The tools that a command of the settings lists, in a session (TOOLS-07)."""
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from alhena.config.environment import own_environment
 from alhena.system.environment import child_environment
 from alhena.tools.builtin.run_shell_command import ShellEnvironment
+from alhena.tools.daemon import in_daemon_thread
 from alhena.tools.discovered.discovery import discover
 from alhena.tools.discovered.listing import arguments
 from alhena.tools.discovered.tool import CallCommand, DiscoveredTool
@@ -14,6 +16,9 @@ if TYPE_CHECKING:
     from alhena.agent.workbench import Workbench, WorkbenchOptions
     from alhena.system.processes import ProcessGroups
     from alhena.system.sandbox.sandbox import Sandbox
+
+LISTING = "tools.discoveryCommand"
+CALLING = "tools.callCommand"
 
 
 def add_discovery(
@@ -36,6 +41,8 @@ def add_discovery(
     def warn(problem: str) -> None:
         bench.warnings += (f"tools.discoveryCommand: {problem}.",)
 
+    acceptance = options.acceptance
+    held = None if acceptance is None else acceptance.command
     if not trusted:
         bench.warnings += (f"tools.discoveryCommand is not run: {cwd} is not trusted.",)
         return
@@ -45,6 +52,9 @@ def add_discovery(
             words = arguments(call_command)
         except ValueError as error:
             warn(f"its tools are left out, for tools.callCommand cannot be run: {error}")
+            return
+        if held is not None and (why := await in_daemon_thread(partial(held, LISTING))):
+            warn(why)
             return
         environ = own_environment(options.environ)
         env = child_environment(environ, redaction).variables
@@ -59,6 +69,7 @@ def add_discovery(
             groups=groups,
             outputs=bench.outputs,
             inactivity=settings.tools.shell.inactivity_timeout,
+            why_held=None if held is None else partial(held, CALLING),
         )
         for listed in listing.tools:
             tool = DiscoveredTool(listed, listing_command, call)

@@ -53,6 +53,8 @@ def add_servers(
 
     roots = bench.workspace.roots
     around = surroundings(environ, settings, roots, kept, warn, trusted=trusted)
+    if options.acceptance is not None:
+        around = replace(around, why_held=options.acceptance.server)
     configured = partial(configured_servers, settings, environ, held=options.held_servers)
     servers = Servers(
         configured(None),

@@ -53,7 +53,7 @@ def open_session(
             cwd, environ, skip_trust=given.skip_trust, env_files=given.environ is None
         )
         settings, environ, told = found.settings, found.environ, (*told, *found.told)
-        given = replace(given, held_servers=found.held_servers)
+        given = replace(given, held_servers=found.held_servers, acceptance=found.acceptance)
         options = replace(options, settings=given)
     begun = begin(given.resume, (cwd, environ, settings), channel.emit, record=given.record)
     try:
@@ -116,6 +116,7 @@ def _open(
             sandbox=given.sandbox,
             wait_for_servers=given.wait_for_servers,
             held_servers=given.held_servers,
+            acceptance=given.acceptance,
             tools=options.tools,
             hooks=given.hooks,
         ),

@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # deciding and listing need no event loop
     from alhena.agent.mcp_control import ServerControl
     from alhena.agent.session_memory import SessionMemory
     from alhena.bus.bus import MessageBus
+    from alhena.config.acceptance import Acceptance
     from alhena.hooks.system import Hooks
     from alhena.mcp.servers import Servers
     from alhena.policy.safety.check import SafetyChecks
@@ -50,8 +51,8 @@ PolicySource = str | os.PathLike[str] | PolicyRule
 
 class WorkbenchOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What a workbench is made of. `interactive`: somebody can be asked. `sandbox`: as in
-    `AgentSettings`, and `hooks`, `wait_for_servers` and `held_servers`, too. `servers`: whether
-    those of the settings are used."""
+    `AgentSettings`, and `hooks`, `wait_for_servers`, `held_servers` and `acceptance`, too.
+    `servers`: whether those of the settings are used."""
 
     cwd: Path
     environ: Mapping[str, str]
@@ -68,6 +69,7 @@ class WorkbenchOptions(msgspec.Struct, frozen=True, kw_only=True):
     servers: bool = True
     wait_for_servers: bool = True
     held_servers: Mapping[str, str] = {}
+    acceptance: "Acceptance | None" = None
 
 
 class Workbench:

@@ -5,6 +5,7 @@ runs. So each entry is kept as it was accepted, part by part, and is held back w
 """
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -28,22 +29,31 @@ SERVERS = "mcpServers"
 COMMANDS = ("mcp.serverCommand", "tools.discoveryCommand", "tools.callCommand")
 MAX_TEXT = 20_000
 """Characters of an entry that are kept to show the difference; the digests are of all of it."""
+MAX_ENTRY = MAX_BYTES // 8
+MAX_FOLDER = MAX_BYTES // 4
+"""Bytes that are kept of an entry, and of all entries of a folder."""
+_AROUND = 8_192
+"""Bytes that the name of a folder takes beside them."""
 MAX_NAMED = 8
-_ENDLESS = "more words than can be looked at"
 _HARMLESS = frozenset({"description", "timeout", "trust", "includeTools", "excludeTools"})
 """Members of a server's entry that do not say what it is."""
 _TABLES = frozenset({"env", "headers", "oauth"})
+_WHOLE, _MEMBER, _FILE, _DOTENV = "whole", "member", "file", ".env"
+"""What parts are of."""
+UNWATCHED = "none of its files is watched: what it runs may change unasked"
 
 
 class Bound(msgspec.Struct, frozen=True, kw_only=True):
-    """An entry at `path` of the settings, as it is now: in words, and the digests of its parts.
-    `given` names the person's variables that it is given. `before` has the words that were
-    accepted, None when nobody has accepted any; `changed` the parts that are others since."""
+    """An entry at `path` of the settings, as it is now: in words, and the digests of its parts,
+    whose keys are JSON arrays. `given` names the person's variables that it is given. `obstacle`
+    says why it could not be accepted at all. `before` has the words that were accepted, None when
+    nobody has accepted any; `changed` the parts that are others since, in words."""
 
     path: tuple[str, ...]
     text: str
     parts: dict[str, str]
     given: tuple[str, ...] = ()
+    obstacle: str = ""
     before: str | None = None
     changed: tuple[str, ...] = ()
 
@@ -66,14 +76,25 @@ class Bound(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def acceptable(self) -> bool:
-        """Whether it could be accepted at all: all that it names can be looked at."""
-        return _ENDLESS not in self.parts
+        """Whether it could be accepted at all."""
+        return not self.obstacle
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files that are watched for it."""
+        return tuple(names[1] for names in map(_names, self.parts) if names[0] == _FILE)
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The names of the variables that it sets."""
+        names = map(_names, self.parts)
+        return tuple(each[2] for each in names if each[:2] == [_MEMBER, "env"] and len(each) > 2)
 
     @property
     def why(self) -> str:
         """Why it is held back."""
         if not self.acceptable:
-            return f"it cannot be accepted, for it has {_ENDLESS}"
+            return f"it cannot be accepted, for {self.obstacle}"
         if self.before is None:
             return "nobody has accepted it yet"
         more = len(self.changed) - MAX_NAMED
@@ -110,7 +131,15 @@ def bound_entries(
         if isinstance(command, str):
             path = tuple(key.split("."))
             found.append(_bound(path, command, folder, (environ, dotenv or {})))
-    return tuple(found)
+    return tuple(_that_fit(found))
+
+
+def runs_command(entry: Any) -> bool:
+    """Whether an entry has something run, rather than being connected to."""
+    if not isinstance(entry, dict):
+        return isinstance(entry, str)
+    members = cast("dict[str, Any]", entry)
+    return not (members.get("httpUrl") or members.get("url"))
 
 
 def unaccepted(
@@ -134,23 +163,33 @@ def with_accepted(
     path: Path, data: bytes, folder: Path, accepted: Iterable[Bound], there: Iterable[str]
 ) -> bytes:
     """The bytes of the file, of which `data` were, with these entries of a folder accepted. Of the
-    others those stay whose keys are still `there`. Raises ConfigError."""
+    others those stay whose keys are still `there`. When the file grows too large, first what was
+    accepted of folders is left out that are gone, then what was accepted longest ago. Raises
+    ConfigError."""
     document = _document(path, data)
     root = printable_path(os.path.realpath(folder))
     present = set(there)
     kept = {key: each for key, each in document.pop(root, {}).items() if key in present}
-    kept |= {
-        each.key: _Kept(parts=each.parts, text=each.text[:MAX_TEXT])
-        for each in accepted
-        if each.acceptable
-    }
+    new = {each.key: _kept(each) for each in accepted if each.acceptable}
+    stale = [key for key in kept if key not in new]
+    kept = {key: kept[key] for key in stale} | new
+    while stale and len(_written({root: kept})) > MAX_FOLDER + _AROUND:
+        del kept[stale.pop(0)]
     if kept:
         document[root] = kept  # at the end: the folder of which was spoken last
-    while True:
-        written = msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
-        if len(written) <= MAX_BYTES or len(document) <= 1:
-            return written
-        del document[next(iter(document))]
+    written = _written(document)
+    others = [each for each in document if each != root] if len(written) > MAX_BYTES else []
+    for other in sorted(others, key=os.path.isdir):
+        del document[other]
+        written = _written(document)
+        if len(written) <= MAX_BYTES:
+            break
+    if len(written) > MAX_BYTES:
+        raise ConfigError(
+            f"{path}: what is accepted of {root} does not fit in it.",
+            remedy="Move the file away to be asked anew.",
+        )
+    return written
 
 
 def _bound(
@@ -160,45 +199,117 @@ def _bound(
     variables: tuple[Mapping[str, str], Mapping[str, str]],
 ) -> Bound:
     environ, dotenv = variables
-    parts = dict(_parts(entry))
+    parts = {_key(_WHOLE): _digest(_deciding(entry))}
+    parts |= {_key(*names): digest for names, digest in _parts(entry)}
+    obstacle = ""
     lines = [entry if isinstance(entry, str) else _pretty(entry)]
     try:
         files = named_files(expanded(entry, environ, withheld=CREDENTIALS), folder)
     except TooManyWordsError:
-        parts[_ENDLESS] = ""
+        obstacle = "it has more words than can be looked at"
         files = {}
     for name, digest in files.items():
-        parts[f"the file {name}"] = digest
+        parts[_key(_FILE, name)] = digest
         lines.append(f"with the file {name} ({digest[:16]})")
+    if not files and not obstacle and runs_command(entry):
+        lines.append(UNWATCHED)
     for name in _of_dotenv(entry, dotenv):
         value = dotenv[name]
-        parts[f"{name} of .env"] = _digest(value)
+        parts[_key(_DOTENV, name)] = _digest(value)
         hidden = has_secret_name(name) or has_secret_value(value)
         lines.append(f"with {name} of .env" + ("" if hidden else f" = {value}"))
     theirs = {name.upper() for name in dotenv if name not in own_environment(environ)}
     own = names_in(entry) - CREDENTIALS - theirs
-    return Bound(path=path, text="\n".join(lines), parts=parts, given=tuple(sorted(own)))
+    return Bound(
+        path=path,
+        text="\n".join(lines),
+        parts=parts,
+        given=tuple(sorted(own)),
+        obstacle=obstacle,
+    )
+
+
+def _that_fit(entries: Iterable[Bound]) -> Iterator[Bound]:
+    """The entries; those have an obstacle of which too much would have to be kept. So the file has
+    room for what was accepted of other folders, whatever a workspace brings."""
+    room = MAX_FOLDER
+    for each in entries:
+        if each.obstacle:
+            yield each
+            continue
+        size = len(_written({"": {each.key: _kept(each)}}))
+        if size > min(MAX_ENTRY, room):
+            reason = (
+                f"what had to be kept of it is too large: {size:,} bytes, of at most "
+                f"{MAX_ENTRY:,} for one and {MAX_FOLDER:,} for a folder"
+            )
+            yield msgspec.structs.replace(each, obstacle=reason)
+        else:
+            room -= size
+            yield each
+
+
+def _kept(each: Bound) -> _Kept:
+    return _Kept(parts=each.parts, text=each.text[:MAX_TEXT])
+
+
+def _written(document: _Document) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
 
 
 def _compared(now: Bound, known: _Kept) -> Bound:
-    changed = [name for name in now.parts if known.parts.get(name) != now.parts[name]]
-    changed += (name for name in known.parts if name not in now.parts)
-    return msgspec.structs.replace(now, before=known.text, changed=tuple(changed))
+    changed = [key for key in now.parts if known.parts.get(key) != now.parts[key]]
+    changed += (key for key in known.parts if key not in now.parts)
+    told = [_said(key) for key in changed if _names(key) != [_WHOLE]] or ["how it is written"]
+    return msgspec.structs.replace(now, before=known.text, changed=tuple(told))
 
 
-def _parts(entry: Any) -> Iterator[tuple[str, str]]:
+def _key(*names: str) -> str:
+    """The key of a part: no two parts have the same, whatever their names are."""
+    return msgspec.json.encode(names).decode("utf-8")
+
+
+def _names(key: str) -> list[str]:
+    try:
+        return msgspec.json.decode(key, type=list[str]) or [""]
+    except (msgspec.MsgspecError, UnicodeError):
+        return [key]  # of an earlier form
+
+
+def _said(key: str) -> str:
+    """The key of a part in words."""
+    match _names(key):
+        case [kind, name] if kind == _FILE:
+            return f"the file {name}"
+        case [kind, name] if kind == _DOTENV:
+            return f"{name} of .env"
+        case [kind, *names] if kind == _MEMBER and names:
+            return ".".join(
+                _key(each)[1:-1] if re.search(r"[\s.,\"]|^$", each) else each for each in names
+            )
+        case names:
+            return " ".join(names)
+
+
+def _parts(entry: Any) -> Iterator[tuple[tuple[str, ...], str]]:
     """What an entry says, member by member, as digests."""
     if not isinstance(entry, dict):
-        yield "the command", _digest(entry)
+        yield ("the command",), _digest(entry)
         return
-    for name, value in sorted(cast("dict[str, Any]", entry).items()):
-        if name in _HARMLESS:
-            continue
+    for name, value in sorted(_deciding(entry).items()):
         if name in _TABLES and isinstance(value, dict):
             for inner, each in sorted(cast("dict[str, Any]", value).items()):
-                yield f"{name}.{inner}", _digest(each)
+                yield (_MEMBER, name, inner), _digest(each)
         else:
-            yield name, _digest(value)
+            yield (_MEMBER, name), _digest(value)
+
+
+def _deciding(entry: Any) -> Any:
+    """An entry without what does not say what it is."""
+    if not isinstance(entry, dict):
+        return entry
+    members = cast("dict[str, Any]", entry)
+    return {name: value for name, value in members.items() if name not in _HARMLESS}
 
 
 def _of_dotenv(entry: Any, dotenv: Mapping[str, str]) -> Iterator[str]:
@@ -214,9 +325,7 @@ def _without_secrets(entry: Any) -> Any:
     if not isinstance(entry, dict):
         return entry
     made: dict[str, Any] = {}
-    for name, value in cast("dict[str, Any]", entry).items():
-        if name in _HARMLESS:
-            continue
+    for name, value in _deciding(entry).items():
         if name in ("env", "headers") and isinstance(value, dict):
             table = cast("dict[str, Any]", value)
             value = {key: each for key, each in table.items() if not _is_secret(key, each)}
@@ -245,21 +354,24 @@ def _document(path: Path, data: bytes) -> _Document:
     if not data.strip():
         return {}
     try:
-        return msgspec.json.decode(data, type=_Document)
+        document = msgspec.json.decode(data, type=_Document)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(
             f"{path}: what was accepted of workspaces cannot be used: "
             f"{str(error).replace('`', '')}.",
             remedy="Move the file away to be asked anew.",
         ) from error
+    # An earlier form had no digest of the whole: whoever accepted that is asked once more.
+    whole = _key(_WHOLE)
+    return {
+        folder: {key: each for key, each in entries.items() if whole in each.parts}
+        for folder, entries in document.items()
+        if entries
+    }
 
 
 def _pretty(entry: Any) -> str:
-    members = entry
-    if isinstance(entry, dict):
-        fields = cast("dict[str, Any]", entry)
-        members = {name: value for name, value in fields.items() if name not in _HARMLESS}
-    encoded = msgspec.json.encode(members, order="deterministic")
+    encoded = msgspec.json.encode(_deciding(entry), order="deterministic")
     return msgspec.json.format(encoded, indent=2).decode("utf-8")
 
 

@@ -21,6 +21,7 @@ from alhena.config.settings import Settings
 from alhena.config.trust import FolderTrust, folder_trust
 
 if TYPE_CHECKING:
+    from alhena.config.acceptance import Acceptance
     from alhena.config.bound import Bound
     from alhena.config.env_files import FoundEnvFile
     from alhena.config.layers import Layer, Layered, LayerFile
@@ -30,11 +31,12 @@ _MAX_TOLD = 5
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """What holds in a directory. `environ` has the variables of a .env file, too; of a project's
-    those that the agent itself takes. `unread` are the files of the directory that are left alone
-    for it is not trusted, and `notice` is what to tell a person of that; "" for nothing. `pending`
-    are its servers and commands that are held back, for they are not what was accepted. `warnings`
-    are for people, `notes` for those who look closer.
+    """What holds in a directory. `environ` has the variables of .env files, too: of the user's, and
+    of a project's those that the agent itself takes. `unread` are the files of the directory that
+    are left alone for it is not trusted, and `notice` is what to tell a person of that; "" for
+    nothing. `pending` are its servers and commands that are held back, for they are not what was
+    accepted; `acceptance` tells that of the others whenever they are about to be started, None
+    where nothing is ever held back. `warnings` are for people, `notes` for those who look closer.
     """
 
     cwd: Path
@@ -42,9 +44,10 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     environ: Mapping[str, str]
     trust: FolderTrust
     layers: "tuple[Layer, ...]" = ()
-    env_file: "FoundEnvFile | None" = None
+    env_files: "tuple[FoundEnvFile, ...]" = ()
     unread: tuple[str, ...] = ()
     pending: "tuple[Bound, ...]" = ()
+    acceptance: "Acceptance | None" = None
     notice: str = ""
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -57,11 +60,11 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def held_servers(self) -> Mapping[str, str]:
         """The MCP servers that are held back, each with why."""
-        return {
-            each.server: f"{each.why}; alhena trust shows and accepts it"
-            for each in self.pending
-            if each.server
-        }
+        if not self.pending:
+            return {}
+        from alhena.config.acceptance import held_words
+
+        return {each.server: held_words(each) for each in self.pending if each.server}
 
     @property
     def undecided(self) -> bool:
@@ -72,7 +75,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 def open_place(
     cwd: Path, environ: Mapping[str, str], *, skip_trust: bool = False, env_files: bool = True
 ) -> Place:
-    """The settings for a directory, from all their layers, and its variables (those of a .env file
+    """The settings for a directory, from all their layers, and its variables (those of .env files
     only with `env_files`). `skip_trust` is `--skip-trust`.
 
     Raises ConfigError for a file that cannot be used, with its line and the remedy.
@@ -88,17 +91,21 @@ def open_place(
     trust = trust_of(cwd)
     unread: list[str] = []
     pending: tuple[Bound, ...] = ()
-    found = _env_file(cwd, environ, settings, trust_of, unread) if env_files else None
-    variables, texts = _with(environ, found)
-    if variables is not environ and found is not None and not found.local:
-        base = _layered(own, variables, None)
+    acceptance: Acceptance | None = None
+    project = _projects_env(cwd, environ, settings, trust_of, unread) if env_files else None
+    users = _users_env(environ, settings) if env_files else None
+    of_user = environ
+    if users is not None and users.variables:
+        of_user = {**environ, **users.variables}
+        base = _layered(own, of_user, None)
+    variables, texts = _with(of_user, project)
     workspace = _workspace_file(cwd, environ, unread, trusted=trust.trusted)
     if workspace is not None:
-        of_user = environ if found is not None and found.local else variables
         base = _layered((*own, workspace), of_user, texts)
         if base is not None and trust.lasting:
-            dotenv = found.admitted if found is not None and found.local else {}
-            pending = _pending(base, (cwd, environ), texts, dotenv)
+            dotenv = {} if project is None else project.admitted
+            acceptance = _acceptance(base, (cwd, environ), texts, dotenv)
+            pending = () if acceptance is None else acceptance.pending
             if pending:
                 held = frozenset(each.path for each in pending)
                 base = _layered((*own, workspace), of_user, texts, held)
@@ -110,18 +117,20 @@ def open_place(
     warnings = [warning for layer in layers for warning in layer.warnings]
     warnings += _held_back(pending)
     notes = [note for layer in layers for note in layer.notes]
-    if found is not None:
-        warnings += found.warnings
-        notes += found.notes
+    found = tuple(each for each in (project, users) if each is not None)
+    for each in found:
+        warnings += each.warnings
+        notes += each.notes
     place = Place(
         cwd=cwd,
         settings=settings,
         environ=variables,
         trust=trust,
         layers=layers,
-        env_file=found,
+        env_files=found,
         unread=tuple(dict.fromkeys(unread)),
         pending=pending,
+        acceptance=acceptance,
         warnings=tuple(warnings),
         notes=tuple(notes),
     )
@@ -131,13 +140,10 @@ def open_place(
 def _with(
     environ: Mapping[str, str], found: "FoundEnvFile | None"
 ) -> tuple[Mapping[str, str], Mapping[str, str]]:
-    """The environment with what a .env file adds: for the agent, and for the texts of the settings
-    of a workspace."""
+    """The environment with what a project's .env file adds: for the agent, and for the texts of the
+    settings of that workspace."""
     if found is None or not found.variables:
         return environ, environ
-    if not found.local:
-        both = {**environ, **found.variables}
-        return both, both
     from alhena.config.environment import ProjectEnvironment
 
     return ProjectEnvironment(environ, found.own), ProjectEnvironment(environ, found.variables)
@@ -189,22 +195,22 @@ def _layered(
     return layered(files, environ, workspace_environ, held)
 
 
-def _pending(
+def _acceptance(
     base: "Layered",
     where: tuple[Path, Mapping[str, str]],
     variables: Mapping[str, str],
     dotenv: Mapping[str, str],
-) -> "tuple[Bound, ...]":
-    """What a workspace would have run, or be connected to, that nobody has accepted as it is."""
+) -> "Acceptance | None":
+    """What a person has accepted of what a workspace would have run, or be connected to."""
     from alhena.config.layers import LayerKind
 
     layer = next(each for each in base.layers if each.kind is LayerKind.WORKSPACE)
     if not {"mcpServers", "mcp", "tools"} & layer.document.keys():
-        return ()
-    from alhena.config.bound import bound_entries, unaccepted
+        return None
+    from alhena.config.acceptance import Acceptance
 
-    entries = bound_entries(layer.written, where[0], variables, dotenv)
-    return unaccepted((each for each in entries if layer.says(each.path)), *where)
+    acceptance = Acceptance(layer, where, variables, dotenv)
+    return None if acceptance.is_empty else acceptance
 
 
 def _held_back(pending: "tuple[Bound, ...]") -> list[str]:
@@ -236,18 +242,18 @@ def _workspace_file(
     return LayerFile(kind=LayerKind.WORKSPACE, path=path, data=data)
 
 
-def _env_file(
+def _projects_env(
     cwd: Path,
     environ: Mapping[str, str],
     settings: Settings,
     trust_of: Callable[[Path], FolderTrust],
     unread: list[str],
 ) -> "FoundEnvFile | None":
-    """The .env file of a place. Looking for one is cheap; reading one is imported when there is."""
+    """The nearest .env file of a project. Looking for one is cheap; reading one is imported when
+    there is."""
     home = config_home(environ)
     homes = (home.parent, Path(os.path.realpath(home.parent)))
-    local = not settings.advanced.ignore_local_env
-    for folder in (cwd, *cwd.parents) if local else ():
+    for folder in () if settings.advanced.ignore_local_env else (cwd, *cwd.parents):
         if folder in homes:
             break
         for path in (folder / ".gemini" / ".env", folder / ".env"):
@@ -260,6 +266,12 @@ def _env_file(
                 return read_env_file(path, environ, settings.advanced.excluded_env_vars, local=True)
             if folder == cwd:
                 unread.append(str(path.relative_to(cwd)))
+    return None
+
+
+def _users_env(environ: Mapping[str, str], settings: Settings) -> "FoundEnvFile | None":
+    """The .env file of the user."""
+    home = config_home(environ)
     for path in (home / ".env", home.parent / ".env"):
         if os.path.isfile(path):
             from alhena.config.env_files import read_env_file

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import msgspec
 
-from alhena.config.bound import MAX_TEXT, Bound
+from alhena.config.bound import MAX_TEXT, UNWATCHED, Bound, runs_command
 from alhena.config.choosing import is_choosing
 from alhena.config.environment import has_secret_name
 from alhena.config.settings import EnvironmentRedaction
@@ -37,9 +37,10 @@ def entry_lines(each: Bound, value: Any, redaction: EnvironmentRedaction) -> Ite
     else:
         yield f"{name}: {_shown(value if isinstance(value, str) else '?')}"
     yield from _chosen(each)
-    files = [part.removeprefix("the file ") for part in each.parts if part.startswith("the file ")]
-    if files:
-        yield f"{name} with what is now in {_shown(', '.join(files))}"
+    if each.files:
+        yield f"{name} with what is now in {_shown(', '.join(each.files))}"
+    elif each.acceptable and runs_command(value):
+        yield f"{name}: {UNWATCHED}"
     yield from _given(each, redaction)
 
 
@@ -64,8 +65,7 @@ def _difference(each: Bound) -> list[str]:
 
 def _chosen(each: Bound) -> Iterator[str]:
     """Which variables of an entry may make its words mean another program."""
-    names = [part.removeprefix("env.") for part in each.parts if part.startswith("env.")]
-    told = [name for name in names if is_choosing(name)]
+    told = [name for name in each.variables if is_choosing(name)]
     if told:
         yield (
             f"{one_line(each.label, 80)}: its variables choose what runs, where it comes from or "

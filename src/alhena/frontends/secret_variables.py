@@ -21,9 +21,9 @@ class SecretVariables:
     def __init__(self, place: Place) -> None:
         blocked = place.settings.security.environment_variable_redaction.blocked
         names = CREDENTIALS | NEVER_KEPT | {name.upper() for name in blocked}
-        of_file = {} if place.env_file is None else place.env_file.variables
         own = own_environment(place.environ)
-        every = {*place.environ.items(), *own.items(), *of_file.items()}
+        of_files = (pair for file in place.env_files for pair in file.variables.items())
+        every = {*place.environ.items(), *own.items(), *of_files}
         found = [
             (name, value)
             for name, value in every

@@ -40,6 +40,7 @@ def session_settings(arguments: RunArguments, place: Place) -> AgentSettings:
         environ=place.environ,
         notices=(*place.told, *missing),
         held_servers=place.held_servers,
+        acceptance=place.acceptance,
         allowed_tools=arguments.allowed_tools,
         skip_trust=arguments.skip_trust,
         sandbox=arguments.sandbox,

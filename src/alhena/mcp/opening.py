@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from alhena.mcp.http import Answers, HttpAccess
     from alhena.mcp.sdk import SessionFacts
 
+WhyHeld = Callable[[str], str]
+"""Why the server of a name must not be started any more; "" when it may be. Reads files."""
+
 TIMEOUT_S = 600.0
 """Seconds that an answer may take where the settings do not say."""
 
@@ -37,7 +40,8 @@ Auth = Callable[[str, McpServer], "httpx2.Auth | None"]
 
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     """What servers are started in. `cwd` is where one runs that has no directory of its own in the
-    settings; `roots` are the directories of the workspace."""
+    settings; `roots` are the directories of the workspace. `why_held` is asked right before each
+    start, None where nothing is held back."""
 
     environ: Mapping[str, str]
     redaction: EnvironmentRedaction
@@ -45,6 +49,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     roots: tuple[str, ...]
     groups: ProcessGroups
     auth: Auth | None = None
+    why_held: WhyHeld | None = None
     longest_s: float = LONGEST_S
 
 
@@ -59,6 +64,7 @@ def opener(around: Surroundings) -> Open:
         events.loaded()
         from alhena.mcp.sdk import SessionFacts
 
+        await _require_accepted(name, around.why_held)
         timeout_s = TIMEOUT_S if server.timeout is None else server.timeout / 1000
         facts = SessionFacts(roots=around.roots, timeout_s=timeout_s, longest_s=around.longest_s)
         if server.transport is Transport.STDIO:
@@ -78,6 +84,17 @@ async def _import_sdk() -> None:
     from alhena.tools.daemon import in_daemon_thread
 
     await in_daemon_thread(lambda: importlib.import_module("alhena.mcp.sdk"))
+
+
+async def _require_accepted(name: str, why_held: WhyHeld | None) -> None:
+    """Raises McpConnectError for a server that is not what a person has accepted any more."""
+    if why_held is None:
+        return
+    from alhena.tools.daemon import in_daemon_thread
+
+    why = await in_daemon_thread(lambda: why_held(name))
+    if why:
+        raise McpConnectError(why)
 
 
 @asynccontextmanager

@@ -31,6 +31,13 @@ BURST = 1_000
 RATE = 500.0
 """Such messages a second that are read beyond it."""
 
+PROGRESS_BURST = 50_000
+"""Messages about the progress of calls under way that are read as they come. Of those only as many
+go on as of messages that nobody asked for; the others are dropped, which costs little."""
+
+PROGRESS_RATE = 5_000.0
+"""Such messages a second that are read beyond it."""
+
 _EMPTY: dict[str, dict[str, Any]] = {
     "tools/list": {"tools": []},
     "prompts/list": {"prompts": []},
@@ -48,17 +55,24 @@ class Pace:
     it costs no session its processor. `hurried` hears of it once; `clock` gives seconds."""
 
     def __init__(
-        self, hurried: Callable[[], None], clock: Callable[[], float] = time.monotonic
+        self,
+        hurried: Callable[[], None],
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        burst: float = BURST,
+        rate: float = RATE,
     ) -> None:
         self._hurried: Callable[[], None] | None = hurried
         self._clock = clock
-        self._left = float(BURST)
+        self._burst = burst
+        self._rate = rate
+        self._left = float(burst)
         self._at = clock()
 
-    def came(self) -> None:
-        """One was read."""
+    def came(self, count: int = 1) -> None:
+        """So many were read."""
         now = self._clock()
-        self._left = min(self._left + (now - self._at) * RATE, BURST) - 1
+        self._left = min(self._left + (now - self._at) * self._rate, self._burst) - count
         self._at = now
 
     def wait_s(self) -> float:
@@ -68,20 +82,27 @@ class Pace:
         if self._hurried is not None:
             self._hurried()
             self._hurried = None
-        return max(-self._left / RATE - (self._clock() - self._at), 0.0)
+        return max(-self._left / self._rate - (self._clock() - self._at), 0.0)
 
 
 class Screen:
     """The results of one connection that have not been taken yet. `unreadable` hears of messages
-    that are none, `ended` that no more will come, `hurried` that more come than are wanted."""
+    that are none, `ended` that no more will come, `hurried` that more come than are wanted, and how
+    many a second are read."""
 
     def __init__(
         self,
         unreadable: Callable[[Exception], None],
         ended: Callable[[], None],
-        hurried: Callable[[], None],
+        hurried: Callable[[float], None],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._pace = Pace(hurried)
+        self._pace = Pace(lambda: hurried(RATE), clock)
+        self._progress = Pace(
+            lambda: hurried(PROGRESS_RATE), clock, burst=PROGRESS_BURST, rate=PROGRESS_RATE
+        )
+        self._passed_on = Pace(lambda: None, clock)
+        self._open: set[str | int] = set()
         self._asked: dict[str | int, str] = {}
         self._results: dict[str, dict[str, Any]] = {}
         self._owed = 0
@@ -94,10 +115,14 @@ class Screen:
         mark: object = cast("dict[str, Any]", meta).get(MARK) if isinstance(meta, dict) else None
         return self._results.pop(str(mark), {})
 
+    def pause_s(self) -> float:
+        """Seconds until the next message may be read."""
+        return max(self._pace.wait_s(), self._progress.wait_s())
+
     async def room(self) -> None:
         """Returns when not too many answers are owed to the server: one that asks without end, and
         reads none of what it is told, has to wait itself, and so has one that tells without end."""
-        if (pause := self._pace.wait_s()) > 0:
+        if (pause := self.pause_s()) > 0:
             await asyncio.sleep(pause)
         while self._owed >= MAX_OWED:
             self._room.clear()
@@ -112,12 +137,16 @@ class Screen:
         if method == "notifications/cancelled":
             params: object = getattr(message, "params", None)
             if isinstance(params, dict):
-                self._asked.pop(cast("dict[str, Any]", params).get("requestId", ""), None)
+                given_up = cast("dict[str, Any]", params).get("requestId", "")
+                self._asked.pop(given_up, None)
+                self._open.discard(given_up)
+        if method is not None and isinstance(number, str | int):
+            self._open.add(number)
         if method in _EMPTY and isinstance(number, str | int):
             self._asked[number] = method
 
-    def received(self, item: "SessionMessage | Exception") -> "SessionMessage | Exception":
-        """What goes on to the session in place of `item`."""
+    def received(self, item: "SessionMessage | Exception") -> "SessionMessage | Exception | None":
+        """What goes on to the session in place of `item`; None when nothing does."""
         if isinstance(item, Exception):
             self._pace.came()
             self.unreadable(item)
@@ -125,13 +154,9 @@ class Screen:
         message = item.message
         number, result = getattr(message, "id", None), getattr(message, "result", None)
         if hasattr(message, "method"):
-            if number is not None:
-                self._owed += 1
-                return item
+            return item if self._told(message, number) else None
+        if number is None or not self._answers(number):
             self._pace.came()
-            if getattr(message, "method", None) == "notifications/cancelled":
-                self._settle()  # nobody waits for that answer
-            return item
         if number is None:
             return item
         method = self._asked.pop(number, None) or self._asked.pop(_other(number), None)
@@ -146,6 +171,38 @@ class Screen:
         empty |= {key: real[key] for key in _KEPT if key in real}
         replaced = cast("Any", message).model_copy(update={"result": empty})
         return type(item)(message=replaced, metadata=item.metadata)
+
+    def _told(self, message: object, number: object) -> bool:
+        """Takes note of a request or a notification; returns whether the session is to have it."""
+        method = getattr(message, "method", None)
+        if method == "notifications/progress" and self._under_way(message):
+            self._progress.came()
+            if self._passed_on.wait_s() > 0:
+                return False
+            self._passed_on.came()
+            return True
+        self._pace.came()
+        if number is not None:
+            self._owed += 1
+        elif method == "notifications/cancelled":
+            self._settle()  # nobody waits for that answer
+        return True
+
+    def _under_way(self, message: object) -> bool:
+        """Whether it tells of a request of ours. The SDK's tokens are the ids of requests."""
+        params: object = getattr(message, "params", None)
+        if not isinstance(params, dict):
+            return False
+        token: object = cast("dict[str, Any]", params).get("progressToken")
+        return isinstance(token, str | int) and (token in self._open or _other(token) in self._open)
+
+    def _answers(self, number: str | int) -> bool:
+        """Whether a request with this id has had no answer yet. It has one now."""
+        for each in (number, _other(number)):
+            if each in self._open:
+                self._open.discard(each)
+                return True
+        return False
 
     def _settle(self) -> None:
         self._owed = max(self._owed - 1, 0)
@@ -199,20 +256,25 @@ class ScreenedReader(_Closing):
 
     async def receive(self) -> "SessionMessage | Exception":
         """The next message. Raises anyio.EndOfStream."""
-        await self._screen.room()
-        return self._screen.received(await self._inner.receive())
+        while True:
+            await self._screen.room()
+            found = self._screen.received(await self._inner.receive())
+            if found is not None:
+                return found
 
     def __aiter__(self) -> "ReadStream[SessionMessage | Exception]":
         return self
 
     async def __anext__(self) -> "SessionMessage | Exception":
-        await self._screen.room()
-        try:
-            item = await self._inner.__anext__()
-        except StopAsyncIteration:
-            self._screen.ended()
-            raise
-        return self._screen.received(item)
+        while True:
+            await self._screen.room()
+            try:
+                item = await self._inner.__anext__()
+            except StopAsyncIteration:
+                self._screen.ended()
+                raise
+            if (found := self._screen.received(item)) is not None:
+                return found
 
 
 class WatchedWriter(_Closing):

@@ -46,7 +46,7 @@ from alhena.mcp.errors import (
 )
 from alhena.mcp.readable import NO_ANSWER
 from alhena.mcp.scopes import refused_scopes
-from alhena.mcp.screen import RATE, Screen, ScreenedReader, WatchedWriter
+from alhena.mcp.screen import Screen, ScreenedReader, WatchedWriter
 from alhena.version import __version__
 
 if TYPE_CHECKING:
@@ -100,8 +100,8 @@ async def connected(
     screen = Screen(
         lambda error: events.note(one_line(str(error), MAX_SAID)),
         lambda: events.lost("the connection was closed"),
-        lambda: events.note(
-            f"it sends more messages than were asked for; no more than {RATE:g} a second are read"
+        lambda rate: events.note(
+            f"it sends more messages than were asked for; no more than {rate:g} a second are read"
         ),
     )
 

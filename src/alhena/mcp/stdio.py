@@ -21,6 +21,7 @@ from alhena.config.environment import (
 )
 from alhena.mcp.errors import McpConnectError
 from alhena.mcp.readable import readable
+from alhena.mcp.screen import Pace
 from alhena.system.errors import ProcessStartError
 from alhena.system.processes import Command, ProcessGroups
 from alhena.system.served import end_served, start_served
@@ -34,6 +35,15 @@ MAX_LINE = 16 * 1024 * 1024
 
 HELD = 1024 * 1024
 """Bytes of whole messages that may wait to be read before the child has to."""
+
+LINE = 256
+"""What a line counts for beside its bytes: a thousand short ones take as long as long ones."""
+
+BLANKS, BLANKS_S = 100_000, 20_000.0
+"""Empty lines that are read as they come, and how many a second of more."""
+
+ERRORS, ERRORS_S = 64 << 20, float(32 << 20)
+"""Bytes of stderr that are read as they come, and how many a second of more."""
 
 TAIL = 4096
 """Bytes of stderr that are kept."""
@@ -57,6 +67,7 @@ class Lines:
         self._length = 0
         self._whole: deque[bytes] = deque()
         self.held = 0
+        self.blank = 0
         self.problem = ""
 
     def feed(self, data: bytes) -> None:
@@ -80,7 +91,7 @@ class Lines:
         if not self._whole:
             return None
         line = self._whole.popleft()
-        self.held -= len(line)
+        self.held -= len(line) + LINE
         return line
 
     def _end_line(self) -> None:
@@ -92,7 +103,9 @@ class Lines:
         self._length = 0
         if line:
             self._whole.append(line)
-            self.held += len(line)
+            self.held += len(line) + LINE
+        else:
+            self.blank += 1
 
     def _give_up(self) -> None:
         self._begun.clear()
@@ -175,8 +188,11 @@ class _Talk:
         self._errors = Tail()
         self._secrets = sorted(_secrets(command.env), key=len, reverse=True)
         self._news = asyncio.Event()
+        self._blanks = Pace(_no_word, burst=BLANKS, rate=BLANKS_S)
+        self._errors_pace = Pace(_no_word, burst=ERRORS, rate=ERRORS_S)
+        self._slowed = False
         try:
-            self.child = start_served(command, groups, self._arrived, self._errors.feed)
+            self.child = start_served(command, groups, self._arrived, self._said)
         except ProcessStartError as error:
             raise McpConnectError(error.message.rstrip(".")) from error
         self.child.exited.add_done_callback(lambda _done: self._news.set())
@@ -191,8 +207,7 @@ class _Talk:
                 self.child.read_available()  # what it wrote last
             over = self.child.exited.done() or self.child.output_ended
             while (line := self._lines.take()) is not None:
-                if self._lines.held <= HELD:
-                    self.child.resume()
+                self._go_on()
                 yield line
             if not over:
                 await self._news.wait()
@@ -224,7 +239,32 @@ class _Talk:
         self._lines.feed(data)
         if self._lines.held > HELD or self._lines.problem:
             self.child.pause()
+        blank, self._lines.blank = self._lines.blank, 0
+        self._blanks.came(blank)
+        if not self._slowed and (wait := self._blanks.wait_s()) > 0:
+            self._slowed = True
+            self.child.pause()
+            asyncio.get_running_loop().call_later(wait, self._rested)
         self._news.set()
+
+    def _said(self, data: bytes) -> None:
+        self._errors.feed(data)
+        self._errors_pace.came(len(data))
+        if (wait := self._errors_pace.wait_s()) > 0:
+            self.child.pause(errors=True)
+            asyncio.get_running_loop().call_later(wait, lambda: self.child.resume(errors=True))
+
+    def _rested(self) -> None:
+        self._slowed = False
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if self._lines.held <= HELD and not self._slowed:
+            self.child.resume()
+
+
+def _no_word() -> None:
+    """Of this nobody has to hear: it only takes its time."""
 
 
 def _secrets(variables: Mapping[str, str]) -> set[str]:

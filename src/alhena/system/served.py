@@ -22,7 +22,8 @@ class ServedProcess(Child):
 
     _input_end: int | None = None
     _output_end: int | None = None
-    _paused = False
+    _errors_end: int | None = None
+    _paused: frozenset[int] = frozenset()
     on_output_end: Callable[[], None] = staticmethod(lambda: None)
 
     @property
@@ -39,7 +40,7 @@ class ServedProcess(Child):
     ) -> None:
         """Starts it. Raises ProcessStartError."""
         super().start(sink, errors, mark=mark)
-        self._output_end = next(iter(self._pipes))
+        self._output_end, self._errors_end = (*self._pipes, None)[:2]
 
     async def write(self, data: bytes) -> None:
         """Returns when the pipe has taken all of `data`. Raises OSError (BrokenPipeError) when the
@@ -60,17 +61,18 @@ class ServedProcess(Child):
             self._loop.remove_writer(pipe)
             os.close(pipe)
 
-    def pause(self) -> None:
-        """Reads nothing more of its output for now."""
-        if not self._paused and self._output_end in self._pipes:
-            self._paused = True
-            self._loop.remove_reader(self._output_end)
+    def pause(self, *, errors: bool = False) -> None:
+        """Reads nothing more of its output, or of its stderr, for now."""
+        pipe = self._errors_end if errors else self._output_end
+        if pipe in self._pipes and pipe not in self._paused:
+            self._paused |= {pipe}
+            self._loop.remove_reader(pipe)
 
-    def resume(self) -> None:
-        """Reads its output again."""
-        pipe = self._output_end
-        if self._paused and pipe is not None and pipe in self._pipes:
-            self._paused = False
+    def resume(self, *, errors: bool = False) -> None:
+        """Reads its output, or its stderr, again."""
+        pipe = self._errors_end if errors else self._output_end
+        if pipe in self._pipes and pipe in self._paused:
+            self._paused -= {pipe}
             self._loop.add_reader(pipe, self._read, pipe)
 
     def drop_output(self) -> None:

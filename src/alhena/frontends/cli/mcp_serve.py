@@ -13,6 +13,7 @@ from alhena.agent.session_id import new_session_id
 from alhena.agent.workbench import Workbench
 from alhena.agent.workbench_opening import open_workbench
 from alhena.display_text import one_line
+from alhena.errors import AlhenaError
 from alhena.events import Event, WarningEvent
 from alhena.frontends.cli.arguments import Parser
 from alhena.frontends.cli.model_for_tools import answering_for
@@ -53,13 +54,18 @@ class Serving:
         self._bench: Workbench | None = None
         self._answering: asyncio.Task[None] | None = None
         self._ending = False
+        self._failure: AlhenaError | None = None
 
     def check(self) -> None:
-        """Raises what would keep the workbench from being opened, before a client waits for it."""
+        """Raises what would keep a client from being served, before it waits for that."""
+        from alhena.frontends.mcp_server.pipes import check_streams
+
+        check_streams()
         open_workbench(self._options, self._links)
 
     async def serve(self) -> None:
-        """Answers the client until it goes, or a signal comes."""
+        """Answers the client until it goes, or a signal comes. Raises what went wrong with the way
+        to it: InputError, OutputError."""
         from alhena.system.processes import ProcessGroups
 
         groups = ProcessGroups()
@@ -71,6 +77,8 @@ class Serving:
             await asyncio.wait({answering})
             if not answering.cancelled():
                 answering.result()
+            if self._failure is not None:
+                raise self._failure
         finally:
             for leave in () if self._bench is None else self._bench.when_closed:
                 leave()
@@ -81,6 +89,16 @@ class Serving:
         if self._answering is not None:
             self._ending = True
             self._answering.cancel()
+
+    def _say_no_more(self, failure: AlhenaError | None) -> None:
+        """There is no telling the client anything."""
+        self._failure = self._failure or failure
+        self._end()
+
+    def _hear_no_more(self, failure: AlhenaError | None) -> None:
+        """The client says nothing more, and may still read what it was told."""
+        self._failure = self._failure or failure
+        asyncio.get_running_loop().call_later(LAST_WORD_S, self._end)
 
     async def _answer(self, groups: "ProcessGroups") -> None:
         from anyio import BrokenResourceError, ClosedResourceError
@@ -97,9 +115,10 @@ class Serving:
             return self._bench
 
         server = ToolServer(opened, _warn).make()
-        loop = asyncio.get_running_loop()
-        reading_from = await incoming(lambda: loop.call_later(LAST_WORD_S, self._end))
-        with closing(outgoing(self._end)) as writing_to:
+        with (
+            closing(incoming(self._hear_no_more)) as reading_from,
+            closing(outgoing(self._say_no_more)) as writing_to,
+        ):
             streams = stdio_server(cast("Any", reading_from), cast("Any", writing_to))
             try:
                 async with streams as (reading, writing):

@@ -211,8 +211,7 @@ def _path(*, as_json: bool) -> int:
         LayerKind.SYSTEM: system_settings_path(os.environ),
     }
     rows = [(str(kind), str(paths[kind]), _state(place, kind, there.get(kind))) for kind in ORDER]
-    if place.env_file is not None:
-        rows.append((".env", str(place.env_file.path), "read"))
+    rows += ((".env", str(file.path), "read") for file in place.env_files)
     if as_json:
         write_json([{"layer": kind, "file": file, "state": state} for kind, file, state in rows])
         return 0

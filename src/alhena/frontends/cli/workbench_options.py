@@ -38,4 +38,5 @@ def workbench_options(found: argparse.Namespace) -> WorkbenchOptions:
         skip_trust=found.skip_trust,
         sandbox=found.sandbox,
         held_servers=place.held_servers,
+        acceptance=place.acceptance,
     )

@@ -3,78 +3,159 @@ a client would outlive any signal."""
 
 import asyncio
 import os
+import selectors
+import stat
+import sys
 from collections.abc import Callable
 
 from alhena.display_text import one_line
-from alhena.frontends.streams import write_stderr
+from alhena.errors import AlhenaError, InputError
+from alhena.frontends.streams import OutputError, write_stderr
 
 MAX_LINE = 32 << 20
 """Bytes of a message."""
+PIECE = 1 << 16
+"""Bytes that are read at once."""
+
+Ended = Callable[[AlhenaError | None], object]
+"""Told that one direction is over: an error, or None where the client has gone."""
+
+
+def check_streams() -> None:
+    """Raises InputError or OutputError where standard input and output lead to no client.
+
+    A standard error that is closed is open to nothing afterwards: its number would be that of the
+    next file that is opened, and have what others write to it.
+    """
+    if sys.stdin is None:
+        raise _no_client("is closed")
+    if sys.stdout is None:
+        raise OutputError("standard output is closed.")
+    _check_input(0)
+    try:
+        os.fstat(2)
+    except OSError:
+        _lead_nowhere(2, os.O_WRONLY)
+
+
+def _check_input(descriptor: int) -> None:
+    found = os.fstat(descriptor)
+    if stat.S_ISREG(found.st_mode):
+        raise _no_client("is a file, which waits for no answer")
+    if os.path.samestat(found, os.stat(os.devnull)):
+        raise _no_client(f"is {os.devnull}")
+    with selectors.DefaultSelector() as selector:
+        try:
+            selector.register(descriptor, selectors.EVENT_READ)
+        except OSError as error:
+            raise _no_client("is a device, which waits for no answer") from error
+
+
+def _no_client(what: str) -> InputError:
+    return InputError(
+        f"there is no MCP client: standard input {what}.",
+        remedy="Name this command in the settings of a client, which starts it with two pipes "
+        "(`docker run` passes them with -i).",
+    )
 
 
 class Incoming:
     """The messages of the client, one a line; ends when the client does, which `ended` is told."""
 
-    def __init__(self, reader: asyncio.StreamReader, ended: Callable[[], object]) -> None:
-        self._reader = reader
+    def __init__(self, descriptor: int, ended: Ended) -> None:
+        self._descriptor = descriptor
         self._ended = ended
+        self._blocking = os.get_blocking(descriptor)
+        os.set_blocking(descriptor, False)
+        self._held = bytearray()
+        self._over = False
 
     def __aiter__(self) -> "Incoming":
         return self
 
     async def __anext__(self) -> str:
-        try:
-            line = await self._reader.readuntil(b"\n")
-        except asyncio.IncompleteReadError as ended:
-            line = ended.partial
-        except asyncio.LimitOverrunError as error:
-            told = f"the client sent a message of more than {MAX_LINE >> 20} MB; it is not read on"
-            write_stderr(f"alhena: warning: {one_line(told)}\n")
-            self._ended()
-            raise StopAsyncIteration from error
-        if not line:
-            self._ended()
+        searched = 0
+        while (end := self._held.find(b"\n", searched)) < 0 and not self._over:
+            searched = len(self._held)
+            if searched > MAX_LINE:
+                told = f"the client sent a message of more than {MAX_LINE >> 20} MB"
+                write_stderr(f"alhena: warning: {one_line(told)}; it is not read on\n")
+                self._end(None)
+                self._held.clear()
+                break
+            self._held += await self._piece()
+        size = end + 1 if end >= 0 else len(self._held)
+        if not size:
             raise StopAsyncIteration
+        line = self._held[:size]
+        del self._held[:size]
         return line.decode("utf-8", "replace")
 
+    def close(self) -> None:
+        """Leaves the descriptor as it was, and closes it."""
+        os.set_blocking(self._descriptor, self._blocking)
+        os.close(self._descriptor)
 
-async def incoming(ended: Callable[[], object]) -> Incoming | None:
-    """Standard input; None where it is no pipe. What is started meanwhile finds nothing there."""
-    loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader(limit=MAX_LINE)
-    own = os.fdopen(os.dup(0), "rb", buffering=0)
-    try:
-        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), own)
-    except ValueError:  # a regular file
-        own.close()
-        return None
-    nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-    os.dup2(nothing, 0)
-    os.close(nothing)
-    return Incoming(reader, ended)
+    async def _piece(self) -> bytes:
+        """What there is, as soon as there is something; nothing at the end, which is told."""
+        while True:
+            try:
+                found = os.read(self._descriptor, PIECE)
+            except BlockingIOError:
+                await self._readable()
+                continue
+            except ConnectionError:
+                found = b""
+            except OSError as error:
+                reason = error.strerror or str(error)
+                self._end(InputError(f"cannot read what the client sends: {reason}."))
+                return b""
+            if not found:
+                self._end(None)
+            return found
+
+    def _end(self, error: AlhenaError | None) -> None:
+        self._over = True
+        self._ended(error)
+
+    async def _readable(self) -> None:
+        loop = asyncio.get_running_loop()
+        ready = asyncio.Event()
+        loop.add_reader(self._descriptor, ready.set)
+        try:
+            await ready.wait()
+        finally:
+            loop.remove_reader(self._descriptor)
+
+
+def incoming(ended: Ended) -> Incoming:
+    """Standard input. What is started meanwhile finds nothing there."""
+    own = os.dup(0)
+    _lead_nowhere(0, os.O_RDONLY)
+    return Incoming(own, ended)
 
 
 class Outgoing:
-    """What the client is told. Waits while it does not read, and can be cancelled then; `gone` is
+    """What the client is told. Waits while it does not read, and can be cancelled then; `ended` is
     called when it never will again, and what is written after that is dropped."""
 
-    def __init__(self, descriptor: int, gone: Callable[[], object]) -> None:
+    def __init__(self, descriptor: int, ended: Ended) -> None:
         self._descriptor = descriptor
-        self._gone: Callable[[], object] | None = gone
+        self._ended: Ended | None = ended
         self._blocking = os.get_blocking(descriptor)
         os.set_blocking(descriptor, False)
 
     async def write(self, text: str) -> None:
         """Writes all of a text."""
         rest = memoryview(text.encode("utf-8"))
-        while rest and self._gone is not None:
+        while rest and self._ended is not None:
             try:
                 rest = rest[os.write(self._descriptor, rest) :]
             except BlockingIOError:
                 await self._writable()
-            except (BrokenPipeError, ConnectionError):
-                gone, self._gone = self._gone, None
-                gone()
+            except OSError as error:
+                ended, self._ended = self._ended, None
+                ended(_unwritable(error))
 
     async def flush(self) -> None:
         """Everything is written already."""
@@ -94,13 +175,24 @@ class Outgoing:
             loop.remove_writer(self._descriptor)
 
 
-def outgoing(gone: Callable[[], object]) -> Outgoing:
+def _unwritable(error: OSError) -> OutputError | None:
+    """None where there is no client any more."""
+    if isinstance(error, ConnectionError):
+        return None
+    return OutputError(f"cannot write to the client: {error.strerror or error}.")
+
+
+def outgoing(ended: Ended) -> Outgoing:
     """Standard output. What anything else writes there meanwhile goes to standard error."""
     own = os.dup(1)
-    try:
-        os.dup2(2, 1)
-    except OSError:  # there is none
-        nothing = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
-        os.dup2(nothing, 1)
-        os.close(nothing)
-    return Outgoing(own, gone)
+    os.dup2(2, 1)
+    return Outgoing(own, ended)
+
+
+def _lead_nowhere(descriptor: int, flags: int) -> None:
+    nothing = os.open(os.devnull, flags | os.O_CLOEXEC)
+    if nothing == descriptor:
+        os.set_inheritable(nothing, True)
+        return
+    os.dup2(nothing, descriptor)
+    os.close(nothing)

@@ -1,6 +1,7 @@
 """A discovered tool: its calls are runs of one command, in a process of their own."""
 
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -38,7 +39,8 @@ DIAGNOSTICS = 4_000
 
 class CallCommand(msgspec.Struct, frozen=True, kw_only=True):
     """How discovered tools are run. `text` is the command as the settings have it, `words` are its
-    words; what it leaves running is ended with `groups`. Long output goes to `outputs`."""
+    words; what it leaves running is ended with `groups`. Long output goes to `outputs`. `why_held`
+    says before each run why it must not be run any more, "" when it may be; None: it always may."""
 
     text: str
     words: tuple[str, ...]
@@ -47,6 +49,7 @@ class CallCommand(msgspec.Struct, frozen=True, kw_only=True):
     groups: "ProcessGroups | None" = None
     outputs: "OutputStore | None" = None
     inactivity: float = 300.0
+    why_held: Callable[[], str] | None = None
 
 
 class DiscoveredTool:
@@ -116,6 +119,8 @@ class DiscoveredInvocation(BaseInvocation):
         from alhena.tools.discovered.output import DiscoveredOutput
 
         call = self._tool.call
+        if held := await self._why_held():
+            return ToolResult.failed(held, ToolErrorType.DISCOVERED_TOOL_EXECUTION_ERROR)
         live = live_output(context.update_output)
         output = DiscoveredOutput(
             call.outputs,
@@ -147,6 +152,15 @@ class DiscoveredInvocation(BaseInvocation):
             if not finished:
                 output.discard()
         return self._result(ending, output, errors.captured(), limits)
+
+    async def _why_held(self) -> str:
+        why_held = self._tool.call.why_held
+        if why_held is None:
+            return ""
+        from alhena.tools.daemon import in_daemon_thread
+
+        why = await in_daemon_thread(why_held)
+        return f"{self._tool.own_name} is not run: tools.callCommand is {why}" if why else ""
 
     def _command(self) -> "Command":
         from alhena.system.environment import child_environment

@@ -1,0 +1,152 @@
+"""Which of the files that a command names are watched: all that can be code, and of the others
+those that a `git pull` can change. A program's own data, which it writes itself, is not.
+"""
+
+import os
+import re
+import sys
+
+from alhena.config.files import NotReadableError, read_limited
+
+ENTRY_FILES = (
+    *("__main__.py", "__init__.py", "pyproject.toml", "setup.py", "package.json"),
+    *("index.js", "index.mjs", "index.cjs", "index.ts", "deno.json", "deno.jsonc"),
+    *("Makefile", "makefile", "GNUmakefile", "justfile", "Taskfile.yml", "Rakefile"),
+    *("Cargo.toml", "go.mod", "pom.xml", "build.gradle", "build.gradle.kts", "CMakeLists.txt"),
+    *("Dockerfile", "compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compose.yml"),
+)
+"""What programs look for that are told of a directory."""
+MAX_INDEX = 64 << 20
+"""Bytes of the index of a repository that are looked through; in a larger one all is watched."""
+MAX_ASKED = 256
+"""Files that are looked for in indexes; all others are watched."""
+_CODE = frozenset(
+    {
+        *("py", "pyw", "pyc", "pyz", "js", "mjs", "cjs", "jsx", "ts", "mts", "cts", "tsx"),
+        *("node", "wasm", "sh", "bash", "zsh", "fish", "ksh", "csh", "rb", "pl", "pm", "php"),
+        *("phar", "lua", "go", "rs", "java", "jar", "war", "class", "kt", "kts", "scala", "sc"),
+        *("groovy", "gradle", "clj", "cljs", "bb", "cs", "csx", "fs", "fsx", "vb", "swift"),
+        *("dart", "ex", "exs", "erl", "escript", "hs", "ml", "r", "jl", "nim", "zig", "c", "h"),
+        *("cc", "cpp", "cxx", "hpp", "m", "mm", "cr", "awk", "sed", "tcl", "exp", "vim", "el"),
+        *("lisp", "scm", "rkt", "ps1", "psm1", "psd1", "bat", "cmd", "com", "exe", "dll", "so"),
+        *("dylib", "run", "appimage", "mk", "mak", "make", "cmake", "ninja", "bzl", "bazel"),
+        *("nix", "sbt", "rake", "ru", "gemspec", "just", "dockerfile", "pth"),
+    }
+)
+_DATA = frozenset(
+    {
+        *("db", "db3", "db-wal", "db-shm", "db-journal", "sqlite", "sqlite-wal", "sqlite-shm"),
+        *("sqlite-journal", "sqlite3", "sqlite3-wal", "sqlite3-shm", "sqlite3-journal"),
+        *("duckdb", "wal", "mdb", "ldb", "rdb", "log", "out", "err", "jsonl", "ndjson", "csv"),
+        *("tsv", "lock", "pid", "sock", "parquet", "arrow", "feather", "cache", "tmp"),
+    }
+)
+_POINTER = re.compile(rb"gitdir: ([^\0\n]+)\n?")
+_VERSIONS = (b"DIRC\0\0\0\2", b"DIRC\0\0\0\3")
+"""How an index begins whose paths stand in it as they are."""
+_SPARSE = b"sdir\0\0\0\0"
+"""The extension that says that whole directories stand in an index for what is in them."""
+
+
+class Watching:
+    """Decides about files, and reads the index of a repository once for all of them."""
+
+    def __init__(self) -> None:
+        self._indexes: dict[str, bytes | None] = {}
+        self._left = MAX_ASKED
+
+    def watches(self, lies: str, real: str) -> bool:
+        """Whether a file is watched that lies at `lies` and is, its links followed, `real`."""
+        paths = tuple(dict.fromkeys((lies, real)))
+        kinds = {_suffix(path) for path in paths}
+        named = any(os.path.basename(path) in ENTRY_FILES for path in paths)
+        if named or "" in kinds or kinds & _CODE or _runs(real):
+            return True
+        self._left -= 1
+        if self._left < 0:
+            return True
+        tracked = [self._tracked(path) for path in paths]
+        return True in tracked or (None in tracked and not kinds <= _DATA)
+
+    def _tracked(self, path: str) -> bool | None:
+        """Whether a file is tracked, or may be; None when it lies in no repository."""
+        at = os.path.dirname(path)
+        while True:
+            directory = _git_directory(os.path.join(at, ".git"))
+            if directory is not None:
+                return self._may_hold(at, directory, os.path.relpath(path, at))
+            if at == os.path.dirname(at):
+                return None
+            at = os.path.dirname(at)
+
+    def _may_hold(self, top: str, directory: str, path: str) -> bool:
+        if not directory or os.path.lexists(os.path.join(top, ".jj")):
+            return True  # another program's idea of what is tracked
+        if directory not in self._indexes:
+            self._indexes[directory] = _index(directory)
+        index = self._indexes[directory]
+        return index is None or _holds(index, os.fsencode(path))
+
+
+def _suffix(path: str) -> str:
+    suffix = os.path.splitext(path)[1][1:].lower()
+    return "" if suffix.isdecimal() else suffix
+
+
+def _runs(path: str) -> bool:
+    """Whether a file may be executed, or says what executes it."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+        try:
+            return bool(os.fstat(descriptor).st_mode & 0o111) or os.read(descriptor, 2) == b"#!"
+        finally:
+            os.close(descriptor)
+    except OSError:
+        return True  # what cannot be looked at is none of the known harmless
+
+
+def _git_directory(mark: str) -> str | None:
+    """Where the index is of a repository whose top has this `.git`; "" when that cannot be told,
+    None where there is no repository."""
+    if os.path.isdir(mark):
+        return mark if os.path.lexists(os.path.join(mark, "HEAD")) else None
+    try:
+        found = _POINTER.fullmatch(read_limited(mark, 8192))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError:
+        return ""
+    if found is None:
+        return ""
+    directory = os.path.join(os.path.dirname(mark), os.fsdecode(found[1]))
+    return directory if os.path.lexists(os.path.join(directory, "HEAD")) else ""
+
+
+def _index(directory: str) -> bytes | None:
+    """The index of a repository; None for one that does not say all of what is tracked as it is."""
+    try:
+        if any(name.startswith("sharedindex.") for name in os.listdir(directory)):
+            return None
+        data = read_limited(os.path.join(directory, "index"), MAX_INDEX)
+    except FileNotFoundError:
+        return _VERSIONS[0]  # nothing has been added yet
+    except (NotReadableError, OSError):
+        return None
+    return data if data.startswith(_VERSIONS) and _SPARSE not in data else None
+
+
+def _holds(index: bytes, path: bytes) -> bool:
+    """Whether a path is in an index. Before each stands its length, in the last twelve bits of two
+    bytes, and with newer ones two bytes more; after it a zero."""
+    ignoring = sys.platform in ("darwin", "win32")  # a file is found there by any case
+    if ignoring and not path.isascii():
+        return True
+    searched, wanted = (index.lower(), path.lower()) if ignoring else (index, path)
+    length = min(len(path), 0xFFF)
+    at = searched.find(wanted + b"\0")
+    while at >= 0:
+        for end in (at, at - 2):
+            if int.from_bytes(index[max(end - 2, 0) : end], "big") & 0xFFF == length:
+                return True
+        at = searched.find(wanted + b"\0", at + 1)
+    return False

@@ -1,0 +1,147 @@
+"""What is kept of what was accepted: no part stands for another, and there is room for all."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from alhena.config.bound import MAX_ENTRY, MAX_FOLDER, bound_entries, with_accepted
+from alhena.config.errors import ConfigError
+from alhena.config.files import MAX_BYTES
+from alhena.config.home import trusted_commands_path
+from alhena.frontends.trusting import accept
+from tests.config.binding import accepted, here, pending
+from tests.config.places import workspace, write
+
+GOOD: dict[str, Any] = {
+    "command": "node",
+    "args": ["a.js"],
+    "env": {"MODE": "good"},
+    "headers": {"X": "good"},
+    "oauth": {"tokenUrl": "good"},
+}
+
+
+@pytest.fixture(autouse=True)
+def _trusted(home: Path, project: Path) -> None:
+    write(home / ".gemini" / "trustedFolders.json", {str(project): "TRUST_FOLDER"})
+
+
+@pytest.mark.parametrize(
+    ("table", "name"), [("env", "MODE"), ("headers", "X"), ("oauth", "tokenUrl")]
+)
+def test_a_member_with_the_name_of_another_does_not_stand_for_it(
+    project: Path, table: str, name: str
+) -> None:
+    workspace(project, {"mcpServers": {"s": GOOD}})
+    accepted(project)
+    evil = {**GOOD, table: {name: "evil"}}
+    for odd in (f"{table}.{name}", f'["member","{table}","{name}"]', f'{table}","{name}'):
+        workspace(project, {"mcpServers": {"s": {**evil, odd: "good"}}})
+        (held,) = here(project).pending
+        assert f"{table}.{name}" in held.changed
+    workspace(project, {"mcpServers": {"s": {**GOOD, f"{table}.{name}": "good"}}})
+    why = pending(here(project))["mcpServers.s"]
+    assert why == f'it is not as it was accepted; changed: "{table}.{name}"'
+
+
+def test_a_member_with_the_name_of_a_file_does_not_stand_for_it(project: Path) -> None:
+    file = write(project / "a.js", "good")
+    dotenv = write(project / ".env", "MODE=good\n")
+    entry = {**GOOD, "env": {"MODE": "$MODE"}}
+    workspace(project, {"mcpServers": {"s": entry}})
+    accepted(project)
+    (known,) = json.loads(trusted_commands_path(os.environ).read_bytes())[str(project)].values()
+    file.write_text("evil", encoding="utf-8")
+    dotenv.write_text("MODE=evil\n", encoding="utf-8")
+    odd = dict.fromkeys(("the file a.js", "MODE of .env", *known["parts"]), "good")
+    workspace(project, {"mcpServers": {"s": {**entry, **odd}}})
+    (held,) = here(project).pending
+    assert {"the file a.js", "MODE of .env"} < set(held.changed)
+
+
+def test_an_entry_counts_as_a_whole_too(project: Path) -> None:
+    workspace(project, {"mcpServers": {"s": {"command": "node"}}})
+    accepted(project)
+    workspace(project, {"mcpServers": {"s": {"command": "node", "env": {}}}})
+    assert pending(here(project)) == {
+        "mcpServers.s": "it is not as it was accepted; changed: how it is written"
+    }
+
+
+def test_what_an_earlier_form_of_the_file_has_is_asked_about_once_more(project: Path) -> None:
+    workspace(project, {"mcpServers": {"s": {"command": "node"}}})
+    (entry,) = here(project).pending
+    old = {str(project): {entry.key: {"parts": {"command": "0"}, "text": entry.text}}}
+    write(trusted_commands_path(os.environ), old)
+    assert pending(here(project)) == {"mcpServers.s": "nobody has accepted it yet"}
+    accepted(project)
+
+
+def of_size(members: int) -> dict[str, Any]:
+    return {"url": "http://e.example/", "headers": {f"A{n}": "x" for n in range(members)}}
+
+
+def test_an_entry_that_is_too_large_is_never_accepted_and_the_others_stay(
+    home: Path, project: Path
+) -> None:
+    other = project / "other"
+    workspace(other, {"mcpServers": {"s": {"command": "node"}}})
+    accepted(other)
+    workspace(project, {"mcpServers": {"big": of_size(14_000), "small": of_size(2)}})
+    place = here(project)
+    accept(place, place.pending)
+    why = pending(here(project))
+    assert list(why) == ["mcpServers.big"]
+    assert why["mcpServers.big"].startswith(
+        "it cannot be accepted, for what had to be kept of it is too large: 1,"
+    )
+    assert here(other).pending == ()
+    assert trusted_commands_path(os.environ).stat().st_size < MAX_ENTRY
+
+
+def test_a_folder_takes_no_more_than_its_share(project: Path) -> None:
+    servers = {f"s{n}": of_size(700) for n in range(10)}
+    workspace(project, {"mcpServers": servers})
+    place = here(project)
+    accept(place, place.pending)
+    left = pending(here(project))
+    assert 0 < len(left) < 10
+    assert all("cannot be accepted" in why for why in left.values())
+    assert trusted_commands_path(os.environ).stat().st_size <= MAX_FOLDER * 1.1
+
+
+def test_what_a_folder_had_accepted_before_makes_room_for_what_it_has_now(project: Path) -> None:
+    names = [f"s{n}" for n in range(6)]
+    there = [f"mcpServers.{name}" for name in names]
+    data = b""
+    for name in names:
+        servers = {"mcpServers": {name: of_size(700)}}
+        data = with_accepted(Path("f"), data, project, bound_entries(servers, project, {}), there)
+    kept = json.loads(data)[str(project)]
+    assert list(kept) == there[-len(kept) :]
+    assert 1 < len(kept) < len(names)
+    assert len(data) <= MAX_FOLDER * 1.1
+
+
+def test_folders_that_are_gone_make_room_first(tmp_path: Path) -> None:
+    servers = {"mcpServers": {f"s{n}": of_size(800) for n in range(3)}}
+    data = b""
+    folders = [tmp_path / str(number) for number in range(5)]
+    for number, folder in enumerate(folders):
+        if number != 2:
+            folder.mkdir()
+        entries = bound_entries(servers, folder, {})
+        data = with_accepted(Path("f"), data, folder, entries, [each.key for each in entries])
+    assert list(json.loads(data)) == [str(folders[n]) for n in (0, 1, 3, 4)]
+    assert len(data) <= MAX_BYTES
+
+
+def test_what_could_not_be_read_again_is_not_written(project: Path) -> None:
+    (entry,) = bound_entries({"mcpServers": {"s": of_size(14_000)}}, project, {})
+    forced = msgspec.structs.replace(entry, obstacle="")
+    with pytest.raises(ConfigError, match="does not fit"):
+        with_accepted(Path("f"), b"", project, [forced], [entry.key])
