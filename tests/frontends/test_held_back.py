@@ -117,19 +117,23 @@ def test_what_cannot_be_accepted_is_said_by_the_command(home: Path, project: Pat
     assert list(recorded(home)[str(project)]) == ["tools.callCommand"]
 
 
-def test_a_change_that_cannot_be_shown_is_named_all_the_same(home: Path, project: Path) -> None:
+def test_a_change_in_a_text_too_long_to_compare_is_shown_with_all_of_it(
+    home: Path, project: Path
+) -> None:
     args = ["-c", "x" * 30_000, "first"]
     workspace(project, {"mcpServers": {"s": {"command": "sh", "args": args}}})
     alhena("trust")
     workspace(project, {"mcpServers": {"s": {"command": "sh", "args": [*args, "second"]}}})
     shown = alhena("trust", "--status").out
     assert "MCP server s: it is not as it was accepted; changed: args" in shown
-    assert "(what is another is not among what is shown)" in shown
+    assert "x" * 30_000 in shown
+    assert '"second"' in shown
 
 
-def test_of_an_entry_without_end_so_many_lines_are_shown(home: Path, project: Path) -> None:
+def test_of_an_entry_without_end_no_line_is_left_out(home: Path, project: Path) -> None:
     write(home / ".gemini" / "trustedFolders.json", {str(project): "TRUST_FOLDER"})
-    workspace(project, {"mcpServers": {"s": {"command": "sh", "args": ["x"] * 5_000}}})
+    args = [*("x" for _ in range(5_000)), "the end"]
+    workspace(project, {"mcpServers": {"s": {"command": "sh", "args": args}}})
     shown = alhena("trust", "--status").out
-    assert "more lines are not shown here" in shown
-    assert len(shown.splitlines()) < 1_100
+    assert shown.count('"x"') == 5_000
+    assert '"the end"' in shown

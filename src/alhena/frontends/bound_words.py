@@ -11,10 +11,6 @@ from alhena.config.environment import has_secret_name
 from alhena.config.settings import EnvironmentRedaction
 from alhena.display_text import exact, one_line
 
-MAX_COMMAND = 8_000
-"""Characters of a command that are shown; of a longer one its end, too, and how much is between."""
-MAX_ROWS = 1_000
-"""Lines of one entry, or of its difference, that are shown."""
 _SAID = frozenset(
     {
         *("command", "args", "url", "httpUrl", "type", "trust", "timeout", "description"),
@@ -45,19 +41,20 @@ def entry_lines(each: Bound, value: Any, redaction: EnvironmentRedaction) -> Ite
 
 
 def pending_lines(each: Bound, redaction: EnvironmentRedaction) -> Iterator[str]:
-    """An entry that is held back: why, and the difference, as a unified diff, or all of it."""
+    """An entry that is held back: why, and the difference, as a unified diff, or all of it: also
+    where it is longer than what is kept to compare it with. However long, nothing is left out of
+    what somebody is about to accept."""
     yield f"{one_line(each.label, 80)}: {one_line(each.why, 400)}"
-    rows = each.text.split("\n") if each.before is None else _difference(each)
-    yield from (f"    {_whole(row)}" for row in rows[:MAX_ROWS])
-    if len(rows) > MAX_ROWS:
-        yield f"    … {len(rows) - MAX_ROWS:,} more lines are not shown here"
+    new = each.before is None or max(len(each.before), len(each.text)) >= MAX_TEXT
+    rows = each.text.split("\n") if new else _difference(each)
+    yield from (f"    {exact(row)}" for row in rows)
     yield from (f"    {row}" for row in (*_chosen(each), *_given(each, redaction)))
 
 
 def _difference(each: Bound) -> list[str]:
     from difflib import unified_diff
 
-    before, now = (each.before or "").split("\n"), each.text[:MAX_TEXT].split("\n")
+    before, now = (each.before or "").split("\n"), each.text.split("\n")
     rows = [*unified_diff(before, now, lineterm="", n=2)][2:]
     found = [row for row in rows if not row.startswith("@@")]
     return found or ["(what is another is not among what is shown)"]
@@ -103,15 +100,5 @@ def _server_words(members: dict[str, Any]) -> str:
 
 
 def _shown(text: str) -> str:
-    told = _whole(text)
-    return one_line(told, len(told))
-
-
-def _whole(text: str) -> str:
-    """A text with nothing in it hidden."""
     told = exact(text)
-    more = len(told) - MAX_COMMAND
-    if more > 0:
-        half = MAX_COMMAND // 2
-        told = f"{told[:half]} [… {more:,} more characters …] {told[-half:]}"
-    return told
+    return one_line(told, len(told))
