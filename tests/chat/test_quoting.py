@@ -15,7 +15,7 @@ from tests.chat.test_loops import called, fed, first
 @pytest.mark.parametrize(
     ("say", "guess"),
     [
-        (lambda value: f"File not found: /work/p/{value} (ENOENT).", lambda n: f"missing{n}"),
+        (lambda value: f"File not found: /code/p/{value} (ENOENT).", lambda n: f"missing{n}"),
         (lambda value: f"no such file: {value!r}", lambda n: f"it's\n\t{n}\x1b"),
         (
             lambda value: f'no match for "{value[:30]}…" in a.txt',
@@ -25,7 +25,7 @@ from tests.chat.test_loops import called, fed, first
         (lambda value: f"the first line is {value.splitlines()[0]}", lambda n: f"x{n}\nmore\n"),
         (lambda value: f"cannot enter {value.rpartition('/')[0]}", lambda n: f"d{n}/e/f.txt"),
         (lambda value: f"{value.rpartition('/')[2]}: not in the index", lambda n: f"d/e/f{n}.txt"),
-        (lambda value: f"/work/{value[3:]} is no file", lambda n: f"../f{n}.txt"),
+        (lambda value: f"/code/{value[3:]} is no file", lambda n: f"../f{n}.txt"),
     ],
 )
 def test_what_an_error_repeats_of_its_own_call_makes_it_no_other_error(say: Any, guess: Any):
@@ -40,8 +40,8 @@ def test_what_an_error_repeats_of_its_own_call_makes_it_no_other_error(say: Any,
 
 def test_a_path_is_one_error_whether_it_is_said_from_the_root_or_not():
     def guess(n: int) -> CalledTool:
-        path = f"src/f{n}" if n % 2 else f"/work/p/src/f{n}"
-        return called("f", f"File not found: /work/p/src/f{n}.", failed=True, path=path)
+        path = f"src/f{n}" if n % 2 else f"/code/p/src/f{n}"
+        return called("f", f"File not found: /code/p/src/f{n}.", failed=True, path=path)
 
     assert first(fed(*([guess(n)] for n in range(30)))) == ERROR_REPEATS
 
