@@ -276,3 +276,15 @@ def test_an_excerpt_names_its_whole_only_if_that_is_of_the_same_call(store: Outp
         ("c1", ""),
     ):
         assert store.whole_of(call_id, text) is None, text
+
+
+def test_a_mark_that_was_never_written_keeps_no_project_out_of_its_directory(home: Path):
+    environ = {"HOME": str(home)}
+    temp = project_temp(environ, Path("/a/app"))
+    claim_project_temp(temp, Path("/a/app"))
+    (temp / ".project_root").write_bytes(b"")  # what a kill at the wrong moment left
+    assert project_temp(environ, Path("/a/app")) == temp
+    claim_project_temp(temp, Path("/a/app"))
+    assert (temp / ".project_root").read_text(encoding="utf-8") == "/a/app"
+    assert project_temp(environ, Path("/b/app")) != temp
+    assert [path.name for path in temp.iterdir()] == [".project_root"]

@@ -128,27 +128,30 @@ def claim_project_temp(temp: Path, project: Path) -> None:
     """Makes the directory that `project_temp` named, for the user alone, and marks it as the
     project's. Raises OSError."""
     temp.mkdir(mode=0o700, parents=True, exist_ok=True)
-    try:
-        descriptor = os.open(temp / _ROOT_MARK, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
+    if _root_of(temp) is not None:
         return
+    # Written whole or not at all: a mark that says nothing would keep the project out.
+    made = temp / f"{_ROOT_MARK}.{os.getpid()}"
     try:
+        descriptor = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
         with open(descriptor, "w", encoding="utf-8", errors="surrogateescape") as file:
             file.write(str(project))
+        os.replace(made, temp / _ROOT_MARK)
     except OSError:
-        (temp / _ROOT_MARK).unlink()  # a mark that says nothing would keep the project out
+        made.unlink(missing_ok=True)
         raise
 
 
 def _root_of(temp: Path) -> str | None:
-    """The project whose temporary directory this is; None when it is nobody's."""
+    """The project whose temporary directory this is; None when it is nobody's, as where the mark
+    is empty: it was never written."""
     try:
         text = (temp / _ROOT_MARK).read_text(encoding="utf-8", errors="surrogateescape")
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError:  # unreadable: somebody's, and not ours
         return ""
-    return text.strip()
+    return text.strip() or None
 
 
 def _slug(name: str) -> str:
