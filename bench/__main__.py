@@ -1,6 +1,9 @@
-"""`make bench`: prints every figure with its baseline, ratio and limit."""
+"""`make bench`: prints every figure with its baseline, ratio and limit; `python -m bench NAME …`
+those of these modules."""
 
+import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from bench import (
@@ -25,33 +28,45 @@ from bench import (
     turns,
 )
 
+Run = Callable[[Path, Path], None]
+
+PARTS: dict[str, Run] = {
+    "startup": startup.run,
+    "turns": turns.run,
+    "loops": lambda _home, _cwd: loops.run(),
+    "compression": lambda _home, _cwd: compression.run(),
+    "stream": lambda _home, _cwd: stream.run(),
+    "sending": lambda _home, _cwd: sending.run(),
+    "sessions": sessions.run,
+    "calls": calls.run,
+    "edit": edit.run,
+    "shell": shell.run,
+    "hooks": hooks.run,
+    "files": files.run,
+    "checkpoints": checkpoints.run,
+    "search": search.run,
+    "policy": policy.run,
+    "memory": memory.run,
+    "context": context.run,
+    "terminal": terminal.run,
+    "gateway": gateway.run,
+}
+"""What is measured, in order, in a home and a project."""
+
 
 def main() -> None:
+    names = sys.argv[1:]
+    unknown = [name for name in names if name not in PARTS]
+    if unknown:
+        raise SystemExit(f"no part is called {unknown[0]!r}; there are: {', '.join(PARTS)}")
     header = ("figure", "value", "baseline", "ratio", "limit")
     print(f"{header[0]:46} {header[1]:>12} {header[2]:>24} {header[3]:>9}  {header[4]}")
     with tempfile.TemporaryDirectory() as folder:
         home, cwd = Path(folder, "home"), Path(folder, "project")
         home.mkdir()
         cwd.mkdir()
-        startup.run(home, cwd)
-        turns.run(home, cwd)
-        loops.run()
-        compression.run()
-        stream.run()
-        sending.run()
-        sessions.run(home, cwd)
-        calls.run(home, cwd)
-        edit.run(home, cwd)
-        shell.run(home, cwd)
-        hooks.run(home, cwd)
-        files.run(home, cwd)
-        checkpoints.run(home, cwd)
-        search.run(home, cwd)
-        policy.run(home, cwd)
-        memory.run(home, cwd)
-        context.run(home, cwd)
-        terminal.run(home, cwd)
-        gateway.run(home, cwd)
+        for name in names or PARTS:
+            PARTS[name](home, cwd)
 
 
 if __name__ == "__main__":

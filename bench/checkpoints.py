@@ -8,6 +8,7 @@ from pathlib import Path
 
 from alhena.agent.checkpointing import Checkpoints
 from alhena.events import Event
+from alhena.tools.contract import ToolLocation
 from alhena.wire.calls import ToolCallRequestInfo
 from bench.measure import environment, median_ms, row, wall
 
@@ -30,17 +31,19 @@ def run(home: Path, cwd: Path) -> None:
 
 async def _measured(checkpoints: Checkpoints, project: Path, env: dict[str, str]) -> None:
     request = ToolCallRequestInfo(call_id="c", name="write_file", args={"content": "x" * 2_000})
+    edit = project / "d1" / "module_1.py"
+    places = (ToolLocation(path=str(edit)),)
     start = time.perf_counter()
-    await checkpoints.keep(request, ())
+    await checkpoints.keep(request, places)
     first = time.perf_counter() - start
     edited: list[float] = []
     same: list[float] = []
     status: list[float] = []
     for number in range(ROUNDS):
-        (project / "d1" / "module_1.py").write_text(f"VALUE = -{number}\n", encoding="utf-8")
+        edit.write_text(f"VALUE = -{number}\n", encoding="utf-8")
         for times in (edited, same):
             start = time.perf_counter()
-            await checkpoints.keep(request, ())
+            await checkpoints.keep(request, places)
             times.append(time.perf_counter() - start)
         status.append(_status(project, env))
     found = checkpoints.files.all()

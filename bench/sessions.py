@@ -50,13 +50,14 @@ for line in open("/proc/self/status"):
 
 class LongSession:
     """A session that is played to a recorder, turn by turn: a prompt, a call, its result, an
-    answer. `settle` is called where the loop would."""
+    answer. `settle` is called where the loop would: until then records wait, as with a
+    Recording."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, project: Path) -> None:
         self.journal = Journal.create(path)
-        header = Header(at=now(), version=VERSION, session_id=path.stem, project=str(Path.cwd()))
+        header = Header(at=now(), version=VERSION, session_id=path.stem, project=str(project))
         self.journal.append(header)
-        self._recorder = Recorder(self.journal.append)
+        self._recorder = Recorder(self.journal.add)
         self._count = 0
         self._chance = random.Random(0)
 
@@ -97,11 +98,11 @@ def run(home: Path, cwd: Path) -> None:
     store = home / ".gemini" / "tmp" / "project" / "sessions"
     store.mkdir(parents=True, exist_ok=True)
     (store.parent / ".project_root").write_text(str(cwd), encoding="utf-8")
-    _recording(store)
+    _recording(store, cwd)
     path = store / "long.jsonl"
-    session = LongSession(path)
+    session = LongSession(path, cwd)
     for index in range(TURNS // 2):  # each is two turns of the model
-        session.turn(index, lambda: None)
+        session.turn(index, session.journal.write)
     session.journal.close()
     shown = subprocess.run(
         [sys.executable, "-c", OPEN],
@@ -133,16 +134,17 @@ def run(home: Path, cwd: Path) -> None:
     path.unlink()
 
 
-def _recording(store: Path) -> None:
+def _recording(store: Path, cwd: Path) -> None:
     """The time of a turn with a call and its two steps to the disk, and the part of the disk."""
     path = store / "short.jsonl"
-    session = LongSession(path)
+    session = LongSession(path, cwd)
     disk: list[float] = []
     whole: list[float] = []
 
     def settle() -> None:
+        session.journal.write()
         start = time.perf_counter()
-        session.journal.sync()
+        session.journal.synchronise()
         disk.append(time.perf_counter() - start)
 
     for index in range(300):

@@ -1,6 +1,7 @@
 """Every test runs in a home and a project of its own, with no credentials and no network config."""
 
 import os
+import signal
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.support.google import GoogleServer
 from tests.support.server import ScriptedServer
+from tests.support.steady import SteadyLoop
 
 if TYPE_CHECKING:
     from tests.mcp.oauth_server import OAuthServer
@@ -31,6 +33,16 @@ settings.register_profile(
 settings.load_profile("suite")
 
 
+# Who is started in the background, or by nohup, ignores these, and so does all that it starts.
+for _number, _handler in (
+    (signal.SIGINT, signal.default_int_handler),
+    (signal.SIGHUP, signal.SIG_DFL),
+    (signal.SIGQUIT, signal.SIG_DFL),
+):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, _handler)
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--list-requirements", action="store_true", help="print what tests claim")
 
@@ -48,6 +60,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                     print(f"requirement {identifier} {item.nodeid}")
     if unknown:
         raise pytest.UsageError("no such row in requirements.toml: " + "; ".join(unknown))
+
+
+def pytest_asyncio_loop_factories() -> dict[str, type[SteadyLoop]]:
+    return {"steady": SteadyLoop}
 
 
 @pytest.fixture(autouse=True)

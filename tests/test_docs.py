@@ -19,10 +19,10 @@ from alhena.config.env_files import PROJECT_CREDENTIALS, is_admitted
 from alhena.config.environment import sanitised
 from alhena.config.settings import EnvironmentRedaction, Settings, settings_of
 from alhena.frontends.cli.arguments import parse_run, run_parser
+from alhena.frontends.mentions import MAX_SHELL_OUTPUT
 from alhena.frontends.terminal import history as prompt_history
 from alhena.frontends.terminal.asking import ANSWERS
 from alhena.frontends.terminal.commands import COMMANDS, KEYS
-from alhena.frontends.terminal.mentions import MAX_SHELL_OUTPUT
 from alhena.memory.saved import SECTION
 from alhena.models.catalogue import default_model
 from alhena.models.endpoint import parse_endpoint

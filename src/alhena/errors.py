@@ -9,6 +9,7 @@
     │   └── session.errors.NoCheckpointError  there is no such checkpoint
     ├── InterruptedRunError              exit 130  the user stopped the run
     ├── config.errors.ConfigError        exit 52   settings, policies, environment
+    │   └── DamagedError                 a file of what the user has said holds something else
     ├── wire.errors.WireError
     │   ├── SseError                     bytes that are no event stream, or too large
     │   ├── DecodeError                  JSON that is not the documented shape

@@ -153,7 +153,8 @@ class ToolCallResponseEvent(EventBase, frozen=True, kw_only=True, tag="tool_call
 
 class CheckpointEvent(EventBase, frozen=True, kw_only=True, tag="checkpoint"):
     """The files were kept as they are, under this name: before a call (`call_id`), or before they
-    are put back (none). `tree` is their name in the shadow repository."""
+    are put back (none). `tree` is their name in the shadow repository, "" where those of other
+    roots were kept and the project's could not be."""
 
     name: str
     tree: str

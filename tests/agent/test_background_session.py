@@ -1,5 +1,6 @@
 """A whole session with commands in the background, as the model sees it."""
 
+import asyncio
 import os
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from alhena.policy.model import ApprovalMode
 from alhena.system.descent import session_members
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import call, chunk
+from tests.support.steady import skip_when
 
 
 def asks(name: str, **args: Any) -> dict[str, Any]:
@@ -37,16 +39,18 @@ def answers(generator: ScriptedGenerator) -> list[str]:
 
 @pytest.mark.requirement("TOOLS-16")
 async def test_the_model_lists_reads_and_ends_what_it_started(project: Path) -> None:
-    command = "echo $$ >pid; setsid sleep 63 & echo up; sleep 64"
-    left = "setsid sleep 65 >/dev/null 2>&1 & disown; echo left"
+    alone = "setsid sh -c 'echo $$ >{0}; exec sleep {0}' >/dev/null 2>&1 &"
+    own = f"{alone} until [ -s {{0}} ]; do :; done"
+    command = f"echo $$ >pid; {own.format(63)}; echo up; : >up; sleep 64"
+    left = f"{own.format(65)}; echo left"
     generator = ScriptedGenerator(
-        [chunk(asks("run_shell_command", command=command, is_background=True, delay_ms=700))],
+        [chunk(asks("run_shell_command", command=command, is_background=True, delay_ms=60_000))],
         [chunk(asks("run_shell_command", command=left))],
         [chunk(asks("list_background_processes"))],
         [chunk({"text": "done"}, finish="STOP")],
     )
     async with Agent("gemini-2.5-flash", cwd=project, settings=settings(generator)) as agent:
-        await agent.ask("go")
+        await asyncio.gather(agent.ask("go"), skip_when(60, (project / "up").exists))
         started, _, listed = answers(generator)
         pid = int((project / "pid").read_text(encoding="utf-8"))
         assert f"Background PIDs: {pid}" in started

@@ -44,6 +44,20 @@ def compressed(events: list[Any]) -> list[CompressedEvent]:
     return [event for event in events if isinstance(event, CompressedEvent)]
 
 
+@pytest.mark.parametrize(("window", "status"), [(7_000, ["compressed"]), (9_000, [])])
+async def test_the_window_is_what_settings_say(window: int, status: list[str]):
+    generator = ScriptedGenerator(
+        used(1_000, "one"), used(4_000, "two"), *[[text(SNAPSHOT)]] * (2 * len(status)), used(1_000)
+    )
+    made = settings_of({"model": {"contextWindow": window}}, "test")
+    async with agent(generator, settings=made) as running:
+        await running.ask("first " + LONG[:9_000])
+        await running.ask("second")
+        events, error = await events_of(running, "third")
+    assert error is None
+    assert [event.status for event in compressed(events)] == status
+
+
 @pytest.mark.requirement("CHAT-06")
 async def test_past_the_threshold_a_summary_and_the_tail_go_on_behind_the_environment_context():
     generator = ScriptedGenerator(

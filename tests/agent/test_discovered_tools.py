@@ -318,3 +318,16 @@ async def test_in_a_folder_nobody_trusts_nothing_of_it_is_run(project: Path):
     (started,) = (each for each in events if isinstance(each, RunStartedEvent))
     assert "is not trusted" in " ".join(started.notices)
     assert not (project / "ran").exists()
+
+
+async def test_a_command_that_is_not_set_is_said_and_nothing_is_listed(project: Path):
+    tools = ToolSettings(discovery_command="touch listed")
+    generator = ScriptedGenerator([text("fine")])
+    settings = Settings(tools=tools)
+    async with agent(generator, settings=settings, cwd=project, skip_trust=True) as running:
+        events, _ = await events_of(running, "go")
+    (started,) = (each for each in events if isinstance(each, RunStartedEvent))
+    assert started.notices == (
+        "tools.discoveryCommand: its tools are left out, for tools.callCommand is not set.",
+    )
+    assert not (project / "listed").exists()

@@ -143,6 +143,11 @@ async def session(
         await service.aclose()
 
 
+def in_turns(three: list[str]) -> list[str]:
+    """What two calls of the first turn, which run beside each other, and one of the second noted."""
+    return [*sorted(three[:2]), *three[2:]]
+
+
 async def survive(seed: int) -> None:
     """Runs a prompt through the faults of a seed, and another one behind them."""
     random, faults, survivable = planned(seed)
@@ -178,10 +183,10 @@ async def survive(seed: int) -> None:
     assert not any(a.role == b.role == MODEL for a, b in pairwise(after_first))
     assert second.error is None
     assert second.text.endswith("All is well.")
-    assert [key[1:] for key in noted[-3:]] == [".0.a", ".0.b", ".1.a"]
+    assert [key[1:] for key in in_turns(noted[-3:])] == [".0.a", ".0.b", ".1.a"]
     if first.error is None:
         if model.half_called < POLICY.broken_attempts:  # else it is taken for its way to answer
-            assert noted[:3] == ["1.0.a", "1.0.b", "1.1.a"]
+            assert in_turns(noted[:3]) == ["1.0.a", "1.0.b", "1.1.a"]
         assert first.kept == first.text
         turns = [content for content in after_first[2:] if content.role == MODEL]
         assert len(turns) == faulty.STEPS

@@ -13,7 +13,7 @@ from alhena import Agent
 from alhena.agent.mcp_control import ServerControl
 from alhena.config.place import open_place
 from alhena.events import RunStartedEvent
-from alhena.frontends.trusting import accept
+from alhena.frontends.trusting import accept, forget_trust
 from alhena.mcp.server import ServerState
 from alhena.policy.model import ApprovalMode
 from tests.agent.kit import agent, events_of, turn
@@ -24,7 +24,7 @@ from tests.support.scripted import ScriptedGenerator
 from tests.support.server import call, text
 
 PYTHON = {"command": sys.executable, "args": ["srv.py"]}
-CHANGED = "held back: it is not as it was accepted; changed: the file {}; alhena trust shows and"
+CHANGED = "held back: it is not as it was accepted; changed: the file {}; alhena trust"
 
 
 def server(project: Path, word: str) -> None:
@@ -121,12 +121,15 @@ async def test_what_stands_in_the_settings_since_is_nothing_to_a_session_that_ha
         workspace(folder, {"mcpServers": {"s": {**PYTHON, "args": ["else.py"]}}})
         await refresh(running)
         assert how(running) == (ServerState.CONNECTED, "")
-        accepted(folder)
+        accepted(folder)  # what the session has read was accepted, too, and stays so
+        await refresh(running)
+        assert how(running) == (ServerState.CONNECTED, "")
+        forget_trust(os.environ, folder)
         await refresh(running)
         state, why = how(running)
     assert state is ServerState.DISCONNECTED
-    assert why.startswith("held back: it is not as it was accepted; changed: args")
-    assert begun(folder) == "good good"
+    assert why.startswith("held back: nobody has accepted it yet")
+    assert begun(folder) == "good good good"
 
 
 async def test_a_call_does_not_bring_back_a_server_that_is_another(folder: Path) -> None:
@@ -169,7 +172,8 @@ async def test_the_users_own_server_and_what_is_trusted_for_one_run_are_compared
     assert acceptance is not None
     write(file, "no document")
     assert acceptance.server("s") == ""
-    assert acceptance.command("tools.callCommand").startswith(f"held back: {file}: what was")
+    why = acceptance.command("tools.callCommand")
+    assert why.startswith(f"held back: it cannot be told whether it was accepted: {file}: what was")
 
 
 @pytest.fixture
@@ -210,5 +214,34 @@ async def test_the_listing_command_is_compared_once_more_when_it_is_run(discover
         events, _ = await events_of(running, "go")
     (started,) = (each for each in events if isinstance(each, RunStartedEvent))
     assert not [each for each in declared(generator) if each.startswith("discovered_tool_")]
-    told = "tools.discoveryCommand: " + CHANGED.format("list.json") + " accepts it."
+    told = (
+        "tools.discoveryCommand: "
+        + CHANGED.format("list.json")
+        + " --status shows it, alhena trust accepts it."
+    )
     assert told in started.notices
+
+
+async def test_nothing_is_listed_that_could_not_be_called(discovered: Path) -> None:
+    write(discovered / "list.py", "open('listed', 'w')")
+    commands = {
+        "discoveryCommand": f"'{sys.executable}' list.py",
+        "callCommand": f"'{sys.executable}' call.py",
+    }
+    workspace(discovered, {"tools": commands})
+    accepted(discovered)
+    async with agent(ScriptedGenerator([text("done")]), cwd=discovered) as running:
+        write(discovered / "call.py", "print('other')")
+        events, _ = await events_of(running, "go")
+    (started,) = (each for each in events if isinstance(each, RunStartedEvent))
+    left_out = "tools.discoveryCommand: its tools are left out, for tools.callCommand is "
+    assert (
+        left_out + CHANGED.format("call.py") + " --status shows it, alhena trust accepts it."
+        in started.notices
+    )
+    async with agent(ScriptedGenerator([text("done")]), cwd=discovered) as running:
+        events, _ = await events_of(running, "go")
+    (started,) = (each for each in events if isinstance(each, RunStartedEvent))
+    (notice,) = started.notices
+    assert notice.startswith("held back of this workspace, not started: tools.callCommand (it is")
+    assert not (discovered / "listed").exists()

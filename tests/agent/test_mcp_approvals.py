@@ -2,13 +2,16 @@
 
 import asyncio
 import json
+import os
 from pathlib import Path
 
 import pytest
 
+from alhena.config.place import open_place
 from alhena.tools.confirmation import ToolConfirmationOutcome as Outcome
 from tests.agent.kit import agent, events_of
 from tests.agent.serving import Person, answers, declared, settings, turns
+from tests.config.places import user
 from tests.mcp.kit import odd, tool
 
 
@@ -188,3 +191,27 @@ async def test_an_approval_for_the_session_holds_for_what_was_approved_whatever_
     assert [asked.reason for asked in person.asked][2] == (
         "the tool pay was approved, but what it was like then is not known"
     )
+
+
+async def test_a_person_is_shown_what_the_server_is_with_the_names_of_secrets_alone(
+    project: Path, home: Path
+) -> None:
+    entry = odd(project, {"tools": [tool("pay")]})
+    entry["args"] = [*entry["args"], "plain-$DB_PASSWORD"]
+    entry["env"] = {"TOKEN": "$DB_PASSWORD", "PYTHONUNBUFFERED": "1", "NODE_OPTIONS": "$X_TOKEN"}
+    user(home, {"mcpServers": {"s": entry}})
+    environ = {**os.environ, "DB_PASSWORD": "hunter2", "X_TOKEN": "hunter3"}
+    place = open_place(project, environ, skip_trust=True)
+    for options in (
+        {"settings": place.settings, "environ": place.environ, "named": place.named},
+        {"environ": environ},
+    ):
+        person = Person(Outcome.PROCEED_ONCE)
+        running = agent(turns(("pay", {})), cwd=project, approve=person, skip_trust=True, **options)
+        async with running:
+            events, _ = await events_of(running, "go")
+        assert [each.status for each in answers(events)] == ["success"]
+        (details,) = person.details
+        what, *more = details.server
+        assert what.endswith("plain-${DB_PASSWORD}")
+        assert more == ["TOKEN", "PYTHONUNBUFFERED=1", "NODE_OPTIONS=${X_TOKEN}"]

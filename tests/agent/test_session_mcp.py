@@ -142,6 +142,7 @@ async def test_hooks_are_told_of_the_server_and_nothing_secret(project: Path) ->
     entry = odd(project, {"tools": [tool("a/b")]})
     entry["args"] += ["--api-key=verysecret", "--token", "alsosecret", "plain"]
     entry["env"] = {"KEY": "thirdsecret"}
+    entry["url"] = ""  # as a variable that is not set leaves it
     hook = {"BeforeTool": [{"hooks": [{"command": f"cat > {heard}"}]}]}
     generator = turns(("a_b", {}))
     running = agent(
@@ -159,6 +160,7 @@ async def test_hooks_are_told_of_the_server_and_nothing_secret(project: Path) ->
     assert context["server_name"] == "s"
     assert context["tool_name"] == "a/b"
     assert context["command"] == sys.executable
+    assert "url" not in context
     assert context["args"][2:] == ["--api-key=[redacted]", "--token", "[redacted]", "plain"]
     assert "secret" not in heard.read_text(encoding="utf-8")
 
@@ -236,7 +238,7 @@ def test_the_command_lists_and_calls_tools_of_servers(home: Path, project: Path)
     listed = alhena("tools", "list", "--json")
     names = [each["name"] for each in listed.json]
     assert {"a", "b", "c"} <= set(names)
-    assert "settings: mcpServers.broken.command: Expected str | null, got int" in listed.err
+    assert "settings: mcpServers.broken.command: it has to be a text or null, not a" in listed.err
     ran = alhena("tools", "call", "mcp_s_a", '{"x": 1}', "--skip-trust", "--json")
     assert ran.code == 0
     assert ran.json["llmContent"] == '{"x": 1}'

@@ -206,6 +206,52 @@ async def test_what_was_gone_back_behind_is_not_undone(project: Path):
         assert await running.checkpoints.undo() is None
 
 
+async def test_of_a_turn_whose_end_was_gone_back_behind_the_beginning_is_undone(project: Path):
+    put(project / "a.txt", "zero")
+    generator = ScriptedGenerator(
+        turn(write("a.txt", "one", "c1")),
+        turn(write("a.txt", "two", "c2"), write("b.txt", "two", "c3")),
+        [text("Done.")],
+    )
+    async with checkpointed(generator) as running:
+        await running.ask("go")
+        await running.checkpoints.restore("2")
+        assert (project / "a.txt").read_text() == "one"
+        done = await undone(running)
+        assert left(done) == {}
+        assert (project / "a.txt").read_text() == "zero"
+        assert await running.checkpoints.undo() is None
+        await running.checkpoints.restore(done.kept)
+        assert (project / "a.txt").read_text() == "one"
+        put(project / "a.txt", "mine")
+        assert left(await undone(running)) == {"a.txt": "it has changed since that turn"}
+        await running.checkpoints.restore("3")
+        assert (project / "a.txt").read_text() == "two"
+        assert left(await undone(running)) == {}
+        assert (project / "a.txt").read_text() == "zero"
+        assert not (project / "b.txt").exists()
+
+
+async def test_turns_that_were_undone_stand_again_at_a_checkpoint_behind_them(project: Path):
+    generator = ScriptedGenerator(
+        turn(write("a.txt", "one", "c1")),
+        [text("One.")],
+        turn(write("b.txt", "two", "c2")),
+        [text("Two.")],
+    )
+    async with checkpointed(generator) as running:
+        await running.ask("one")
+        await running.ask("two")
+        await undone(running)
+        await undone(running)
+        assert not (project / "a.txt").exists()
+        await running.checkpoints.restore("2")
+        assert (project / "a.txt").read_text() == "one"
+        await undone(running)
+        assert not (project / "a.txt").exists()
+        assert await running.checkpoints.undo() is None
+
+
 async def test_an_ignored_file_that_a_second_call_names_is_not_lost(project: Path):
     put(project / ".gitignore", "*.env\n")
     put(project / "my.env", "KEY=1")

@@ -70,6 +70,17 @@ def test_words_of_a_call_are_looked_for_at_both_ends_of_a_long_error():
     assert without_own("ab" * READ, own_words({"a": "ab" * READ})) == OWN * 2
 
 
+def test_arguments_of_many_deep_paths_are_known_by_few_forms():
+    paths = [f"{n:02}/" + "a/" * 2_040 + f"file{n}" for n in range(100)]
+    own = own_words({"paths": paths})
+    assert len(own) < 1_200
+    assert sum(map(len, own)) < 4 << 20
+    assert without_own(f"No such file: {paths[0]}", own) == f"No such file: {OWN}"
+    assert without_own(f"No such file: {paths[0][6:]}", own) == f"No such file: {OWN}"
+    assert without_own(f"No such file: {paths[99]}", own) == f"No such file: {OWN}"
+    assert without_own("file0: not there", own) == f"{OWN}: not there"
+
+
 @given(
     st.recursive(
         st.text(max_size=40) | st.integers(),

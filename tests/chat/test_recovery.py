@@ -11,9 +11,9 @@ from alhena.chat.chat import Chat, ModelTraits, Outlets
 from alhena.chat.errors import InvalidResponseError
 from alhena.chat.history import History
 from alhena.chat.interposer import Admission
-from alhena.chat.recovery import NUDGE_EMPTY, NUDGE_THOUGHTS, TOOLS_DONE
+from alhena.chat.recovery import NUDGE_CUT, NUDGE_EMPTY, NUDGE_THOUGHTS, TOOLS_DONE
 from alhena.errors import AlhenaError
-from alhena.events import ContentEvent, Event, RetryEvent, ToolCallRequestEvent
+from alhena.events import ContentEvent, Event, RetryEvent, ToolCallRequestEvent, WarningEvent
 from alhena.models.errors import RecordingError, ServerFaultError, StreamCutError
 from alhena.models.retry.generator import RetryingGenerator
 from alhena.models.retry.policy import RetryPolicy
@@ -21,7 +21,7 @@ from alhena.wire.calls import CallIds
 from alhena.wire.conformance import check_request
 from alhena.wire.content import FunctionResponse, Part, text_content
 from alhena.wire.request import GenerateContentConfig, GenerateContentRequest
-from alhena.wire.response import GenerateContentResponse
+from alhena.wire.response import CUT_CALL, GenerateContentResponse
 from alhena.wire.violation import Level
 from tests.support.scripted import Script, ScriptedGenerator
 from tests.support.server import call, chunk, text
@@ -140,6 +140,45 @@ async def test_malformed_and_unfinished_answers_are_asked_for_again_as_they_were
     assert await talk.say() == "fine"
     assert talk.model.seen(1) == talk.model.seen(0)
     assert len(talk.chat.history) == 2
+
+
+def cut(*parts: dict[str, Any]) -> Script:
+    """An answer that reached its limit in the middle of a call."""
+    last = chunk(*parts, finish="MAX_TOKENS", usage={"candidatesTokenCount": 4096})
+    last["candidates"][0]["finishMessage"] = f"{CUT_CALL}write_file"
+    return [last]
+
+
+async def test_a_model_whose_call_was_cut_off_is_told_so_and_asked_once_more():
+    talk = Talk(cut({"text": "Now:"}), [text("smaller")])
+    assert await talk.say() == "smaller"
+    said = talk.model.seen(1)[0]["parts"][-1]["text"]
+    assert said == NUDGE_CUT.format(name="write_file")
+    assert talk.retries[0].retract
+    assert (talk.retries[0].attempt, talk.retries[0].max_attempts) == (2, 2)
+    assert "its output limit (4096 tokens) in the middle of a call to write_file" in (
+        talk.retries[0].reason
+    )
+    assert talk.chat.history.contents[0].content == text_content("user", "hi")
+    assert talk.conforming
+
+
+async def test_a_model_that_is_cut_off_again_ends_the_run_with_the_limit_named():
+    talk = Talk(cut(), cut({"text": "Now:"}), [text("never")])
+    with pytest.raises(InvalidResponseError, match=r"output limit \(4096 tokens\)") as caught:
+        await talk.say()
+    assert "maxOutputTokens" in str(caught.value)
+    assert len(talk.model.requests) == 2
+    assert talk.model.seen(0) != talk.model.seen(1)
+    assert len(talk.chat.history) == 0
+
+
+async def test_calls_before_one_that_was_cut_off_are_carried_out_and_it_is_said():
+    talk = Talk(cut(call("note", {"key": "a"}, id="1")))
+    turn = await talk.chat.send((Part(text="hi"),), "p")
+    assert [item.call_id for item in turn.calls] == ["1"]
+    (warning,) = [event for event in talk.events if isinstance(event, WarningEvent)]
+    assert "in the middle of a call to write_file, which was left out" in warning.message
 
 
 @pytest.mark.parametrize("reason", ["SAFETY", "RECITATION", "PROHIBITED_CONTENT", "SPII", "OTHER"])

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from alhena.config import named_files
-from alhena.config.bound import with_accepted
+from alhena.config.accepted import with_accepted
 from alhena.config.errors import ConfigError
-from alhena.config.home import trusted_commands_path
 from alhena.config.mcp_servers import configured_servers
 from alhena.config.place import Place, open_place
 from alhena.frontends.trusting import accept
@@ -38,7 +37,7 @@ def test_what_nobody_has_accepted_is_held_back_and_the_rest_counts(project: Path
     assert place.settings.mcp_servers == {}
     assert place.settings.tools.exclude == ("glob",)
     assert "MCP server s (nobody has accepted it yet)" in place.warnings[-1]
-    assert place.warnings[-1].endswith("To see what it is now, and accept it: alhena trust.")
+    assert place.warnings[-1].endswith("shows what it is now; alhena trust accepts it.")
     configured = configured_servers(place.settings, place.environ, held=place.held_servers)
     assert configured.servers == {}
     assert configured.disabled["s"].startswith("nobody has accepted it yet; alhena trust")
@@ -115,7 +114,8 @@ def test_a_file_of_the_folder_that_a_command_names_is_part_of_it(
 ) -> None:
     write(project / file, "print(1)")
     (project / "link").symlink_to(project / "secret" / "real.py")
-    workspace(project, {"mcpServers": {"s": {"command": "python", "args": args}}})
+    command = "node" if file.endswith(".js") else "python"
+    workspace(project, {"mcpServers": {"s": {"command": command, "args": args}}})
     accepted(project)
     (project / file).write_text("print(2)", encoding="utf-8")
     assert pending(here(project)) == {
@@ -278,28 +278,6 @@ def test_many_that_are_held_back_make_one_warning(project: Path) -> None:
     (warning,) = here(project).warnings
     assert "; and 295 more" in warning
     assert len(warning) < 600
-
-
-def test_what_was_accepted_is_forgotten_with_its_entry(project: Path) -> None:
-    workspace(project, {"mcpServers": {"s": SERVER, "t": SERVER}})
-    accepted(project)
-    workspace(project, {"mcpServers": {"t": SERVER, "u": SERVER}})
-    accepted(project)
-    workspace(project, {"mcpServers": {"s": SERVER, "t": SERVER}})
-    assert list(pending(here(project))) == ["mcpServers.s"]
-
-
-@pytest.mark.parametrize("text", ["{", "[]", '{"/a": {"k": 1}}', "{" * 100_000])
-def test_a_file_of_what_was_accepted_that_cannot_be_used_is_told_of(
-    project: Path, text: str
-) -> None:
-    workspace(project, {"mcpServers": {"s": SERVER}})
-    file = write(trusted_commands_path(os.environ), text)
-    with pytest.raises(ConfigError, match="what was accepted of workspaces cannot be used"):
-        here(project)
-    assert file.read_text(encoding="utf-8") == text
-    workspace(project, {"model": {"name": "x"}})
-    assert here(project).settings.model.name == "x"
 
 
 def test_the_file_does_not_grow_without_end(project: Path) -> None:

@@ -6,14 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alhena.config.jsonc import strip_comments
-from alhena.config.jsonc_edit import (
-    JsonEditError,
-    key_lines,
-    repeated_keys,
-    with_value,
-    without_keys,
-    without_value,
-)
+from alhena.config.jsonc_edit import JsonEditError, with_value, without_keys, without_value
+from alhena.config.jsonc_keys import key_lines, repeated_keys
 
 PATH = ("hooksConfig", "disabled")
 
@@ -228,9 +222,14 @@ def test_keys_that_stand_more_than_once_are_found_wherever_they_are():
         (("a",), (1, 3, 5)),
         (("a", "q"), (3, 3)),
         (("b",), (2, 4)),
-        (("b", "c", "x"), (2, 2)),
+        (("b", "c[0]", "x"), (2, 2)),
     ]
     assert repeated_keys(WITH_COMMENTS) == []
+
+
+def test_a_repeated_key_in_a_list_is_named_by_the_entry_that_it_is_in():
+    text = '{"hooks": [{"a": 1}, [{"b": 1,\n"b": 2}]], "a": 1}'
+    assert repeated_keys(text) == [(("hooks[1][0]", "b"), (1, 2))]
 
 
 JSON = st.recursive(

@@ -8,7 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from alhena.config.bound import MAX_ENTRY, MAX_FOLDER, bound_entries, with_accepted
+from alhena.config.accepted import with_accepted
+from alhena.config.accepted_states import MAX_ENTRY, MAX_FOLDER
+from alhena.config.bound import bound_entries
 from alhena.config.errors import ConfigError
 from alhena.config.files import MAX_BYTES
 from alhena.config.home import trusted_commands_path

@@ -38,12 +38,12 @@ def test_the_keys_choose_the_transport(entry: dict[str, Any], transport: Transpo
     [
         ({}, "mcpServers.s: names neither command nor url nor httpUrl."),
         ({"tcp": "localhost:1"}, "mcpServers.s: tcp is not supported."),
-        ({"url": "ftp://x"}, "mcpServers.s: the URL 'ftp://x' is no http(s) URL."),
-        ({"url": "$UNSET"}, "the URL '$UNSET' is no http(s) URL (is that variable set?)."),
+        ({"url": "ftp://x"}, "mcpServers.s: its URL begins with neither http:// nor https://."),
+        ({"url": "$UNSET"}, "neither http:// nor https:// (is that variable set?). Correct it."),
         ({"command": "x", "timeout": 0}, "mcpServers.s: timeout is 0."),
-        ({"command": "x", "args": "y"}, "mcpServers.s.args: Expected array, got str."),
+        ({"command": "x", "args": "y"}, "mcpServers.s.args: it has to be a list, not a text."),
         ({"command": "x", "env": {"A": []}}, "mcpServers.s.env"),
-        (5, "mcpServers.s: Expected object, got int."),
+        (5, "mcpServers.s: it has to be an object, not a whole number."),
     ],
 )
 def test_an_entry_that_cannot_be_used_is_told_and_costs_no_other(entry: Any, said: str) -> None:

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from alhena.config.named_files import MAX_PLACES, TooManyWordsError, named_files
+from alhena.config import named_files as files
+from alhena.config.named_files import MAX_PLACES, Looks, TooManyWordsError, named_files
 from tests.config.binding import accepted, here, pending
 from tests.config.places import workspace, write
 
@@ -144,3 +145,128 @@ def test_a_command_of_which_nothing_is_watched_says_so(home: Path, project: Path
     assert [each.server for each in here(project).pending if words in each.text] == ["module"]
     tree(project, "srv.py")
     assert not any(words in each.text for each in here(project).pending)
+
+
+def test_a_program_is_looked_for_where_the_users_variable_says(project: Path) -> None:
+    tree(project, "bin/srv", "other/srv", ".venv/bin/tool")
+    entry = {"command": "srv", "args": ["-c", "tool"]}
+    path = f"/usr/bin:{project}/bin:.venv/bin"
+    assert list(named_files(entry, project, path=path)) == [".venv/bin/tool", "bin/srv"]
+    assert list(named_files("srv --x", project, path=path)) == ["bin/srv"]
+    own = {**entry, "env": {"PATH": "other"}}
+    assert list(named_files(own, project, path=path)) == ["other/srv"]
+    assert list(named_files(entry, project, path="/usr/bin::")) == []
+    (project / "srv").write_text("x", encoding="utf-8")
+    assert list(named_files(entry, project, path="/usr/bin::")) == ["srv"]
+
+
+def test_a_program_elsewhere_that_is_a_link_into_the_folder_is_watched(
+    project: Path, tmp_path: Path
+) -> None:
+    tree(project, "src/srv")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "srv").symlink_to(project / "src" / "srv")
+    entry = {"command": "srv"}
+    assert list(named_files(entry, project, path=str(tmp_path / "bin"))) == ["src/srv"]
+
+
+def test_a_program_by_the_users_path_is_held_back_once_it_changes(
+    home: Path, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree(project, "bin/srv")
+    write(home / ".gemini" / "trustedFolders.json", {str(project): "TRUST_FOLDER"})
+    monkeypatch.setenv("PATH", f"{project}/bin{os.pathsep}{os.environ['PATH']}")
+    workspace(project, {"mcpServers": {"s": {"command": "srv"}}})
+    accepted(project)
+    write(project / "bin" / "srv", "evil")
+    assert pending(here(project))["mcpServers.s"].endswith("changed: the file bin/srv")
+
+
+def test_as_many_directories_as_one_goes_down_are_seen(project: Path) -> None:
+    tree(project, "d1/d2/d3/d4/d5/z.sh")
+    assert named(project, "-c", "cd d1; cd d2; cd d3; cd d4; cd d5; sh z.sh") == [
+        "d1/d2/d3/d4/d5/z.sh"
+    ]
+
+
+def test_all_entries_of_a_folder_share_what_may_be_looked_at(project: Path) -> None:
+    entry = {"command": "x", "args": [f"w{number}" for number in range(1_500)]}
+
+    def several(looks: Looks, count: int) -> None:
+        for _ in range(count):
+            assert named_files(entry, project, looks=looks) == {}
+
+    several(Looks(), 2)
+    with pytest.raises(TooManyWordsError, match="the entries have more words"):
+        several(Looks(), 100)
+    several(Looks(), 2)
+
+
+def test_of_many_entries_those_have_an_obstacle_for_which_nothing_is_left(
+    home: Path, project: Path
+) -> None:
+    write(home / ".gemini" / "trustedFolders.json", {str(project): "TRUST_FOLDER"})
+    words = [f"w{number}" for number in range(1_500)]
+    servers = {f"s{number}": {"command": "x", "args": words} for number in range(30)}
+    workspace(project, {"mcpServers": servers})
+    held = here(project).pending
+    assert held[0].acceptable
+    assert [each.acceptable for each in held] == sorted(each.acceptable for each in held)[::-1]
+    assert held[-1].why == (
+        "it cannot be accepted, for the entries have more words than can be looked at"
+    )
+
+
+def test_files_are_read_once_and_up_to_so_many_bytes_for_all_entries(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(4):
+        write(project / f"a{number}.py", "x" * 100)
+    (project / "link.py").symlink_to("a0.py")
+    monkeypatch.setattr(files, "MAX_READ", 250)
+    looks = Looks()
+    for _ in range(5):
+        assert len(named_files("x a0.py link.py a1.py", project, looks=looks)) == 2
+    with pytest.raises(TooManyWordsError, match="too large altogether"):
+        named_files("x a2.py", project, looks=looks)
+
+
+def test_what_an_option_or_a_variable_calls_data_may_change_where_git_does_not_track_it(
+    project: Path,
+) -> None:
+    tree(project, "state", "srv.py")
+    assert named(project, "--state", "./state") == ["state"]
+    entry = {"command": "x", "args": ["--state", "./state"]}
+    assert named_files(entry, project).loose == {"state"}
+    (project / ".git").mkdir()
+    write(project / ".git" / "HEAD", "x")
+    assert named(project, "--state", "./state", "srv.py") == ["srv.py"]
+    assert named(project, "--state-file=state") == []
+    assert named(project, "x", env={"STATE_FILE_PATH": "./state"}) == []
+    assert named(project, "x", env={"stateFile": "state"}) == []
+    for strict in (
+        ["state"],
+        ["--config", "state"],
+        ["--data-plugin=state"],
+        ["--state", "x", "state"],
+        ["--state", "srv.py", "-c", ". ./state"],
+        ["--state", "state", "state"],
+    ):
+        assert "state" in named(project, *strict)
+    assert named(project, "x", env={"BASH_ENV": "state"}) == ["state"]
+    assert named(project, "x", env={"PYTHON_STATE": "state"}) == ["state"]
+    assert named(project, "x", env={"LOG_FILE": "srv.py"}) == ["srv.py"]
+    (project / "state").chmod(0o755)
+    assert named(project, "--state", "./state") == ["state"]
+
+
+def test_what_a_server_would_run_without_its_url_is_watched(project: Path) -> None:
+    tree(project, "srv.sh")
+    entry = {"url": "https://e.example/", "command": "sh", "args": ["srv.sh"]}
+    assert list(named_files(entry, project)) == ["srv.sh"]
+
+
+def test_a_directory_that_a_variable_has_loaded_stands_for_its_module(project: Path) -> None:
+    tree(project, "hooks/index.js", "data/index.js")
+    env = {"NODE_OPTIONS": "--require ./hooks", "DATA_DIR": "./data"}
+    assert named(project, "x", env=env) == ["hooks/index.js"]

@@ -190,12 +190,17 @@ def test_a_restriction_that_cannot_be_read_is_never_left_out(home: Path, project
 def test_unknown_keys_are_kept_and_told_of_once_with_what_was_meant(
     home: Path, project: Path
 ) -> None:
-    file = user(home, '{\n"tools": {"exlude": ["a"]},\n"maxAttempts": 3, "mine": {"a": {"b": 1}}}')
+    file = user(
+        home,
+        '{\n"tools": {"exlude": ["a"]},\n"maxAttempts": 3, "mine": {"a": {"b": 1}},\n"modle": {"name": "m"}, "autoAccept": true}',
+    )
     place = opened(project)
     (warning,) = place.warnings
     assert warning.startswith(str(file))
     assert "tools.exlude (line 2; did you mean tools.exclude?)" in warning
     assert "maxAttempts (line 3; did you mean general.maxAttempts?)" in warning
+    assert "modle (line 4; did you mean model?)" in warning
+    assert "autoAccept" not in warning
     assert "mine (line 3)" in warning
     assert place.layers[0].document["mine"] == {"a": {"b": 1}}
 

@@ -6,6 +6,8 @@ import pytest
 
 from tests.config.places import opened, user, workspace
 
+MANY = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11"
+
 
 @pytest.mark.parametrize("comment", ["", "// both\n"])
 def test_a_key_that_stands_twice_is_a_warning_with_both_lines(
@@ -33,6 +35,33 @@ def test_a_server_that_stands_twice_is_a_warning(home: Path, project: Path) -> N
         f"{file}:4: mcpServers.s stands there more than once: line 4 counts, and not lines 2, 3. "
         "Remove what is too much."
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('{"ui": 1, "ui": 2}', "1: ui stands there more than once: the last one on line 1 counts"),
+        (
+            '{"ui": 1,\n"ui": 2, "ui": 3}',
+            "2: ui stands there more than once: the last one on line 2 counts",
+        ),
+        (
+            '{"ui": 1, "ui": 2,\n"ui": 3}',
+            "2: ui stands there more than once: line 2 counts, and not line 1",
+        ),
+        (
+            "{" + ",".join(f'\n"ui": {n}' for n in range(99)) + "}",
+            f"100: ui stands there more than once: line 100 counts, and not lines {MANY}, …",
+        ),
+    ],
+    ids=["one line", "the last two", "the first two", "many lines"],
+)
+def test_which_of_them_counts_can_be_told_wherever_they_stand(
+    home: Path, project: Path, text: str, told: str
+) -> None:
+    file = user(home, text.replace("ui", "odd"))
+    warnings = [each for each in opened(project).warnings if "more than once" in each]
+    assert warnings == [f"{file}:{told.replace('ui', 'odd')}. Remove what is too much."]
 
 
 @pytest.mark.parametrize(

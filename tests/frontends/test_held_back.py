@@ -25,7 +25,7 @@ def test_a_server_that_came_with_a_pull_is_not_started_and_an_unattended_run_say
     server: ScriptedServer, home: Path, project: Path, tmp_path: Path
 ) -> None:
     mark = tmp_path / "started"
-    good = odd(project, {"tools": [tool("fine")]})
+    good = {**odd(project, {"tools": [tool("fine")]}), "timeout": 500}
     workspace(project, {"mcpServers": {"good": good}})
     assert alhena("trust").code == 0
     workspace(project, {"mcpServers": {"good": marking(project, mark)}})
@@ -35,8 +35,8 @@ def test_a_server_that_came_with_a_pull_is_not_started_and_an_unattended_run_say
     assert not mark.exists()
     assert (
         "held back of this workspace, not started: MCP server good (it is not as it was accepted; "
-        "changed: args, the file odd.script.json). To see what it is now, and accept it: alhena "
-        "trust."
+        "changed: args, the file odd.script.json). alhena trust --status shows what it is now; "
+        "alhena trust accepts it."
     ) in ran.err
 
 

@@ -1,6 +1,8 @@
 """Limits and loops as a person at the command line meets them."""
 
 import json
+import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,8 @@ from alhena.wire.conformance import check_json
 from alhena.wire.violation import Level
 from tests.frontends.terminal.kit import played
 from tests.support.command import alhena, keyed
-from tests.support.server import ScriptedServer, call, chunk, sse, text
+from tests.support.patience import PATIENCE_S
+from tests.support.server import ScriptedServer, call, chunk, json_reply, sse, text
 
 USED = {"promptTokenCount": 900, "candidatesTokenCount": 100, "totalTokenCount": 1000}
 EACH = (900 * 1.25 + 100 * 10) / 1e6
@@ -91,6 +94,38 @@ def test_limits_are_read_as_they_are_given():
     limits = parse_run(["--max-turns", "3", "--max-seconds", "1.5", "--max-cost", "0.25"]).limits
     assert limits == RunLimits(max_turns=3, max_seconds=1.5, max_cost=0.25)
     assert parse_run(["x"]).limits == RunLimits()
+
+
+def test_a_limit_of_time_ends_an_answer_that_goes_on_for_ever(server: ScriptedServer):
+    server.reply(sse(text("So far", None), text("."), hold=threading.Event()))
+    ran = alhena("-p", "x", "-o", "json", "--max-seconds", "1", **keyed(server))
+    assert (ran.code, ran.json["error"]["type"]) == (53, "time_limit")
+    assert server.disconnected.wait(PATIENCE_S)
+    server.reply(sse(text("Done.")))
+    ran = alhena("-r", "latest", "-p", "go on", **keyed(server))
+    assert (ran.code, ran.out) == (0, "Done.\n")
+
+
+def test_a_limit_of_time_ends_a_command_and_what_it_started(server: ScriptedServer):
+    wait = {"command": "mkfifo stays; echo > begun; cat stays"}
+    server.reply(sse(chunk(call("run_shell_command", wait), finish="STOP")))
+    ran = alhena("-y", "-p", "x", "-o", "json", "--max-seconds", "2", **keyed(server))
+    assert (ran.code, ran.json["error"]["type"]) == (53, "time_limit")
+    assert len(server.requests) <= 1
+    if Path("stays").exists():  # nobody reads any more: who would write finds no reader
+        with pytest.raises(OSError, match="No such device"):
+            os.open("stays", os.O_WRONLY | os.O_NONBLOCK)
+
+
+def test_a_wait_past_the_limit_of_time_is_not_begun(server: ScriptedServer):
+    server.reply(json_reply({"error": {"code": 429, "message": "slow down"}}, 429,
+                            headers={"retry-after": "50"}))  # fmt: skip
+    ran = alhena("-p", "x", "-o", "json", "--max-seconds", "40", **keyed(server))
+    assert (ran.code, ran.json["error"]["type"]) == (53, "time_limit")
+    assert "would reach the limit of 40 seconds" in ran.json["error"]["message"]
+    assert "slow down" in ran.json["error"]["message"]
+    assert "trying again" not in ran.err.lower()
+    assert len(server.requests) == 1
 
 
 def test_the_result_says_what_a_run_cost_where_that_is_known(server: ScriptedServer):

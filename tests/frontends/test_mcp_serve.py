@@ -133,14 +133,16 @@ async def test_consent_for_later_holds_for_the_next_call(project: Path):
 
 
 async def test_live_output_comes_as_progress(project: Path):
-    del project
+    os.mkfifo(project / "gate")
     told: list[str] = []
 
     async def progress(_done: float, _total: float | None, message: str | None) -> None:
+        if "one" in (message or "") and "one" not in "".join(told):
+            (project / "gate").write_bytes(b"")  # it waits for that
         told.append(message or "")
 
     async with connected("--approval-mode", "yolo") as client:
-        command = "echo one; sleep 0.4; echo two"
+        command = "echo one; : <gate; echo two"
         result = await client.call_tool(
             "run_shell_command", {"command": command}, progress_callback=progress
         )

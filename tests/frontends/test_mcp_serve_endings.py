@@ -77,6 +77,19 @@ async def test_it_ends_although_its_client_does_not_read(number: signal.Signals 
         assert (code, server.stderr.read()) == (0, b"")
 
 
+async def test_calls_that_nobody_hears_of_are_no_lines_on_standard_error() -> None:
+    params = {"name": "run_shell_command", "arguments": {"command": "sleep 60"}}
+    calls = [{"id": 100 + each, "method": "tools/call", "params": params} for each in range(5)]
+    with greeted() as server:
+        say(server, *calls, *lists(20))
+        while waiting(server) < FULL:
+            await asyncio.sleep(0.01)
+        server.send_signal(signal.SIGTERM)
+        code = await asyncio.to_thread(server.wait, PATIENCE_S)
+        assert server.stderr is not None
+        assert (code, server.stderr.read()) == (0, b"")
+
+
 async def test_a_client_that_reads_late_is_told_all_of_it() -> None:
     with greeted() as server:
         say(server, *lists(20))

@@ -285,13 +285,14 @@ def test_checking_names_servers_that_cannot_be_used_and_members_that_mean_nothin
     assert checked.code == 1
     lines = checked.out.splitlines()
     remedy, near = "Correct that value or remove the key.", "scopes?"
+    text = "it has to be a text"
     for line in (
-        f"{mine}:1: mcpServers.a: Expected object, got int. {remedy}",
-        f"{mine}:3: mcpServers.b.command: Expected str | null, got int. {remedy}",
-        f"{mine}:3: mcpServers.c: the URL 'x' is no http(s) URL. Correct it.",
+        f"{mine}:1: mcpServers.a: it has to be an object, not a whole number. {remedy}",
+        f"{mine}:3: mcpServers.b.command: {text} or null, not a whole number. {remedy}",
+        f"{mine}:3: mcpServers.c: its URL begins with neither http:// nor https://. Correct it.",
         f"{mine}:4: mcpServers.d.comand means nothing, and has no effect. Did you mean command?",
         f"{mine}:5: mcpServers.d.oauth.scope means nothing, and has no effect. Did you mean {near}",
-        f"{mine}:5: mcpServers.e.args[1]: Expected str, got int. {remedy}",
+        f"{mine}:5: mcpServers.e.args[1]: {text}, not a whole number. {remedy}",
         f"{theirs}:2: mcpServers.f: names neither command nor url nor httpUrl. Give one of them.",
     ):
         assert f"warning: {line}" in lines

@@ -9,8 +9,10 @@ from msgspec.structs import replace
 from tests.gateway.kit import LIMITS, Running, client, gateway
 from tests.gateway.sources import HeldGenerator
 from tests.gateway.test_streams import ANTHROPIC, CONTENTS, GOOGLE, OPENAI, closed, raw_request
+from tests.support.patience import PATIENCE_S
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import text
+from tests.support.steady import skip
 
 PLAIN_GOOGLE = ("/v1beta/models/gemini-2.5-flash:generateContent", CONTENTS)
 
@@ -103,12 +105,14 @@ async def test_a_head_that_does_not_come_closes_the_connection(start: bytes):
 
 
 async def test_a_second_head_on_a_connection_has_its_limit_too():
-    limits = replace(LIMITS, head_s=0.05)
+    limits = replace(LIMITS, head_s=PATIENCE_S)
     async with gateway(ScriptedGenerator(), limits=limits) as running:
         reader, writer = await asyncio.open_connection("127.0.0.1", running.port)
         writer.write(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n")
         await reader.readuntil(b'"ok"}')
         writer.write(b"GET /hea")
+        await asyncio.sleep(0.05)
+        skip(PATIENCE_S)
         with pytest.raises((ConnectionResetError, asyncio.IncompleteReadError)):
             await reader.readuntil(b"\r\n")
         await closed(writer)
@@ -116,9 +120,10 @@ async def test_a_second_head_on_a_connection_has_its_limit_too():
 
 async def test_a_long_answer_is_not_taken_for_a_slow_head():
     generator = HeldGenerator()
-    async with gateway(generator, limits=replace(LIMITS, head_s=0.02)) as running:
+    async with gateway(generator, limits=replace(LIMITS, head_s=PATIENCE_S)) as running:
         reader, writer = await raw_request(running.port, *OPENAI)
         await reader.readuntil(b"xxxx")
+        skip(PATIENCE_S)
         await asyncio.sleep(0.05)
         generator.go.set()
         await reader.readuntil(b"[DONE]")
@@ -173,7 +178,7 @@ async def test_two_hundred_streams_at_once_arrive_whole():
 
 async def test_stopping_lets_an_answer_under_way_come_to_its_end():
     generator = HeldGenerator()
-    async with gateway(generator) as running:
+    async with gateway(generator, limits=replace(LIMITS, stop_s=PATIENCE_S)) as running:
         reader, writer = await raw_request(running.port, *OPENAI)
         await reader.readuntil(b"xxxx")
         asyncio.get_running_loop().call_later(0.05, generator.go.set)

@@ -5,8 +5,10 @@ import os
 import signal
 import subprocess
 import sys
-import urllib.request
+from contextlib import closing
+from http.client import HTTPConnection
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -31,19 +33,42 @@ def test_words_that_are_not_understood_are_named():
         run(["extra", "--what"])
 
 
+@pytest.mark.parametrize(
+    ("model", "mapped"),
+    [
+        ("gemini-2.5-flash", "openai:foo"),
+        ("gemini-2.5-flash", "rehearsal"),
+        ("rehearsal", "anthropic:foo"),
+        ("openai:x", "anthropic:foo"),
+        ("openai:x", "rehearsal"),
+    ],
+)
+def test_a_name_for_a_model_of_another_service_is_refused(
+    monkeypatch: pytest.MonkeyPatch, model: str, mapped: str
+):
+    monkeypatch.setenv("GEMINI_API_KEY", "key")
+    monkeypatch.setenv("OPENAI_API_KEY", "key")
+    with pytest.raises(UsageError, match=f"m={mapped} is of another service than {model}"):
+        run(["-m", model, "--map", f"a={model}", "--map", f"m={mapped}"])
+
+
 def test_a_log_that_nobody_reads_stops_neither_requests_nor_the_end(tmp_path: Path):
     environ = {"PATH": os.defpath, "HOME": str(tmp_path)}
     command = [sys.executable, "-m", "alhena", "serve", "--port", "0", "-m", "rehearsal"]
     with subprocess.Popen(
         command, env=environ, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        url = process.stdout.readline().decode("ascii").strip()
-        path = "/healthz?" + "x" * 50
-        for _ in range(700):  # more lines than a pipe of 64 KB holds
-            with urllib.request.urlopen(url + path, timeout=PATIENCE_S) as answer:
-                assert json.load(answer) == {"status": "ok"}
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(PATIENCE_S) == 0
-        assert process.stderr.read().count(b"healthz") < 700
+        try:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            address = urlsplit(process.stdout.readline().decode("ascii").strip())
+            assert address.hostname is not None
+            with closing(HTTPConnection(address.hostname, address.port, PATIENCE_S)) as connection:
+                for _ in range(700):  # more lines than a pipe of 64 KB holds
+                    connection.request("GET", "/healthz")
+                    assert json.load(connection.getresponse()) == {"status": "ok"}
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(PATIENCE_S) == 0
+            assert process.stderr.read().count(b"healthz") < 700
+        finally:
+            process.kill()  # one that goes on would be waited for without end

@@ -14,6 +14,7 @@ from alhena.hooks.run import HookSurroundings
 from alhena.hooks.system import Hooks
 from alhena.tools.params import changes
 from tests.hooks.kit import NOW, Heard, group, hook, surroundings
+from tests.support.patience import PATIENCE_S
 
 BEFORE = HookEvent.BEFORE_TOOL
 
@@ -60,7 +61,7 @@ async def test_hooks_run_together_unless_one_of_them_wants_a_sequence(project: P
     os.mkfifo("b")
     # Each waits for the other: one after the other they would never end.
     heard = Heard(group(BEFORE, "echo >a; read x <b", "read x <a; echo >b"))
-    assert await asyncio.wait_for(heard.fire(BEFORE), 5) == HookVerdict()
+    assert await asyncio.wait_for(heard.fire(BEFORE), PATIENCE_S) == HookVerdict()
 
     both = Heard(
         group(BEFORE, "echo 1 >>order", "echo 2 >>order"),

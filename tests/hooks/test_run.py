@@ -14,6 +14,8 @@ from alhena.hooks.run import HookSurroundings, run_hook, substituted
 from alhena.system.descent import session_members
 from alhena.system.processes import ProcessGroups
 from tests.hooks.kit import hook, surroundings
+from tests.support.disk import written
+from tests.support.steady import skip_when
 
 
 async def run(command: str, document: bytes = b"{}", **fields: object) -> HookRun:
@@ -54,11 +56,13 @@ async def test_a_signal_is_no_exit_code():
 
 async def test_out_of_time_everything_ends_also_what_ignores_the_request(project: Path):
     script = "trap '' TERM; (trap '' TERM; sleep 60 & echo $! >inner; wait) & echo $$ >outer; wait"
-    ended = await run(script, timeout_ms=300)
+    files = (project / "inner", project / "outer")
+    late = skip_when(60, lambda: written(*files))
+    ended, _ = await asyncio.gather(run(script, timeout_ms=60_000), late)
     assert ended.exit_code is None
-    assert ended.problem == "Hook timed out after 300ms"
-    for name in ("inner", "outer"):
-        assert not exists(int((project / name).read_text(encoding="utf-8")))
+    assert ended.problem == "Hook timed out after 60000ms"
+    for file in files:
+        assert not exists(int(file.read_text(encoding="utf-8")))
 
 
 @pytest.mark.parametrize(
@@ -82,9 +86,10 @@ async def test_nothing_that_a_hook_starts_outlives_it(project: Path, start: str,
 
 async def test_out_of_time_what_has_left_its_session_ends_too(project: Path):
     script = "setsid sleep 60 >/dev/null 2>&1 & echo $! >pid; wait"
-    around = surroundings()
-    ended = await run_hook(hook(script, timeout_ms=300), b"", around)
-    assert ended.problem == "Hook timed out after 300ms"
+    late = skip_when(60, lambda: written(project / "pid"))
+    running = run_hook(hook(script, timeout_ms=60_000), b"", surroundings())
+    ended, _ = await asyncio.gather(running, late)
+    assert ended.problem == "Hook timed out after 60000ms"
     assert not exists(int((project / "pid").read_text(encoding="utf-8")))
 
 

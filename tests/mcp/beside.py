@@ -1,5 +1,6 @@
 """A session with two servers, one of them good, and what became of a prompt that calls both."""
 
+import asyncio
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,10 @@ from alhena.mcp import http, sdk
 from alhena.mcp.servers import ServerReport
 from alhena.policy.model import PolicyOutcome, PolicyRule
 from tests.agent.kit import agent, conforming, events_of
-from tests.mcp.kit import SERVED, odd, tool
+from tests.mcp.kit import SERVED, WAITED_FOR, odd, tool
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import call, chunk, text
+from tests.support.steady import skip
 
 GOOD = ("mcp_good_fine", {"n": 1})
 """The call that is answered whatever the other server does."""
@@ -56,12 +58,16 @@ class Story(msgspec.Struct, kw_only=True):
 def hostile(what: str, *more: str, **entry: Any) -> dict[str, Any]:
     """The settings of a server that misbehaves."""
     file = str(SERVED / "hostile.py")
-    return {"command": sys.executable, "args": ["-S", file, what, *more], **entry}
+    args = ["-S", file, what, *more]
+    return {"command": sys.executable, "args": args, "timeout": WAITED_FOR, **entry}
 
 
-async def beside(entry: dict[str, Any], directory: Path, *calls: Call, **options: Any) -> Story:
+async def beside(
+    entry: dict[str, Any], directory: Path, *calls: Call, late: bool = False, **options: Any
+) -> Story:
     """One prompt in a session with this server, called `bad`, and a good one. The model makes these
-    calls and then one of the good server's tool. What has to hold in any case is asserted here."""
+    calls and then one of the good server's tool. What has to hold in any case is asserted here. With
+    `late` the first call is not answered, and time flies until that has been given up."""
     good = odd(directory, {"tools": [tool("fine")]}, "good")
     made = settings_of({"mcpServers": {"bad": entry, "good": good}}, "test")
     turns = [
@@ -72,7 +78,10 @@ async def beside(entry: dict[str, Any], directory: Path, *calls: Call, **options
     options.setdefault("policy", ALLOW_ALL)
     running = agent(generator, cwd=directory, settings=made, **options)
     async with running:
+        hurry = asyncio.create_task(_hurry(generator)) if late else None
         events, error = await events_of(running, "go")
+        if hurry is not None:
+            await hurry
         story = Story(
             answers=[event for event in events if isinstance(event, ToolCallResponseEvent)],
             at_start=next(each.notices for each in events if isinstance(each, RunStartedEvent)),
@@ -83,6 +92,13 @@ async def beside(entry: dict[str, Any], directory: Path, *calls: Call, **options
     assert error is None
     assert_unharmed(story)
     return story
+
+
+async def _hurry(generator: ScriptedGenerator) -> None:
+    while len(generator.requests) < 2:
+        await asyncio.sleep(0.05)
+        if len(generator.requests) == 1:
+            skip(5)
 
 
 def assert_unharmed(story: Story) -> None:

@@ -28,9 +28,12 @@ from alhena.tools.contract import (
     ToolResult,
 )
 from alhena.tools.registry import ToolRegistry
+from tests.support.patience import PATIENCE_S
 
 SERVED = Path(__file__).parent / "served"
-QUICK = Pace(connect=8.0, first_retry=0.02, longest_retry=0.1, relist=0.05)
+WAITED_FOR = int(1000 * PATIENCE_S)
+"""Milliseconds. A first prompt waits longer for servers that have a time of their own."""
+QUICK = Pace(connect=PATIENCE_S, first_retry=0.02, longest_retry=0.1, relist=0.05)
 
 
 def tool(name: str, **properties: Any) -> dict[str, Any]:
@@ -43,12 +46,14 @@ def odd(directory: Path, script: dict[str, Any], name: str = "odd") -> dict[str,
     """The settings of a server that does what a script says."""
     file = directory / f"{name}.script.json"
     file.write_text(json.dumps(script), encoding="utf-8")
-    return {"command": sys.executable, "args": [str(SERVED / "odd.py"), str(file)]}
+    args = [str(SERVED / "odd.py"), str(file)]
+    return {"command": sys.executable, "args": args, "timeout": WAITED_FOR}
 
 
 def kitchen() -> dict[str, Any]:
     """The settings of the server that is written with the official SDK."""
-    return {"command": sys.executable, "args": [str(SERVED / "kitchen.py"), "stdio"]}
+    args = [str(SERVED / "kitchen.py"), "stdio"]
+    return {"command": sys.executable, "args": args, "timeout": WAITED_FOR}
 
 
 class Rig:

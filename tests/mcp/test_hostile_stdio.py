@@ -46,7 +46,7 @@ NEVER_CONNECTED = {
 async def test_one_that_cannot_be_connected_to_is_told_of_in_one_line(
     project: Path, what: str
 ) -> None:
-    timeout = 600 if NEVER_CONNECTED[what] == LATE else 5_000
+    timeout = 600 if NEVER_CONNECTED[what] == LATE else 60_000
     story = await beside(hostile(what, timeout=timeout), project, POKE)
     (line,) = story.told
     assert re.search(NEVER_CONNECTED[what], line), line
@@ -148,9 +148,9 @@ async def test_words_that_are_too_long_are_cut_for_the_model(project: Path) -> N
 
 
 CALLS = {
-    "hang in a call": (r"failed: it did not answer within 2 s", 0),
-    "drip in a call": (r"failed: it did not answer within 2 s", 0),
-    "questions": (r"failed: it did not answer within 2 s", 0),
+    "hang in a call": (r"failed: it did not answer within 30 s", 0),
+    "drip in a call": (r"failed: it did not answer within 30 s", 0),
+    "questions": (r"failed: it did not answer within 30 s", 0),
     "crash in a call": ("failed: the connection was closed before it answered", 1),
     "half a word": ("failed: the connection was closed before it answered", 1),
     "endless line in a call": ("failed: the connection was closed before it answered", 1),
@@ -167,8 +167,9 @@ async def test_a_call_that_goes_wrong_is_a_failed_call_that_says_why(
     project: Path, what: str
 ) -> None:
     said, lines = CALLS[what]
-    entry = hostile(what, timeout=2_000 if "within" in said else 60_000)
-    story = await beside(entry, project, POKE)
+    late = "within" in said
+    entry = hostile(what, timeout=30_000 if late else 60_000)
+    story = await beside(entry, project, POKE, late=late)
     failed = story.answers[0]
     assert (failed.status, failed.error_type) == ("error", "mcp_tool_error")
     assert re.search(said, story.seen()), story.seen()[:2_000]

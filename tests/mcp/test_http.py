@@ -2,11 +2,10 @@
 
 import asyncio
 import json
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,40 +18,35 @@ from alhena.mcp.flattening import MAX_DEPTH, flattened
 from alhena.mcp.server import ServerState
 from tests.mcp.bad_http import head
 from tests.mcp.kit import SERVED, Rig, called, rigged, tool
+from tests.support.ports import reserved_port
 
 Speak = Callable[[bytes, asyncio.StreamWriter], Awaitable[None]]
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def served(how: str) -> Iterator[str]:
-    port = free_port()
-    process = subprocess.Popen(
-        [sys.executable, str(SERVED / "kitchen.py"), how, str(port)],
-        stderr=subprocess.PIPE,
-    )
-    assert process.stderr is not None
-    for line in process.stderr:
-        if b"Uvicorn running" in line:
-            break
-    yield f"http://127.0.0.1:{port}"
-    process.kill()
-    process.wait()
-    process.stderr.close()
+@contextmanager
+def served(how: str, port: int) -> Iterator[str]:
+    command = [sys.executable, str(SERVED / "kitchen.py"), how, str(port)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if b"Uvicorn running" in line:
+                break
+        try:
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.kill()
 
 
 @pytest.fixture(scope="module")
 def streamable() -> Iterator[str]:
-    yield from served("streamable-http")
+    with reserved_port() as port, served("streamable-http", port) as url:
+        yield url
 
 
 @pytest.fixture(scope="module")
 def sse() -> Iterator[str]:
-    yield from served("sse")
+    with reserved_port() as port, served("sse", port) as url:
+        yield url
 
 
 @asynccontextmanager
@@ -81,19 +75,20 @@ async def raw(directory: Path, script: dict[str, Any], how: str) -> AsyncIterato
     """A server of a few lines, connected."""
     file = directory / "script.json"
     file.write_text(json.dumps(script), encoding="utf-8")
-    port = free_port()
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, str(SERVED / "raw_http.py"), str(file), str(port), how
-    )
-    try:
-        async with rigged({"k": {"httpUrl": f"http://127.0.0.1:{port}/mcp"}}, directory) as rig:
-            while rig.server("k").state is not ServerState.CONNECTED:
-                rig.server("k").start()  # it may not have listened yet
-                await asyncio.sleep(0.05)
-            yield rig
-    finally:
-        process.kill()
-        await process.wait()
+    with reserved_port() as port:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, str(SERVED / "raw_http.py"), str(file), str(port), how
+        )
+        try:
+            entry = {"httpUrl": f"http://127.0.0.1:{port}/mcp"}
+            async with rigged({"k": entry}, directory) as rig:
+                while rig.server("k").state is not ServerState.CONNECTED:
+                    rig.server("k").start()  # it may not have listened yet
+                    await asyncio.sleep(0.05)
+                yield rig
+        finally:
+            process.kill()
+            await process.wait()
 
 
 @pytest.mark.requirement("MCP-01")
@@ -244,37 +239,23 @@ def test_only_what_is_nested_too_deeply_is_cut() -> None:
 
 
 async def test_a_server_that_was_restarted_is_connected_to_again(project: Path) -> None:
-    first = served("streamable-http")
-    url = next(first)
-    port = int(url.rpartition(":")[2])
-    async with rigged({"k": {"httpUrl": f"{url}/mcp"}}, project) as rig:
-        assert (await called(rig, "echo", {"text": "x"})).error is None
-        with pytest.raises(StopIteration):
-            next(first)
-        gone = await called(rig, "echo", {"text": "x"})
-        assert gone.error is not None
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            str(SERVED / "kitchen.py"),
-            "streamable-http",
-            str(port),
-            stderr=asyncio.subprocess.PIPE,
-        )
-        assert process.stderr is not None
-        try:
-            while b"Uvicorn running" not in await process.stderr.readline():
-                pass
-            answers = [(await called(rig, "echo", {"text": "y"})).display for _ in range(3)]
-            assert answers[-1] == "echo: y"
-        finally:
-            process.kill()
-            await process.communicate()
+    with ExitStack() as first, reserved_port() as port:
+        url = first.enter_context(served("streamable-http", port))
+        async with rigged({"k": {"httpUrl": f"{url}/mcp"}}, project) as rig:
+            assert (await called(rig, "echo", {"text": "x"})).error is None
+            first.close()
+            gone = await called(rig, "echo", {"text": "x"})
+            assert gone.error is not None
+            with served("streamable-http", port):
+                answers = [(await called(rig, "echo", {"text": "y"})).display for _ in range(3)]
+                assert answers[-1] == "echo: y"
 
 
 async def test_nobody_listening_is_said_without_what_is_secret(project: Path) -> None:
-    url = f"http://user:s3cret@127.0.0.1:{free_port()}/mcp?token=abc"
-    async with rigged({"k": {"httpUrl": url}}, project) as rig:
-        (warning,) = rig.warnings
-        assert "s3cret" not in warning
-        with pytest.raises(McpError):
-            await rig.server("k").call_tool("echo", {})
+    with reserved_port() as port:
+        url = f"http://user:s3cret@127.0.0.1:{port}/mcp?token=abc"
+        async with rigged({"k": {"httpUrl": url}}, project) as rig:
+            (warning,) = rig.warnings
+            assert "s3cret" not in warning
+            with pytest.raises(McpError):
+                await rig.server("k").call_tool("echo", {})

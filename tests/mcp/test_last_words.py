@@ -1,12 +1,16 @@
 """What is told of a server that ends in the middle of a call."""
 
+import os
+import sys
 from pathlib import Path
 
 import pytest
 
 from alhena.frontends.mcp_words import state_words
 from alhena.mcp.server import Pace
-from alhena.mcp.stdio import TAIL, Tail
+from alhena.mcp.stdio import TAIL, Tail, _Talk
+from alhena.system.processes import Command, ProcessGroups
+from alhena.system.served import end_served
 from tests.mcp.kit import QUICK, called, odd, rigged, tool
 
 SLOW = Pace(connect=QUICK.connect, relist=QUICK.relist, first_retry=30.0, longest_retry=60.0)
@@ -49,6 +53,23 @@ async def test_what_it_said_holds_none_of_its_secrets_and_has_an_end(project: Pa
         assert token not in told
         assert "xxx" not in told
         assert len(result.error.message) < 1_000
+
+
+async def test_what_it_said_last_is_heard_though_its_output_has_ended_before(project: Path) -> None:
+    script = "import os\nos.close(1)\nos.read(0, 1)\nos.write(2, b'no licence')\nos._exit(3)\n"
+    argv = (sys.executable, "-S", "-c", script)
+    groups = ProcessGroups()
+    talk = _Talk(Command(argv=argv, cwd=str(project), env=dict(os.environ)), groups)
+    try:
+        assert [line async for line in talk.lines()] == []
+        talk.child.pause(errors=True)  # as good as a loop that has not come to it
+        await talk.child.write(b"x")
+        await talk.child.exited
+        await talk.last_words()
+        assert talk.why("its output") == "it ended with exit code 3; it said: no licence"
+    finally:
+        await end_served(talk.child, groups, 0.5)
+        await groups.close()
 
 
 def test_of_a_line_whose_beginning_is_gone_nothing_is_kept() -> None:

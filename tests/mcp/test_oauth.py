@@ -1,7 +1,6 @@
 """Signing in to a real server, and the tokens that come of it."""
 
 import asyncio
-import socket
 import stat
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from tests.mcp.kit import called, rigged
 from tests.mcp.oauth_kit import entry, environ, kept, sign
 from tests.mcp.oauth_server import ASM, PRM, OAuthServer, redirect_of, running
 from tests.models.auth.kit import ScriptedPerson, get
+from tests.support.ports import reserved_port
 
 
 @pytest.mark.requirement("MCP-07")
@@ -127,12 +127,10 @@ async def test_addresses_of_the_settings_need_no_discovery(
 async def test_a_redirect_address_of_the_settings_is_where_the_browser_comes_back(
     guarded: OAuthServer,
 ) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    uri = f"http://localhost:{port}/back/here"
     person = ScriptedPerson(get)
-    await sign(guarded, person, oauth={"redirectUri": uri})
+    with reserved_port() as port:
+        uri = f"http://localhost:{port}/back/here"
+        await sign(guarded, person, oauth={"redirectUri": uri})
     assert redirect_of(person.opened[0])["redirect_uri"] == uri
     assert person.pages[0][0] == 200
 

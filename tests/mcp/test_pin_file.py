@@ -1,6 +1,7 @@
 """What was approved is not lost, whoever writes, and however much servers list."""
 
 import json
+import os
 from pathlib import Path
 
 import msgspec
@@ -8,7 +9,7 @@ import pytest
 
 from alhena.mcp.connection import ListedTool
 from alhena.mcp.pin_file import FILE, MAX_FILE, MAX_SERVER, MAX_TEXTS
-from alhena.mcp.pins import CHANGED, NEW, UNKNOWN_THEN, Pins
+from alhena.mcp.pins import CHANGED, NEW, UNKNOWN_THEN, UNREADABLE, Pins
 from alhena.system.private_files import PrivateFiles
 
 PAY = ListedTool(name="pay", description="Pays.", schema={"type": "object", "properties": {}})
@@ -74,6 +75,21 @@ def test_a_file_that_is_too_large_is_moved_away_too(project: Path) -> None:
     said: list[str] = []
     pins(project, said).approve("s", [PAY], every=False)
     assert (project / f"{FILE}.damaged-1").stat().st_size == MAX_FILE + 1
+    assert pins(project).objection("s", MEANER) == CHANGED
+
+
+def test_what_is_no_file_at_all_is_moved_away_too_and_how_to_go_on_is_said(project: Path) -> None:
+    (project / FILE).mkdir()
+    said: list[str] = []
+    some = pins(project, said)
+    assert some.objection("s", PAY) == UNREADABLE
+    assert said[-1].endswith("It is put aside when a tool is approved for more than one call.")
+    some.approve("s", [PAY], every=False)
+    assert (project / f"{FILE}.damaged-1").is_dir()
+    os.mkfifo(project / "pipe")
+    (project / "pipe").rename(project / FILE)
+    pins(project).approve("s", [PAY], every=False)
+    assert (project / f"{FILE}.damaged-2").is_fifo()
     assert pins(project).objection("s", MEANER) == CHANGED
 
 

@@ -81,6 +81,7 @@ def test_the_file_is_the_owners_and_one_that_cannot_be_read_approves_nothing(
 
 def test_a_file_that_cannot_be_written_is_told_and_holds_for_the_session(project: Path) -> None:
     (project / FILE).mkdir()
+    (project / f"{FILE}.lock").mkdir()
     said: list[str] = []
     some = pins(project, said)
     some.approve("s", [PAY], every=True)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 
 from tests.mcp.beside import Call, Story, beside
 from tests.mcp.kit import SERVED, rigged
-from tests.mcp.test_http import free_port
+from tests.support.ports import reserved_port
 
 TRANSPORTS = ("stdio", "sse", "streamable-http")
 GENERATION = {"stdio": None, "sse": ("url", "sse"), "streamable-http": ("httpUrl", "mcp")}
@@ -27,9 +28,9 @@ def serving(program: str, how: str) -> Iterator[dict[str, Any]]:
     if reached is None:
         yield {"command": sys.executable, "args": [str(SERVED / program), "stdio"]}
         return
-    port = free_port()
-    command = [sys.executable, str(SERVED / program), how, str(port)]
-    with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
+    started = partial(subprocess.Popen, stderr=subprocess.PIPE)
+    command = [sys.executable, str(SERVED / program), how]
+    with reserved_port() as port, started([*command, str(port)]) as process:
         assert process.stderr is not None
         try:
             for line in process.stderr:
@@ -143,7 +144,7 @@ async def test_a_call_that_is_given_up_leaves_the_connection_as_it_was(
             with pytest.raises(asyncio.CancelledError):
                 await sleeping
             assert (await server.call_tool("first", {"n": 1})) == first
-            assert server.notes == []
+            assert server.notes == ()
 
 
 def test_the_tables_say_what_they_claim() -> None:

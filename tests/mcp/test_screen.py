@@ -19,6 +19,7 @@ from alhena.mcp.screen import (
     ScreenedReader,
     WatchedWriter,
 )
+from tests.support.patience import PATIENCE_S
 
 
 def message(**fields: Any) -> SessionMessage:
@@ -178,7 +179,7 @@ async def test_a_reader_goes_on_behind_what_is_dropped() -> None:
 
 async def test_who_gives_up_does_not_wait_for_one_that_reads_nothing() -> None:
     to_child, from_session = anyio.create_memory_object_stream[SessionMessage](0)
-    async with to_child, from_session, asyncio.timeout(4):
+    async with to_child, from_session, asyncio.timeout(PATIENCE_S):
         writer = WatchedWriter(to_child, screen())
         await writer.send(message(method="notifications/cancelled", params={"requestId": 1}))
         asking = asyncio.create_task(writer.send(message(id=1, method="ping")))

@@ -4,7 +4,7 @@ import os
 import shutil
 from pathlib import Path
 
-from alhena.config.home import claim_project_temp, project_temp
+from alhena.config.home import claimed_project_temp, note_former_root
 from tests.agent.kit import agent, conforming, events_of, turn
 from tests.agent.test_compression import set_to
 from tests.agent.test_memory import told
@@ -18,8 +18,8 @@ OLD = Path(__file__).parent / "data" / "memory-in-results.jsonl"
 async def test_what_goes_with_a_masked_result_is_told_in_its_own_part_at_the_next_touch(
     project: Path,
 ):
-    temp = project_temp(os.environ, project)
-    claim_project_temp(temp, project)
+    temp = claimed_project_temp(os.environ, project)
+    note_former_root(temp, "/p")  # as the record has it
     (temp / "sessions").mkdir()
     shutil.copy(OLD, temp / "sessions" / "before.jsonl")
     put(project, "sub/x.txt", "x")

@@ -148,6 +148,34 @@ async def test_vertex_is_asked_with_the_credentials_of_the_machine(
         assert request.headers["x-goog-user-project"] == "charged"
 
 
+async def test_an_error_names_the_project_that_is_charged_and_keeps_its_link(
+    server: ScriptedServer, project: Path
+):
+    link = "https://console.example/apis/overview?project=my-quota-proj"
+    error = {
+        "code": 403,
+        "message": f"The API was not used in project my-quota-proj before. Enable it: {link}",
+        "status": "PERMISSION_DENIED",
+        "details": [{"link": link, "token": f"Bearer {ACCESS}"}],
+    }
+    server.reply(json_reply(GRANT), json_reply({"error": error}, 403))
+    environ = {
+        "GOOGLE_GENAI_USE_VERTEXAI": "true",
+        "GOOGLE_CLOUD_PROJECT": "p",
+        "GOOGLE_CLOUD_LOCATION": "global",
+        "GOOGLE_VERTEX_BASE_URL": server.url,
+        "GOOGLE_APPLICATION_CREDENTIALS": written(project / "adc.json", user_info(server.url)),
+        "GOOGLE_CLOUD_QUOTA_PROJECT": "my-quota-proj",
+    }
+    chosen = choose_generator(ModelChoice(model=MODEL, environ=environ))
+    with pytest.raises(CredentialsError) as caught:
+        await chunks(chosen.generator)
+    await chosen.generator.aclose()
+    assert server.requests[1].headers["x-goog-user-project"] == "my-quota-proj"
+    assert link in caught.value.message
+    assert caught.value.details == ({"link": link, "token": "Bearer [redacted]"},)
+
+
 @pytest.mark.parametrize(
     ("reply", "kind", "told"),
     [

@@ -9,12 +9,15 @@ from alhena.models.anthropic_api import AnthropicApi, anthropic_from
 from alhena.models.endpoint import parse_endpoint
 from alhena.models.errors import (
     CredentialsError,
+    ModelError,
+    QuotaError,
     RequestRejectedError,
     ServerFaultError,
     StreamCutError,
 )
 from alhena.wire.content import Content, FunctionCall, FunctionResponse, Part, text_content
 from alhena.wire.encode import EncodedContent
+from alhena.wire.errors import DecodeError
 from alhena.wire.request import (
     GenerateContentConfig,
     GenerateContentRequest,
@@ -24,14 +27,17 @@ from alhena.wire.request import (
 from tests.support.command import alhena
 from tests.support.server import Reply, ScriptedServer, json_reply, sse
 
+DONE = "[DONE]"
 THINKING = GenerationConfig(
     temperature=1.0, top_p=0.9, thinking_config=ThinkingConfig(thinking_budget=1024)
 )
 
 
-def asking(*contents: Content, **config: Any) -> GenerateContentRequest:
+def asking(
+    *contents: Content, model: str = "anthropic:claude-x", **config: Any
+) -> GenerateContentRequest:
     return GenerateContentRequest(
-        model="anthropic:claude-x",
+        model=model,
         contents=tuple(map(EncodedContent, contents or (text_content("user", "hi"),))),
         config=GenerateContentConfig(**config),
     )
@@ -153,6 +159,65 @@ async def test_an_error_event_is_the_services(server: ScriptedServer):
         for _ in range(2):
             with pytest.raises(ServerFaultError, match="too much to do"):
                 await taken(generator, asking())
+
+
+@pytest.mark.parametrize(
+    ("kind", "error", "status"),
+    [
+        ("overloaded_error", ServerFaultError, 529),
+        ("rate_limit_error", QuotaError, 429),
+        ("api_error", ServerFaultError, 500),
+        ("timeout_error", ServerFaultError, 504),
+        ("invalid_request_error", RequestRejectedError, 400),
+        ("authentication_error", CredentialsError, 401),
+        ("what_is_new", ServerFaultError, 500),
+    ],
+)
+async def test_an_error_within_a_stream_is_of_the_kind_that_it_says(
+    server: ScriptedServer, kind: str, error: type[ModelError], status: int
+):
+    server.reply(sse({"type": "error", "error": {"type": kind, "message": "so it is"}}))
+    generator = connected(server)
+    async with aclosing(generator):
+        with pytest.raises(error, match="so it is") as raised:
+            await taken(generator, asking())
+    assert raised.value.status == status
+    if kind == "overloaded_error":
+        assert kind in raised.value.message
+        assert "HTTP 5" not in raised.value.message
+
+
+@pytest.mark.parametrize(
+    "ending",
+    [
+        [{"type": "message_delta", "delta": {"stop_reason": "end_turn"}}],
+        [{"type": "message_delta", "delta": {"stop_reason": "end_turn"}}, DONE],
+        [DONE],
+        [{"type": "message_delta", "delta": {}}, {"type": "message_stop"}],
+    ],
+)
+async def test_the_end_of_an_answer_is_known_without_its_last_event(
+    server: ScriptedServer, ending: list[Any]
+):
+    start = {"type": "message_start", "message": {"id": "m"}}
+    told = sse({}, start, *words("whole"), *(event for event in ending if event != DONE))
+    told.pieces += [b"data: [DONE]\r\n\r\n"] if DONE in ending else []
+    server.reply(told)
+    generator = connected(server)
+    async with aclosing(generator):
+        chunks = await taken(generator, asking())
+    assert [part.text for chunk in chunks for part in chunk.parts] == ["whole"]
+    assert chunks[-1].finish_reason == "STOP"
+
+
+async def test_a_body_that_is_no_message_is_no_answer(server: ScriptedServer):
+    completion = {"choices": [{"message": {"content": "hi"}, "finish_reason": "stop"}]}
+    server.reply(json_reply({}), json_reply(completion))
+    generator = connected(server)
+    async with aclosing(generator):
+        for _ in range(2):
+            with pytest.raises(DecodeError):
+                await generator.generate(asking())
 
 
 async def test_tokens_are_counted_by_the_service(server: ScriptedServer):

@@ -10,7 +10,6 @@ from alhena.models.catalogue import (
     model_info,
     resolved_name,
     thinking_config,
-    wants_signatures,
 )
 from alhena.wire.request import ThinkingConfig
 
@@ -46,7 +45,7 @@ def test_the_series_of_a_model_decides_its_thinking(
     model: str, config: ThinkingConfig | None, signatures: bool
 ):
     assert thinking_config(model) == config
-    assert wants_signatures(model) is signatures
+    assert model_info(model).needs_signatures is signatures
 
 
 def test_a_session_without_a_chosen_model_thinks():
@@ -103,6 +102,10 @@ def test_what_is_listed_agrees_with_what_its_name_says():
         ("gemini-2.0-flash", (1_048_576, 8192), True),
         ("gemma-3-27b-it", (131_072, None), False),
         ("gemma-4-31b-it", (256_000, None), False),
+        ("anthropic:claude-sonnet-4-5", (200_000, None), True),
+        ("openai:gpt-4.1-mini", (1_047_576, None), True),
+        ("openai:o3", (200_000, None), True),
+        ("openai:llama3.2", (128_000, None), True),
         ("my-custom-model", (1_048_576, None), True),
     ],
 )

@@ -12,6 +12,7 @@ import pytest
 from alhena.models.dial import open_channel
 from alhena.system.web.fetch import system_connector
 from tests.models.asking import api, chunks, event, listening, read_request, response, texts
+from tests.support.ports import reserved_port
 
 
 def has_ipv6_loopback() -> bool:
@@ -76,9 +77,7 @@ async def test_the_end_of_a_request_never_waits_for_an_answer_to_its_beginning()
 
 
 async def test_when_no_address_answers_the_first_failure_is_told():
-    async with listening(greet) as port:
-        pass
-    with pytest.raises(ConnectionRefusedError):
+    with reserved_port() as port, pytest.raises(ConnectionRefusedError):
         await open_channel("localhost", port, None, 5)
 
 

@@ -96,6 +96,34 @@ async def test_a_user_can_act_as_a_service_account(server: ScriptedServer, proje
     }
 
 
+async def test_the_token_of_the_user_is_renewed_once_when_the_service_refuses_it(
+    server: ScriptedServer, project: Path
+):
+    refused = json_reply({"error": {"code": 401, "message": "no", "status": "X"}}, 401)
+    server.reply(
+        json_reply(GRANT | {"access_token": "first"}),
+        json_reply({"accessToken": "one", "expireTime": EXPIRY}),
+        refused,
+        json_reply(GRANT | {"access_token": "second"}),
+        json_reply({"accessToken": "two", "expireTime": EXPIRY}),
+        *(refused, json_reply(GRANT | {"access_token": "third"}), refused),
+    )
+    info = {
+        "type": "impersonated_service_account",
+        "source_credentials": user_info(server.url),
+        "service_account_impersonation_url": f"{server.url}/robot:generateAccessToken",
+    }
+    path = written(project / "adc.json", info)
+    tokens = default_credentials({"GOOGLE_APPLICATION_CREDENTIALS": path}).tokens
+    assert await tokens.token() == "one"
+    assert await tokens.token(fresh=True) == "two"
+    shown = [one.headers.get("authorization") for one in server.requests if "robot" in one.path]
+    assert shown == ["Bearer first", "Bearer first", "Bearer second"]
+    with pytest.raises(CredentialsError, match="HTTP 401"):
+        await tokens.token(fresh=True)
+    assert len(server.requests) == 8
+
+
 @pytest.mark.parametrize(
     ("status", "answer"),
     [

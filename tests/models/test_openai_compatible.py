@@ -13,6 +13,7 @@ from alhena.models.errors import (
     QuotaError,
     RequestRejectedError,
     ServerFaultError,
+    SpentQuotaError,
     StreamCutError,
 )
 from alhena.models.openai_compatible import OpenAiCompatible, openai_from
@@ -27,7 +28,7 @@ from alhena.wire.content import (
     text_content,
 )
 from alhena.wire.encode import EncodedContent
-from alhena.wire.errors import DecodeError
+from alhena.wire.errors import DecodeError, SseError
 from alhena.wire.request import (
     FunctionDeclaration,
     GenerateContentConfig,
@@ -169,17 +170,59 @@ async def test_a_stream_that_ends_too_early_is_told_as_one(server: ScriptedServe
         await taken(connected(server), asking())
 
 
-async def test_arguments_that_end_too_early_are_no_call(server: ScriptedServer):
-    server.reply(stream(delta(tool_calls=[piece(0, "read", '{"pa')]), delta("length")))
+@pytest.mark.parametrize(
+    ("end", "reason"), [("length", "MAX_TOKENS"), ("tool_calls", "MALFORMED_FUNCTION_CALL")]
+)
+async def test_arguments_that_end_too_early_are_no_call(
+    server: ScriptedServer, end: str, reason: str
+):
+    server.reply(stream(delta(tool_calls=[piece(0, "read", '{"pa')]), delta(end)))
     chunks = await taken(connected(server), asking())
-    assert chunks[-1].finish_reason == "MALFORMED_FUNCTION_CALL"
+    assert chunks[-1].finish_reason == reason
+    assert "a call to read" in chunks[-1].candidates[0].finish_message
     assert not any(part.function_call for chunk in chunks for part in chunk.parts)
+
+
+async def test_an_error_object_with_the_status_of_an_answer_is_the_services(
+    server: ScriptedServer,
+):
+    error = {"object": "error", "message": "The model is not available", "code": 404}
+    server.reply(json_reply(error))
+    generator = connected(server)
+    async with aclosing(generator):
+        with pytest.raises(ModelNotFoundError, match="not available"):
+            await generator.generate(asking())
 
 
 async def test_an_error_in_the_stream_is_the_services(server: ScriptedServer):
     server.reply(stream(delta(content="a"), {"error": {"message": "out of memory"}}))
     with pytest.raises(ServerFaultError, match="out of memory"):
         await taken(connected(server), asking())
+
+
+async def test_a_page_instead_of_a_stream_is_no_matter_of_geminis_address(server: ScriptedServer):
+    server.reply(Reply(content_type="text/html", pieces=[b"<html>login</html>"]))
+    with pytest.raises(SseError) as raised:
+        await taken(connected(server), asking())
+    assert "address of the service" in str(raised.value)
+    assert "Gemini" not in str(raised.value)
+
+
+async def test_a_spent_quota_that_a_stream_tells_is_one(server: ScriptedServer):
+    error = {"message": "none left", "type": "insufficient_quota", "code": "insufficient_quota"}
+    server.reply(stream(delta(content="a"), {"error": error}))
+    with pytest.raises(SpentQuotaError, match="none left"):
+        await taken(connected(server), asking())
+
+
+async def test_words_without_a_finish_reason_are_whole_where_the_stream_says_its_end(
+    server: ScriptedServer,
+):
+    server.reply(stream(delta(content="hi")), stream())
+    chunks = await taken(connected(server), asking())
+    assert (chunks[0].parts[0].text, chunks[-1].finish_reason) == ("hi", "STOP")
+    chunks = await taken(connected(server), asking())
+    assert chunks[-1].finish_reason is None
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ from tests.models.asking import (
     texts,
 )
 from tests.support.certificates import certificate
+from tests.support.ports import reserved_port
 from tests.support.server import ScriptedServer, sse, text
 
 SHORT = Timeouts(connect=0.2, idle=0.2)
@@ -46,9 +47,8 @@ async def failure(port: int, timeouts: Timeouts | None = None) -> ModelError:
 
 
 async def test_a_refused_connection_names_the_address_and_the_remedy():
-    async with listening(lambda _r, _w: asyncio.sleep(0)) as port:
-        pass
-    error = await failure(port)
+    with reserved_port() as port:
+        error = await failure(port)
     assert isinstance(error, NetworkError)
     assert f"http://127.0.0.1:{port}: connection refused" in str(error)
     assert "GOOGLE_GEMINI_BASE_URL" in str(error)

@@ -17,6 +17,8 @@ from typing import Self
 import msgspec
 import pytest
 
+from tests.support.patience import PATIENCE_S
+
 BASH = shutil.which("bash") or ""
 needs_bash = pytest.mark.skipif(not BASH, reason="bash is the judge")
 
@@ -105,7 +107,7 @@ class Jail:
                 path.write_text(content, encoding="utf-8")
         self._before = _snapshot(self._root)
 
-    def run(self, command: str, seconds: float = 5) -> Ran:
+    def run(self, command: str, seconds: float = PATIENCE_S) -> Ran:
         """Gives the command to bash, with nothing to read, and waits for all that it starts."""
         ended = self._bash(command, seconds)
         calls = tuple(sorted(_call(file) for file in self._log.iterdir()))

@@ -66,7 +66,7 @@ def test_the_reason_names_the_file_and_what_it_would_have_been() -> None:
     decision = tightened(ALLOW, GLOB, rule("deny", toolName="glob", denyMessage="Not here."))
     assert decision.reason == (
         "denied by a rule of the user policies (test.toml, rule 1); "
-        "without the policy of the workspace (w) it would be allow"
+        "without the policy of the workspace (w) it would be allowed"
     )
     assert decision.deny_message == "Not here."
 

@@ -31,6 +31,10 @@ AT = "2026-01-31T12:00:00.000Z"
 HEADER = Header(at=AT, version=VERSION, session_id="s", project="/p", writer="1")
 
 
+def header_of(project: Path) -> Header:
+    return msgspec.structs.replace(HEADER, project=str(project))
+
+
 def raw(content: Content) -> msgspec.Raw:
     return EncodedContent(content).raw
 

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -156,6 +157,20 @@ def test_a_page_carries_nothing_out(tmp_path: Path):
     assert "<img" not in page
     assert "&lt;script&gt;" in page
     assert r"\u202e" in page
+
+
+def test_a_part_of_an_unknown_kind_is_shown_as_it_was_written(tmp_path: Path):
+    odd = b'{"parts":[{"text":"hm"},{"brandNew":{"a":["<b>"]},"thoughtSignature":"c2ln"}]}'
+    path = write(tmp_path / "s.jsonl", HEADER, contents(0, msgspec.Raw(odd)))
+    transcript = read_transcript(path)
+    (hm, other) = transcript.pieces()
+    assert (hm.body, other.heading) == ("hm", "User: something else")
+    assert msgspec.json.decode(other.body) == {
+        "brandNew": {"a": ["<b>"]},
+        "thoughtSignature": "c2ln",
+    }
+    assert '"brandNew": {' in as_markdown(transcript)
+    assert "&quot;brandNew&quot;" in as_html(transcript)
 
 
 PIECES = st.sampled_from(

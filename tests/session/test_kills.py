@@ -11,8 +11,8 @@ import pytest
 from tests.support.patience import PATIENCE_S
 
 ROOT = Path(__file__).parent.parent.parent
-KILLS = 25
-SEEDS = range(20)
+KILLS = 10
+SEEDS = range(50)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

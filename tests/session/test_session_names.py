@@ -9,15 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alhena.agent.session_id import new_session_id
-from alhena.config.home import project_temp
+from alhena.config.home import claimed_project_temp
 from alhena.session.errors import NoSessionError, SessionError
 from alhena.session.names import SUFFIX, is_damaged_end, is_made_id, is_session_id, session_of
 from alhena.session.reading import is_begun
 from alhena.session.records import VERSION
 from alhena.session.retention import Retention, prune
 from alhena.session.store import open_store
-from tests.session.kit import HEADER, turns, write
-from tests.support.command import alhena
+from tests.session.kit import HEADER, header_of, turns, write
+from tests.support.command import alhena, keyed
+from tests.support.server import ScriptedServer, sse, text
 
 ODD = [
     "",
@@ -44,7 +45,7 @@ ODD = [
 @pytest.fixture
 def temp(project: Path) -> Path:
     """The directory of a project with everything that can be there."""
-    temp = project_temp(os.environ, project)
+    temp = claimed_project_temp(os.environ, project)
     for name in ("sessions", "checkpoints", "tool-outputs", "other"):
         (temp / name).mkdir(parents=True)
         (temp / name / "keep.txt").write_text("kept", encoding="utf-8")
@@ -194,6 +195,56 @@ def test_files_that_do_not_begin_as_a_session_are_not_removed_and_do_not_count(t
     old = Retention(max_age_s=1, max_count=None, min_s=0)
     assert prune(open_store(temp), old, "", lambda: 1e9) == ("own",)
     assert everything(temp).keys() == before.keys() - {f"sessions/own{SUFFIX}"}
+
+
+def test_files_that_do_not_begin_as_a_session_are_told_and_taken_for_none(
+    temp: Path, project: Path
+):
+    sessions = temp / "sessions"
+    for name, data in FOREIGN.items():
+        (sessions / f"{name}{SUFFIX}").write_bytes(data)
+        os.utime(sessions / f"{name}{SUFFIX}", (1e9, 1e9))
+    others = [f"{name}{SUFFIX}" for name, data in sorted(FOREIGN.items()) if data]
+    told = f"Not listed, for they do not begin as a session does: {', '.join(others)}\n"
+    assert alhena("sessions", "list").out == f"There are no sessions of this project.\n{told}"
+    damaged = new_session_id()
+    (sessions / f"{damaged}{SUFFIX}").write_bytes(b"\0" * 100)
+    write(sessions / f"own{SUFFIX}", header_of(project), *turns(1)[1:])
+    os.utime(sessions / f"own{SUFFIX}", (5, 5))
+    os.utime(sessions / f"{damaged}{SUFFIX}", (4, 4))
+    listed = alhena("sessions", "list", "--json").json
+    assert {each["sessionId"] for each in listed["sessions"]} == {"own", damaged}
+    assert listed["others"] == others
+    assert alhena("--list-sessions").out.endswith(told)
+    before = everything(temp)
+    store = open_store(temp)
+    assert store.find("latest").session_id == "own"
+    for name in ("backup", "log", "table"):
+        with pytest.raises(SessionError, match="does not begin as a session does"):
+            store.resume(name, "1")
+        with pytest.raises(SessionError, match="does not begin as a session does"):
+            store.delete(name)
+        for command in ("show", "export", "delete"):
+            ran = alhena("sessions", command, name)
+            assert ran.code == 42
+            assert f"{name}{SUFFIX} does not begin as a session does" in ran.err
+    assert everything(temp) == before
+
+
+def test_many_files_that_are_no_sessions_are_told_in_one_line(temp: Path):
+    for number in range(12):
+        (temp / "sessions" / f"n{number}{SUFFIX}").write_bytes(b"x\n")
+    said = alhena("sessions", "list").out.splitlines()
+    assert said[1].endswith(": n0.jsonl, n1.jsonl, n10.jsonl, n11.jsonl, n2.jsonl and 7 more")
+
+
+def test_going_on_with_the_last_session_begins_one_where_there_are_only_other_files(
+    temp: Path, server: ScriptedServer
+):
+    (temp / "sessions" / f"log{SUFFIX}").write_bytes(b"x\n")
+    server.reply(sse(text("fine")))
+    assert alhena("--resume", "-p", "go", **keyed(server)).out == "fine\n"
+    assert (temp / "sessions" / f"log{SUFFIX}").read_bytes() == b"x\n"
 
 
 @pytest.mark.parametrize("data", [b"", b"\0" * 100, b"x\n"])

@@ -97,7 +97,7 @@ def test_what_was_damaged_is_said_and_kept(server: ScriptedServer, project: Path
     server.reply(sse(text("fine")))
     ran = alhena("--resume", "-p", "more", **keyed(server))
     assert (ran.code, ran.out) == (0, "fine\n")
-    assert "23 bytes were moved to" in ran.err
+    assert "23 bytes of its end were moved to" in ran.err
     (aside,) = path.parent.glob("*.damaged-1")
     assert aside.read_bytes() == b'{"type":"contents","at"'
 
@@ -153,7 +153,11 @@ def test_sessions_are_listed_shown_and_deleted(server: ScriptedServer, project: 
     assert not path.exists()
     assert not outputs.exists()
     assert alhena("--delete-session", "1").code == 0
-    assert alhena("sessions", "list", "--json").json == {"sessions": []}
+    assert alhena("sessions", "list", "--json").json == {
+        "sessions": [],
+        "others": [],
+        "foreign": [],
+    }
 
 
 def test_an_export_is_markdown_json_or_a_page(server: ScriptedServer, project: Path):

@@ -3,19 +3,26 @@
 import os
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from alhena.agent.session_id import new_session_id
 from alhena.config.errors import ConfigError
+from alhena.session.checkpoints import Checkpoint, CheckpointFiles
 from alhena.session.errors import HeldSessionError, NoSessionError, SessionError
 from alhena.session.journal import Journal
 from alhena.session.records import VERSION, Header, Prompted
 from alhena.session.retention import Retention, outdated, prune, retention
 from alhena.session.store import SessionStore
-from alhena.session.transcript import as_markdown, read_transcript
+from alhena.session.transcript import as_html, as_json, as_markdown, facts, read_transcript
 from alhena.wire.content import MODEL, USER
 from tests.session.kit import AT, HEADER, contents, replayed, says, texts, turns, write
 
 DAY = 86_400.0
+WORDS = {
+    *("plan?", "Drop table X?", "Dropped X.", "Drop table Y?", "Dropped Y.", "yes"),
+    *("A record.", "Got it."),
+}
 V1 = Path(__file__).parent / "data" / "version-1.jsonl"
 
 
@@ -46,6 +53,16 @@ def test_a_name_means_a_number_an_id_its_beginning_or_the_one_last_used(store: S
             store.find(name)
 
 
+def test_a_session_from_the_future_is_the_last_one_only_where_there_is_no_other(
+    store: SessionStore,
+):
+    session(store, "ahead", used=9e9)
+    session(store, "further", used=9.1e9)
+    assert store.find("latest").session_id == "further"
+    session(store, "now", used=1e9)
+    assert store.find("latest").session_id == "now"
+
+
 def test_a_number_past_the_last_one_is_not_the_beginning_of_an_id(store: SessionStore):
     session(store, "7d3f0c11-0000")
     session(store, "12345678-0000", at="2026-02-01")
@@ -65,12 +82,13 @@ def test_a_session_that_was_killed_before_it_wrote_anything_is_none(store: Sessi
 
 
 def test_a_session_with_a_damaged_beginning_is_listed_and_left_alone(store: SessionStore):
-    path = session(store, "whole")
+    name = new_session_id()
+    path = session(store, name)
     path.write_bytes(b"\0" * 9_000)
     (item,) = store.summaries()
-    assert (item.title, item.started) == ("", "")
+    assert (item.session_id, item.title, item.started) == (name, "", "")
     with pytest.raises(SessionError, match="its beginning is damaged"):
-        store.resume("whole", "1")
+        store.resume(name, "1")
     assert path.read_bytes() == b"\0" * 9_000
     assert list(path.parent.iterdir()) == [path]
 
@@ -96,7 +114,7 @@ def test_records_that_a_later_version_has_added_are_passed_over_and_kept(store: 
         file.write(b'%b,"crc":"%08x"}\n' % (body, zlib.crc32(body, extent.chain)))
     found = store.resume("s", "1")
     found.journal.close()
-    assert found.moved is None
+    assert found.replay.damage == []
     assert found.replay.prompts == 1
     assert body in path.read_bytes()
 
@@ -175,6 +193,48 @@ def test_what_was_taken_back_is_told_apart_in_an_export(tmp_path: Path):
     assert "never answered" in earlier
 
 
+def test_an_export_has_every_word_that_was_said_before_a_compression_once(tmp_path: Path):
+    said = [
+        says(USER, "plan?"),
+        says(MODEL, "Drop table X?"),
+        says(USER, "yes"),
+        says(MODEL, "Dropped X."),
+        says(MODEL, "Drop table Y?"),
+        says(USER, "yes"),
+        says(MODEL, "Dropped Y."),
+    ]
+    path = write(
+        tmp_path / "s.jsonl",
+        HEADER,
+        Prompted(at=AT, text="plan?"),
+        contents(0, *said),
+        contents(0, says(USER, "A record."), says(MODEL, "Got it."), *said[4:]),
+    )
+    transcript = read_transcript(path)
+    current, _, earlier = as_markdown(transcript).partition("not part of the conv")
+    bodies = [[line for line in text.splitlines() if line in WORDS] for text in (current, earlier)]
+    assert bodies[0] == ["A record.", "Got it.", "Drop table Y?", "yes", "Dropped Y."]
+    assert bodies[1] == ["plan?", "Drop table X?", "yes", "Dropped X."]
+    assert as_html(transcript).count("<pre>yes</pre>") == 2
+    assert as_json(transcript).count(b'"current": false') == 4
+    assert current.startswith("# plan?\n")
+    assert facts(transcript)["title"] == "plan?"
+
+
+def test_what_is_only_masked_is_shown_once_and_at_its_time(tmp_path: Path):
+    later = msgspec.structs.replace(contents(1, says(MODEL, "MASKED"), says(USER, "yes")), at="9")
+    path = write(
+        tmp_path / "s.jsonl",
+        HEADER,
+        contents(0, says(USER, "yes"), says(MODEL, "long"), says(USER, "yes")),
+        later,
+    )
+    transcript = read_transcript(path)
+    assert [at for at, _ in transcript.contents] == [AT, "9", AT]
+    assert [piece.body for piece in transcript.pieces()] == ["yes", "MASKED", "yes"]
+    assert [piece.body for piece in transcript.earlier_pieces()] == ["long"]
+
+
 def test_deleting_is_refused_while_the_session_is_written(store: SessionStore):
     store.directory.mkdir()
     journal = Journal.create(store.path("s"))
@@ -184,3 +244,21 @@ def test_deleting_is_refused_while_the_session_is_written(store: SessionStore):
     journal.close()
     store.delete("s")
     assert store.summaries() == ()
+
+
+def test_old_sessions_go_with_their_checkpoints(tmp_path: Path):
+    now = 100 * DAY
+    store = SessionStore(tmp_path / "sessions", (), tmp_path / "checkpoints")
+    for number in range(3):
+        session(store, f"old{number}", used=number)
+    session(store, "new", used=now)
+    files = CheckpointFiles(tmp_path / "checkpoints")
+    for name in ("old0", "new", "old1", "old2", ""):
+        files.write(f"of-{name}", Checkpoint(session_id=name))
+    (files.directory / "odd.json").write_bytes(b'{"sessionId":["old0"]}')
+    limits = Retention(max_age_s=30 * DAY, max_count=None, min_s=DAY)
+    assert prune(store, limits, "", lambda: now) == ("old0", "old1", "old2")
+    assert sorted(files.names()) == ["odd", "of-", "of-new"]
+    assert store.delete_all(("new", "gone"), at_most=0) == ()
+    assert store.delete_all(("gone", "new"), at_most=1) == ("new",)
+    assert sorted(files.names()) == ["odd", "of-"]

@@ -7,7 +7,7 @@ import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,13 +19,19 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def descriptors() -> int:
-    """How many this process has open."""
-    return len(os.listdir("/proc/self/fd"))
+def descriptors() -> set[str]:
+    """What this process has open. What others have left is closed at any time: see whether there is
+    any more afterwards, and not whether there is as much."""
+    return set(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else set()
+
+
+def written(*paths: Path) -> bool:
+    """Whether each has a whole line: a file is there before there is anything in it."""
+    return all(path.exists() and path.read_bytes().endswith(b"\n") for path in paths)
 
 
 @contextmanager
-def file_size_limit(size: int) -> Iterator[None]:
+def file_size_limit(size: int) -> Generator[None]:
     """Writing past `size` bytes of a file fails, as on a full disk."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))

@@ -107,7 +107,7 @@ async def test_a_fifo_in_the_place_of_rules_keeps_no_search_waiting(
         "rg": RipgrepSearch,
         "git": GitGrepSearch,
     }
-    backend: SearchBackend = kinds[program](found, time_limit=8.0)
+    backend: SearchBackend = kinds[program](found, time_limit=PATIENCE_S)
     result = await backend.search(Query(pattern="needle", path=project, root=project))
     if writing is not None:
         os.close(writing)

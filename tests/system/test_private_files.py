@@ -167,3 +167,11 @@ def test_who_waits_for_a_lock_has_it_when_the_other_is_done(project: Path) -> No
             assert (first, second) == (True, False)
     waiting.join()
     assert had == [True]
+
+
+def test_what_a_writer_left_that_was_killed_is_taken_away_by_the_next(project: Path) -> None:
+    left = project / ".alhena-0123456789abcdef.tmp"
+    left.write_bytes(b"half")
+    os.utime(left, (1, 1))
+    PrivateFiles(project).write("file", b"whole")
+    assert [each.name for each in project.iterdir()] == ["file"]

@@ -54,7 +54,7 @@ def test_a_full_disk_leaves_the_old_content_and_no_rest(project: Path) -> None:
         replace_file(project / "n/e/w.txt", b"x" * 5000, expected=None, limit=LIMIT)
     assert path.read_bytes() == b"old"
     assert os.listdir(project) == ["a.txt"]
-    assert descriptors() == opened
+    assert descriptors() <= opened
 
 
 @pytest.mark.parametrize("existed", [True, False])
@@ -160,7 +160,7 @@ def test_a_file_with_several_names_shows_the_new_content_under_all_of_them(
     assert (now.st_ino, now.st_nlink, now.st_mode) == (was.st_ino, 3, was.st_mode)
     assert os.getxattr(path, "user.mark") == b"kept"
     assert sorted(os.listdir(project)) == ["a.txt", "c.txt", "sub"]
-    assert descriptors() == opened
+    assert descriptors() <= opened
 
 
 @pytest.mark.requirement("TOOLS-09")

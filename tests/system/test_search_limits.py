@@ -10,6 +10,8 @@ import pytest
 from alhena.system.errors import SearchError, SearchTimeoutError
 from alhena.system.search import PythonSearch, Query, SearchResult
 from alhena.system.search_finders import GitGrepSearch, RipgrepSearch, choose_backend
+from alhena.system.search_lines import LINE_SECONDS
+from tests.support.patience import PATIENCE_S
 
 Write = Callable[[str, str], None]
 
@@ -63,11 +65,11 @@ async def test_the_event_loop_runs_on_while_a_pattern_explodes(tree: Path, write
 
 async def test_cancelling_ends_the_search_and_its_thread(tree: Path, write: Write) -> None:
     write("a.txt", ("a" * 100 + "\n") * 20_000)
-    threads = threading.active_count()
+    threads = set(threading.enumerate())
     searching = asyncio.create_task(
         PythonSearch().search(Query(pattern=r"a*a*[bc]", path=tree, root=tree))
     )
-    while threading.active_count() == threads:
+    while set(threading.enumerate()) <= threads:
         await asyncio.sleep(0)
     searching.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -138,11 +140,12 @@ async def test_a_line_that_takes_too_long_costs_no_other_match(tree: Path, write
 
 
 async def test_lines_that_take_too_long_have_less_and_less_time(tree: Path, write: Write) -> None:
-    write("seq.fasta", ("ACGT" * 20_000 + "\n") * 4 + "AC 1\n")
+    lines = int(PATIENCE_S // LINE_SECONDS) + 2  # all the time and more, if each had as much
+    write("seq.fasta", ("ACGT" * 20_000 + "\n") * lines + "AC 1\n")
     query = Query(pattern=r"(AC|GT)+ ?\d", path=tree, root=tree)
-    result = await PythonSearch(time_limit=8).search(query)  # of which each could take two
-    assert [match.line for match in result.matches] == [5]
-    assert "Lines 1, 2, 3 and 1 more of" in result.notes[0]
+    result = await PythonSearch(time_limit=PATIENCE_S).search(query)
+    assert [match.line for match in result.matches] == [lines + 1]
+    assert f"Lines 1, 2, 3 and {lines - 3} more of" in result.notes[0]
 
 
 async def test_a_line_that_the_exclude_pattern_is_too_slow_on_is_not_shown(

@@ -12,6 +12,8 @@ from alhena.system.search_finders import RipgrepSearch
 from alhena.system.search_lines import Deadline
 from alhena.system.search_listing import Listing, listing_environment
 from alhena.system.shielding import shield_memory
+from tests.support.disk import written
+from tests.support.patience import PATIENCE_S
 
 ENVIRONMENT = {"PATH": os.defpath}
 
@@ -23,7 +25,18 @@ def script(path: Path, text: str) -> str:
 
 
 def endless() -> Deadline:
-    return Deadline(9, lambda: False)
+    return Deadline(PATIENCE_S, lambda: False)
+
+
+class Until(Deadline):
+    """Time that runs out when a file is written."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(PATIENCE_S, lambda: False)
+        self._path = path
+
+    def left(self) -> float:
+        return Deadline(0, lambda: False).left() if written(self._path) else super().left()
 
 
 def alive(pid: int) -> bool:
@@ -78,7 +91,7 @@ def test_a_program_that_hangs_is_ended_with_its_children(project: Path) -> None:
         pytest.raises(SearchTimeoutError),
         Listing((program,), str(project), ENVIRONMENT) as listing,
     ):
-        listing.output(Deadline(0.5, lambda: False))
+        listing.output(Until(project / "self"))
     assert not alive(int((project / "self").read_text(encoding="utf-8")))
     child = int((project / "child").read_text(encoding="utf-8"))
     while alive(child):  # killed, but nobody here learns when it is gone
@@ -107,7 +120,7 @@ def test_a_search_that_is_stopped_ends_its_program(project: Path) -> None:
         pytest.raises(SearchError, match="cancelled"),
         Listing((program,), str(project), ENVIRONMENT) as listing,
     ):
-        listing.output(Deadline(9, stop.is_set), lambda _data: stop.set())
+        listing.output(Deadline(PATIENCE_S, stop.is_set), lambda _data: stop.set())
     assert not alive(int((project / "self").read_text(encoding="utf-8")))
 
 

@@ -15,6 +15,8 @@ from alhena.tools.builtin.run_shell_command import RunShellCommand, ShellLimits
 from alhena.tools.captured_output import CapturedOutput
 from alhena.tools.contract import ExecutionContext, ToolErrorType, ToolFailure, ToolResult
 from alhena.tools.output_store import OutputStore
+from tests.support.disk import descriptors
+from tests.support.steady import skip_when
 from tests.tools.files import call, failure_type, listing, text_of
 
 
@@ -34,6 +36,11 @@ async def output(groups: ProcessGroups, pid: int, **params: Any) -> str:
     return text_of(await call(ReadBackgroundOutput(groups), pid=pid, **params))
 
 
+async def opened(gate: Path) -> None:
+    """Waits for one that reads from a FIFO, and lets it go on."""
+    await asyncio.to_thread(gate.write_bytes, b"")
+
+
 async def ended(groups: ProcessGroups, pid: int) -> None:
     while any(each.running for each in groups.background if each.pid == pid):
         await asyncio.sleep(0.01)
@@ -44,8 +51,9 @@ async def test_a_background_command_goes_on_after_the_call(
     shell: RunShellCommand, groups: ProcessGroups, project: Path
 ) -> None:
     os.mkfifo(project / "gate")
-    command = "echo started; read line <gate; echo got $line; sleep 60"
-    result = await call(shell, command=command, is_background=True, delay_ms=300)
+    command = "echo started; : >begun; read line <gate; echo got $line; sleep 60"
+    starting = call(shell, command=command, is_background=True, delay_ms=60_000)
+    result, _ = await asyncio.gather(starting, skip_when(60, (project / "begun").exists))
     pid = (result.data or {})["pid"]
     assert text_of(result) == (
         f"Command is running in background. PID: {pid}. Initial output:\n"
@@ -66,11 +74,15 @@ async def test_a_background_command_goes_on_after_the_call(
 
 @pytest.mark.requirement("TOOLS-16")
 async def test_background_commands_are_listed_with_what_became_of_them(
-    shell: RunShellCommand, groups: ProcessGroups
+    shell: RunShellCommand, groups: ProcessGroups, project: Path
 ) -> None:
     assert await listing(groups) == "No background processes found."
-    scripts = ("sleep 60", "sleep 0.05; exit 3", "sleep 0.05; kill -9 $$", "sleep 0.05")
+    for number in "234":
+        os.mkfifo(project / number)
+    scripts = ("sleep 60", ": <2; exit 3", ": <3; kill -9 $$", ": <4")
     one, two, three, four = [await start(shell, script) for script in scripts]
+    for number in "234":
+        await opened(project / number)
     for pid in (two, three, four):
         await ended(groups, pid)
     assert await listing(groups) == (
@@ -85,7 +97,7 @@ async def test_background_commands_are_listed_with_what_became_of_them(
 async def test_a_command_that_ends_within_the_delay_is_reported_as_any_other(
     shell: RunShellCommand, groups: ProcessGroups
 ) -> None:
-    result = await call(shell, command="echo quick; exit 4", is_background=True, delay_ms=5000)
+    result = await call(shell, command="echo quick; exit 4", is_background=True, delay_ms=60_000)
     assert text_of(result).startswith(
         "Command: echo quick; exit 4\nDirectory: (root)\nOutput: quick\nError: (none)\nExit Code: 4\n"
     )
@@ -146,9 +158,11 @@ async def test_as_many_lines_are_read_as_are_asked_for(
 
 
 async def test_waiting_before_reading_ends_with_the_command(
-    shell: RunShellCommand, groups: ProcessGroups
+    shell: RunShellCommand, groups: ProcessGroups, project: Path
 ) -> None:
-    pid = await start(shell, "sleep 0.1; printf 'last words'")
+    os.mkfifo(project / "gate")
+    pid = await start(shell, ": <gate; printf 'last words'")
+    await opened(project / "gate")
     text = await output(groups, pid, delay_ms=60_000)
     assert text.endswith("Output:\nlast words")
 
@@ -243,10 +257,12 @@ async def test_a_full_file_is_told_of_and_gets_the_end_when_the_command_ends(
 async def test_a_background_flood_is_stopped(project: Path, groups: ProcessGroups) -> None:
     limits = ShellLimits(output=1_000_000)
     shell = RunShellCommand(Workspace(project), groups=groups, limits=limits)
-    pid = await start(shell, "sleep 0.1; yes")
+    os.mkfifo(project / "gate")
+    pid = await start(shell, ": <gate; yes")
+    await opened(project / "gate")
     await ended(groups, pid)
     assert "Exited (stopped for writing too much)" in await listing(groups)
-    result = await call(shell, command="yes", is_background=True, delay_ms=9_000)
+    result = await call(shell, command="yes", is_background=True, delay_ms=60_000)
     assert "\nError: Stopped after writing more than 1,000,000 bytes.\n" in text_of(result)
 
 
@@ -258,7 +274,7 @@ async def test_cancelling_the_start_at_any_step_leaves_nothing(
     built = shell.build({"command": "echo x; sleep 60", "is_background": True, "delay_ms": 60_000})
     assert not isinstance(built, ToolFailure)
     context = ExecutionContext(Path.cwd(), report_pid=pids.append)
-    before = set(os.listdir("/proc/self/fd"))
+    before = descriptors()
     running: asyncio.Task[ToolResult] = asyncio.create_task(built.execute(context))
     for _ in range(steps):
         await asyncio.sleep(0)
@@ -268,7 +284,7 @@ async def test_cancelling_the_start_at_any_step_leaves_nothing(
     await groups.close()
     assert groups.pgids == ()
     assert groups.background == ()
-    assert set(os.listdir("/proc/self/fd")) == before
+    assert descriptors() <= before
 
 
 async def test_the_memory_of_ended_commands_is_bounded(
@@ -276,7 +292,7 @@ async def test_the_memory_of_ended_commands_is_bounded(
 ) -> None:
     running = await start(shell, "sleep 60")
     for _ in range(MAX_ENDED + 5):
-        await call(shell, command="true", is_background=True, delay_ms=5000)
+        await call(shell, command="true", is_background=True, delay_ms=60_000)
     assert len(groups.background) <= MAX_ENDED + 2
     assert groups.background[0].pid == running
 
@@ -290,6 +306,6 @@ async def test_where_nothing_may_go_on_a_background_command_is_refused(project: 
 async def test_a_missing_program_is_an_ended_command_and_no_failure(
     shell: RunShellCommand,
 ) -> None:
-    result = await call(shell, command="no-such-program", is_background=True, delay_ms=5000)
+    result = await call(shell, command="no-such-program", is_background=True, delay_ms=60_000)
     assert result.error is None
     assert "\nExit Code: 127\n" in text_of(result)

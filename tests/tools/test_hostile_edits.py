@@ -165,7 +165,6 @@ async def test_a_file_that_is_emptied_is_said_to_be_empty(project: Path) -> None
 
 
 @pytest.mark.requirement("TOOLS-11")
-@pytest.mark.timeout(8)
 @pytest.mark.parametrize(
     ("before", "old"),
     [

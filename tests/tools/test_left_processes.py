@@ -172,8 +172,10 @@ async def test_a_command_that_ignores_the_request_to_end_is_killed(
     shell: RunShellCommand, groups: ProcessGroups
 ) -> None:
     command = "trap '' TERM; echo deaf; while :; do sleep 0.05; done"
-    started = await call(shell, command=command, is_background=True, delay_ms=500)
+    started = await call(shell, command=command, is_background=True, delay_ms=0)
     pid = (started.data or {})["pid"]
+    while not text_of(await call(ReadBackgroundOutput(groups), pid=pid)).endswith("\ndeaf"):
+        await asyncio.sleep(0.01)
     ended = await call(ReadBackgroundOutput(groups), pid=pid, kill=True)
     assert text_of(ended) == f"[PID {pid}] Exited (signal 9): `{command}`\nOutput:\ndeaf"
     assert session_members(pid) == ()

@@ -288,3 +288,11 @@ def test_a_mark_that_was_never_written_keeps_no_project_out_of_its_directory(hom
     assert (temp / ".project_root").read_text(encoding="utf-8") == "/a/app"
     assert project_temp(environ, Path("/b/app")) != temp
     assert [path.name for path in temp.iterdir()] == [".project_root"]
+
+
+def test_a_mark_that_nobody_could_read_to_its_end_is_somebody_elses(home: Path):
+    environ = {"HOME": str(home)}
+    temp = project_temp(environ, Path("/a/app"))
+    temp.mkdir(parents=True)
+    os.mkfifo(temp / ".project_root")
+    assert project_temp(environ, Path("/a/app")) != temp

@@ -21,6 +21,7 @@ from alhena.tools.contract import (
 )
 from alhena.tools.display import TerminalOutput
 from alhena.tools.shell_report import INTERRUPTED
+from tests.support.steady import skip_when
 from tests.tools.files import built, run
 
 LABELS = (
@@ -144,11 +145,14 @@ async def test_without_a_keeper_no_background_process_is_left(project: Path) -> 
 
 @pytest.mark.requirement("TOOLS-16")
 async def test_silence_over_the_limit_is_told_and_output_stays(project: Path) -> None:
-    tool = RunShellCommand(Workspace(project), limits=ShellLimits(inactivity=0.2))
-    result = await run(tool, "echo Continue? [y/N]; sleep 60")
+    tool = RunShellCommand(Workspace(project), limits=ShellLimits(inactivity=60))
+    shown: list[str] = []
+    context = ExecutionContext(project, update_output=shown.append)
+    asking = built(tool, command="echo Continue? [y/N]; sleep 60").execute(context)
+    result, _ = await asyncio.gather(asking, skip_when(60, lambda: bool(shown)))
     said = lines(result)
     assert said["Output"] == "Continue? [y/N]"
-    assert said["Error"].startswith("Stopped after 0.2 s without output")
+    assert said["Error"].startswith("Stopped after 60 s without output")
     assert (said["Exit Code"], said["Signal"]) == ("(none)", str(int(signal.SIGTERM)))
     assert result.error is None
     assert session_members(int(said["Process Group PGID"])) == ()

@@ -1,18 +1,21 @@
-"""The rules for declarations and settings: T1-T3, T13, C8."""
+"""The rules for declarations and settings: T1-T3, T13, T15, C8."""
 
 import json
 from typing import Any
 
 import pytest
 
-from alhena.wire.conformance import check_json, check_request
+from alhena.wire.conformance import RequestGate, check_json, check_request
+from alhena.wire.conformance.repair_json import repair_json
 from alhena.wire.content import Content, Part
 from alhena.wire.encode import encode_request
+from alhena.wire.errors import ConformanceError
 from alhena.wire.request import (
     FunctionCallingConfig,
     FunctionCallingMode,
     FunctionDeclaration,
     GenerateContentConfig,
+    GenerationConfig,
     Tool,
     ToolConfig,
 )
@@ -79,6 +82,18 @@ CONFIG_CASES: list[tuple[str, str, dict[str, Any]]] = [
         "toolConfig.functionCallingConfig.allowedFunctionNames[1]",
         {"tools": (declared("a"),), "tool_config": calling(FunctionCallingMode.ANY, "a", "b")},
     ),
+    *(
+        (
+            "T13",
+            "toolConfig.functionCallingConfig",
+            {
+                "tools": tools,
+                "tool_config": ToolConfig(function_calling_config=FunctionCallingConfig(mode=mode)),
+            },
+        )
+        for mode in FunctionCallingMode
+        for tools in (None, (Tool(google_search={}),))
+    ),
 ]
 
 
@@ -98,6 +113,59 @@ def test_names_that_only_some_services_take_are_a_warning() -> None:
         found = with_config(tools=(declared(name),))
         assert [(item.rule, item.level) for item in found] == [("T1", Level.WARNING)]
     assert with_config(tools=(declared("_a.b-C9", "a" * 63),)) == ()
+
+
+def test_functions_where_the_answer_has_to_be_json_are_a_warning() -> None:
+    form = GenerationConfig(response_mime_type="application/json", response_json_schema=OBJECT)
+    [found] = with_config(tools=(declared("a"),), generation_config=form)
+    assert (found.rule, found.level) == ("T15", Level.WARNING)
+    assert found.path == "generationConfig.responseMimeType"
+    config = GenerateContentConfig(tools=(declared("a"),), generation_config=form)
+    body = json.loads(encode_request(request_of([HI], config)))
+    assert [(item.rule, item.path) for item in check_json(body)] == [(found.rule, found.path)]
+    assert with_config(generation_config=form) == ()
+
+
+@pytest.mark.parametrize("mode", [None, "AUTO", "NONE", "VALIDATED"])
+def test_a_calling_mode_with_nothing_to_call_is_left_out(mode: str | None) -> None:
+    calling = FunctionCallingConfig(mode=FunctionCallingMode(mode) if mode else None)
+    place = {"latLng": {"latitude": 1, "longitude": 2}}
+    for rest, left in ((None, None), (place, ToolConfig(retrieval_config=place))):
+        tools = ToolConfig(function_calling_config=calling, retrieval_config=rest)
+        request = request_of([HI], GenerateContentConfig(tool_config=tools))
+        admitted, repairs = RequestGate().admit(request)
+        assert admitted.config.tool_config == left
+        assert [(item.rule, item.path) for item in repairs] == [
+            ("T13", "toolConfig.functionCallingConfig")
+        ]
+
+
+def test_a_call_that_is_demanded_where_nothing_can_be_called_is_not_sent() -> None:
+    config = GenerateContentConfig(tool_config=calling(FunctionCallingMode.ANY))
+    with pytest.raises(ConformanceError) as raised:
+        RequestGate().admit(request_of([HI], config))
+    assert [item.rule for item in raised.value.violations] == ["T13"]
+
+
+@pytest.mark.parametrize(
+    ("key", "inner"),
+    [("toolConfig", "functionCallingConfig"), ("tool_config", "function_calling_config")],
+)
+def test_the_calling_mode_of_a_body_is_left_out_in_every_form_of_it(key: str, inner: str) -> None:
+    contents = [{"role": "user", "parts": [{"text": "hi"}]}]
+    settings = {key: {inner: {"mode": "AUTO"}}}
+    for body in (
+        {"contents": contents, **settings},
+        {"model": "m", "request": {"contents": contents, **settings}},
+        {"model": "m", "contents": contents, "config": settings},
+    ):
+        assert [item.rule for item in check_json(body)] == ["T13"]
+        done = repair_json(body)
+        assert done.violations == ()
+        assert [item.rule for item in done.repairs] == ["T13"]
+        assert inner not in json.dumps(done.body)
+    demanded = {"contents": contents, key: {inner: {"mode": "ANY"}}}
+    assert [item.rule for item in repair_json(demanded).violations] == ["T13"]
 
 
 def test_well_formed_settings_pass() -> None:

@@ -244,6 +244,38 @@ def test_whatever_comes_gives_a_value_or_a_decode_error(value: Any) -> None:
     assert status is None
 
 
+@pytest.mark.parametrize(
+    ("body", "code", "words"),
+    [
+        ({"error": {"message": "m", "code": "insufficient_quota", "type": "x"}}, 0, None),
+        ({"error": {"message": "m", "code": "x", "type": "x"}}, 0, ("x",)),
+        ({"type": "error", "error": {"type": "overloaded_error", "message": "m"}}, 0, None),
+        ({"error": {"message": "m", "code": 429, "type": None}}, 429, ()),
+        ({"error": {"message": "m", "code": "429", "type": "y"}}, 429, ("y",)),
+        ({"object": "error", "message": "m", "type": "NotFoundError", "code": 404}, 404, None),
+        (
+            {"error": {"message": '{"error": {"message": "m", "type": "z"}}', "type": "y"}},
+            0,
+            ("z",),
+        ),
+    ],
+)
+def test_errors_of_other_services_keep_the_words_they_say_it_in(
+    body: dict[str, Any], code: int, words: tuple[str, ...] | None
+) -> None:
+    status = decode_error(dump(body))
+    assert status is not None
+    assert (status.code, status.message) == (code, "m")
+    said = body.get("error", body)
+    kept = [one for one in (said.get("code"), said["type"]) if isinstance(one, str)]
+    assert status.words == (tuple(kept) if words is None else words)
+
+
+def test_what_only_looks_like_an_error_object_is_none() -> None:
+    assert decode_error(dump({"object": "chat.completion", "message": "m", "code": 404})) is None
+    assert decode_error(dump({"error": None, "object": "list"})) is None
+
+
 def test_an_enveloped_answer_is_unwrapped_and_takes_the_trace_id() -> None:
     inner = {
         "candidates": [{"content": {"role": "model", "parts": [{"text": "hi"}]}}],

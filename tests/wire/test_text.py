@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.wire.text import excerpt, scrub
+from alhena.wire.text import carried_text, excerpt, is_token, scrub
 
 ANY_TEXT = st.text(st.characters(codec=None, exclude_categories=()))
 
@@ -54,3 +54,12 @@ def test_an_excerpt_never_exceeds_its_limit(data: str | bytes, limit: int) -> No
     assert len(line) <= limit
     assert line.isprintable()
     line.encode("utf-8")
+
+
+def test_what_no_header_can_carry_is_no_token_and_counts_as_absent():
+    assert is_token("ya29.a-b_c")
+    assert carried_text(" openid email ") == "openid email"
+    for text in ("", "a b", "a\nb", "ä", "a\x7f"):
+        assert not is_token(text), text
+    for value in (None, 1, ["a"], "a\r\nb", "ä", "a\x7f"):
+        assert carried_text(value) == "", value

@@ -214,17 +214,20 @@ class Agent:
         self._driver = None
         return session
 
-    async def clear(self) -> None:
-        """Ends the conversation and begins another: a new session, with the same approval mode."""
+    async def clear(self, resume: str | None = None) -> None:
+        """Ends the conversation and begins another: a new session, with the same approval mode, or
+        with `resume` (as in AgentSettings) one that another run left. Raises SessionError, and then
+        the session goes on."""
         session = await self._idle()
         mode = session.bench.modes.mode
         settings = msgspec.structs.replace(
-            self._options.settings, approval_mode=mode, history=(), resume=None
+            self._options.settings, approval_mode=mode, history=(), resume=resume
         )
         options = msgspec.structs.replace(self._options, settings=settings)
         channel = EventChannel()
         opened = open_session(options, channel, source="clear")
         self._channel, self._session = channel, opened
+        self._prompts = opened.prompts
         opened.told = session.told
         opened.shown = len(opened.bench.warnings) if session.told else 0
         await session.aclose("clear")

@@ -13,6 +13,7 @@ from alhena.agent.going_on import wants_more
 from alhena.chat.estimates import config_tokens, content_tokens, part_tokens
 from alhena.config.errors import ConfigError
 from alhena.config.settings import LONG_PROMPT, BudgetSettings
+from alhena.errors import AlhenaError
 from alhena.events import Event, RunFinishedEvent, RunStartedEvent, ToolCallUpdateEvent
 from alhena.models.generator import ContentGenerator
 from alhena.models.prices import Prices, Tokens
@@ -25,7 +26,12 @@ if TYPE_CHECKING:
     from alhena.tools.builtin.ask_user import Answers, Ask
     from alhena.tools.confirmation import Question
 
+_TIME_REMEDY = "Raise --max-seconds or model.budget.maxSeconds."
 _PRICE_REMEDY = "Give it one under model.prices in settings.json, or set no limit to the cost."
+
+
+Breach = tuple[str | None, LimitError]
+"""The limit that is reached, None for what cannot be raised, and the error for it."""
 
 
 class Ledger:
@@ -33,8 +39,10 @@ class Ledger:
     without the time that people take to answer.
 
     `admit` is asked before each request, `charge` told of what it took; so the request that goes
-    over a limit is the last. Where there is somebody to `ask`, a limit that is reached is a
-    question, put once: who wants to go on may use as much again. `clock` gives seconds.
+    over a limit of tokens or money is the last. `admit_wait` is asked before each wait, and
+    `overrun` ends what still runs when the time is up. Where there is somebody to `ask`, a limit
+    that is reached is a question, put once: who wants to go on may use as much again. `clock`
+    gives seconds.
     """
 
     def __init__(
@@ -65,6 +73,12 @@ class Ledger:
         self._asking = 0
         self._refused: LimitError | None = None
         self._turn = asyncio.Lock()
+        self._ticking = asyncio.Event()
+
+    @property
+    def times(self) -> bool:
+        """Whether runs have a limit of time."""
+        return self._step.max_seconds is not None
 
     @property
     def seconds(self) -> float:
@@ -82,10 +96,32 @@ class Ledger:
 
     async def admit(self, model: str) -> None:
         """Returns when a request to `model` may be sent. Raises LimitError."""
-        if self._breach(model) is None:
+        await self._resolve(lambda: self._breach(model))
+
+    async def admit_wait(self, seconds: float, reason: AlhenaError) -> None:
+        """Returns when so long a wait, which `reason` calls for, fits into the run's time. Raises
+        LimitError."""
+        await self._resolve(lambda: self._no_room(seconds, reason))
+
+    async def overrun(self) -> LimitError:
+        """Returns when the run's time is up and nobody wants it to go on."""
+        while True:
+            await self._ticking.wait()
+            left = (self._limits["max_seconds"] or float("inf")) - self.seconds
+            if left > 0:
+                await asyncio.sleep(left)  # a clock that stood still meanwhile is looked at again
+                continue
+            try:
+                await self._resolve(self._time_up)
+            except LimitError as error:
+                return error
+
+    async def _resolve(self, find: Callable[[], Breach | None]) -> None:
+        """Returns when `find` finds nothing, or somebody wants to go on past what it finds."""
+        if find() is None:
             return
         async with self._turn:
-            while (breach := self._breach(model)) is not None:
+            while (breach := find()) is not None:
                 limit, error = breach
                 if self._ask is None or self._refused is not None or limit is None:
                     raise error
@@ -104,12 +140,18 @@ class Ledger:
         long = usage.prompt_token_count > LONG_PROMPT
         self.cost += self._prices.cost(model, tokens, long=long) or 0.0
 
-    def feed(self, event: Event) -> None:
-        """Takes an event of the session: runs begin and end, people are asked and answer."""
-        if isinstance(event, RunStartedEvent):
+    def begin(self) -> None:
+        """A run begins, unless one has."""
+        if not self._running:
             self._running, self._before, self._refused = True, 0.0, None
             self._limits["max_seconds"] = self._step.max_seconds
             self._waiting.clear()
+            self._set_clock()
+
+    def feed(self, event: Event) -> None:
+        """Takes an event of the session: runs begin and end, people are asked and answer."""
+        if isinstance(event, RunStartedEvent):
+            self.begin()
         elif isinstance(event, RunFinishedEvent):
             self._running = False
         elif isinstance(event, ToolCallUpdateEvent):
@@ -140,27 +182,46 @@ class Ledger:
         runs = self._running and not self._waiting and not self._asking
         if runs and self._since is None:
             self._since = self._clock()
+            self._ticking.set()
         elif not runs and self._since is not None:
             self._before += self._clock() - self._since
             self._since = None
+            self._ticking.clear()
 
-    def _breach(self, model: str) -> tuple[str | None, LimitError] | None:
-        """The limit that is reached, None for what cannot be raised, and the error for it."""
+    def _time_up(self) -> Breach | None:
         if self._refused is not None:
             return None, self._refused
-        tokens, seconds, cost = (self._limits[name] for name in self._step.__struct_fields__)
+        seconds = self._limits["max_seconds"]
+        if seconds is None or self.seconds < seconds:
+            return None
+        return "max_seconds", TimeLimitError(
+            f"reached the limit of {seconds:g} seconds for one run.", remedy=_TIME_REMEDY
+        )
+
+    def _no_room(self, wait: float, reason: AlhenaError) -> Breach | None:
+        """As `_breach`, for a wait that is about to begin."""
+        if self._refused is not None:
+            return None, self._refused
+        seconds = self._limits["max_seconds"]
+        if seconds is None or self.seconds + wait < seconds:
+            return None
+        return "max_seconds", TimeLimitError(
+            f"would reach the limit of {seconds:g} seconds for one run: the request could be sent"
+            f" again in {wait:.1f} seconds ({reason.message.removesuffix('.')}).",
+            remedy=_TIME_REMEDY,
+        )
+
+    def _breach(self, model: str) -> Breach | None:
+        if self._refused is not None:
+            return None, self._refused
+        tokens, cost = self._limits["max_tokens"], self._limits["max_cost"]
         if tokens is not None and self.tokens >= tokens:
             return "max_tokens", TokenLimitError(
                 f"reached the limit of {tokens:,} tokens for this session.",
                 remedy="Raise --max-tokens or model.budget.maxTokens.",
             )
-        if seconds is not None and self.seconds >= seconds:
-            return "max_seconds", TimeLimitError(
-                f"reached the limit of {seconds:g} seconds for one run.",
-                remedy="Raise --max-seconds or model.budget.maxSeconds.",
-            )
-        if cost is None:
-            return None
+        if (late := self._time_up()) is not None or cost is None:
+            return late
         if self.cost >= cost:
             return "max_cost", CostLimitError(
                 f"reached the limit of ${cost:g} for this session.",
@@ -278,5 +339,7 @@ def budgeted(generator: ContentGenerator, ledger: Ledger) -> ContentGenerator:
     """The generator within the ledger's limits; each attempt of one that asks again is a
     request."""
     if isinstance(generator, RetryingGenerator):
-        return generator.over(BudgetedGenerator(generator.inner, ledger))
+        again = generator.over(BudgetedGenerator(generator.inner, ledger))
+        again.admits = ledger.admit_wait
+        return again
     return BudgetedGenerator(generator, ledger)

@@ -18,6 +18,7 @@ from alhena.config.home import (
     claim_project_temp,
     project_checkpoints,
     project_history,
+    project_of,
     project_temp,
 )
 from alhena.errors import AlhenaError
@@ -29,13 +30,20 @@ from alhena.session.checkpoints import (
     ToolCall,
     checkpoint_name,
 )
-from alhena.session.errors import CheckpointError, NoCheckpointError, NoGitError, TooMuchError
+from alhena.session.errors import (
+    CheckpointError,
+    HeldShadowError,
+    NoCheckpointError,
+    NoGitError,
+    TooMuchError,
+)
 from alhena.session.moments import Limits
-from alhena.session.places import Goal, Kept, Places
+from alhena.session.ownership import Ownership
+from alhena.session.places import PATIENCE_S, Goal, Kept, Places
 from alhena.session.remembering import conversation_at
 from alhena.session.replay import Replay
 from alhena.session.restorer import Restoration
-from alhena.session.shadow_files import trouble
+from alhena.session.shadow_files import shown, trouble
 from alhena.session.turns import EditingTurn, last_turn, named_later
 from alhena.system.errors import printable
 from alhena.tools.contract import ToolLocation
@@ -43,6 +51,10 @@ from alhena.tools.daemon import in_daemon_thread
 from alhena.wire.calls import ToolCallRequestInfo
 from alhena.wire.content import Content
 from alhena.wire.encoded import EncodedContent
+from alhena.wire.text import scrub
+
+HELD_S = 2.0
+"""So long a process is waited for that was waited for in vain."""
 
 _PLAIN_ID = re.compile(r"[A-Za-z0-9_-]{1,200}")
 
@@ -58,7 +70,8 @@ class Remembered(msgspec.Struct, frozen=True):
 class Checkpoints:
     """The checkpoints of the project of one session. `emit` hears of each, and a warning, once for
     each reason, when there can be none; the session goes on. `roots` are the session's, besides the
-    project: to be set before the first checkpoint."""
+    project, and another process is waited for `patience_s`: to be set before the first
+    checkpoint."""
 
     def __init__(
         self,
@@ -72,6 +85,7 @@ class Checkpoints:
         self.project = Path(os.path.realpath(cwd))
         self.session_id = session_id
         self._temp = project_temp(environ, cwd)
+        self._owner = Ownership(environ, self._temp, cwd)
         self._history = project_history(environ, self._temp)
         self.files = CheckpointFiles(project_checkpoints(self._temp))
         self._cwd = cwd
@@ -79,14 +93,16 @@ class Checkpoints:
         self._emit = emit
         self._limits = limits
         self.roots: Sequence[Path] = ()
+        self.patience_s = PATIENCE_S
         self._chat: Chat | None = None
         self._recording: Recording | None = None
         self._told: set[str] = set()
-        self._tidied = self._off = False
+        self._tidied = self._off = self._held = False
         self._turn = self._first = ""
         self._named: set[Path] = set()
         self._at_work = asyncio.Lock()
         self._closing = threading.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     def attach(self, chat: Chat, recording: Recording | None) -> None:
         """The conversation that checkpoints belong to."""
@@ -115,6 +131,7 @@ class Checkpoints:
             prompt_id=self._turn,
         )
         stop = threading.Event()
+        self._loop = asyncio.get_running_loop()
         try:
             async with self._at_work:
                 made = partial(self._kept, checkpoint, named, stop)
@@ -122,17 +139,28 @@ class Checkpoints:
         except asyncio.CancelledError:
             stop.set()
             raise
+        except HeldShadowError as error:
+            self._held = True
+            self._places.patience_s = min(HELD_S, self.patience_s)
+            message = f"no checkpoint was made before this call of {request.name}: {error}"
+            self._emit(WarningEvent(message=message))
+            return None
         except AlhenaError as error:
             self._warn(error)
             return None
+        self._held = False
+        self._places.patience_s = self.patience_s
         for root, error in kept.problems:
             self._tell(f"the files in {printable(root)} are not part of checkpoints: {error}")
+        for place in kept.places:
+            for path in set(map(shown, place.paths)).intersection(place.left_out):
+                self._tell(f"what {path} was cannot be kept: nothing will bring that back")
         self._first = self._first or name
         self._named.update(named)
         self._emit(
             CheckpointEvent(
                 name=name,
-                tree=kept.places[0].tree,
+                tree=next((each.tree for each in kept.places if not each.root), ""),
                 call_id=request.call_id,
                 parent_call_id=request.parent_call_id,
             )
@@ -159,6 +187,17 @@ class Checkpoints:
                 f"/undo may take back too much, for the end of this turn is not kept: {error}"
             )
 
+    def chosen(self, name: str) -> tuple[str, Checkpoint]:
+        """The checkpoint that `CheckpointFiles.find` means. Raises NoCheckpointError,
+        CheckpointError, and ForeignError for one that is another project's."""
+        found = self.files.find(name)
+        checkpoint = self.files.read(found)
+        said, journal = checkpoint.project, self._journal(checkpoint.session_id)
+        if not said and journal is not None:
+            said = project_of(journal)
+        self._owner.require(said, f"the checkpoint {found}")
+        return found, checkpoint
+
     async def restore(
         self, name: str, checkpoint: Checkpoint, stop: threading.Event
     ) -> tuple[str, Restoration]:
@@ -181,7 +220,7 @@ class Checkpoints:
         self, name: str, checkpoint: Checkpoint, before: Checkpoint, stop: threading.Event
     ) -> tuple[str, Restoration]:
         """As `restore`, with what the checkpoint made first is to say, in this thread."""
-        if not checkpoint.commit_hash:
+        if not checkpoint.places:
             raise CheckpointError("this checkpoint has no files.")
         found = self.files.all()
         names = [each for each, _ in found]
@@ -197,21 +236,24 @@ class Checkpoints:
                     EncodedContent(msgspec.json.decode(raw, type=Content))
                     for raw in checkpoint.client_history
                 )
-            except msgspec.DecodeError as error:
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
                 raise CheckpointError(
                     f"the conversation of {name} cannot be read: {error}."
                 ) from error
             replay = Replay()
             replay.contents = list(contents)
             return Remembered(contents, replay)
-        session_id = checkpoint.session_id
-        if not _PLAIN_ID.fullmatch(session_id):
-            return None
-        journal = self._temp / "sessions" / f"{session_id}.jsonl"
-        if not journal.exists():
+        journal = self._journal(checkpoint.session_id)
+        if journal is None or not journal.exists():
             return None
         found = conversation_at(journal, name)
         return None if found is None else Remembered(tuple(found.contents), found)
+
+    def _journal(self, session_id: str) -> Path | None:
+        """Where the record of a session would be; None for what no session is called."""
+        if not _PLAIN_ID.fullmatch(session_id):
+            return None
+        return self._temp / "sessions" / f"{session_id}.jsonl"
 
     def last_turn(self) -> EditingTurn | None:
         """The last turn of the session whose edits can be undone. Raises CheckpointError."""
@@ -244,6 +286,7 @@ class Checkpoints:
     ) -> tuple[str, Restoration]:
         """Carries out what changes files. Once they change it is carried to its end: half of it is
         of no use to anybody."""
+        self._loop = asyncio.get_running_loop()
         async with self._at_work:
             carrying = asyncio.ensure_future(in_daemon_thread(work))
             try:
@@ -257,7 +300,18 @@ class Checkpoints:
 
     @cached_property
     def _places(self) -> Places:
-        return Places(self.project, self._history, self._environ, self.roots, self._limits)
+        found = Places(self.project, self._history, self._environ, self.roots, self._limits)
+        found.patience_s, found.waits = self.patience_s, self._waits
+        return found
+
+    def _waits(self) -> None:
+        """Says, from another thread, that a call does not hang but waits."""
+        message = (
+            "the checkpoints of this project are in use: waiting for whoever is at work on them"
+        )
+        if self._loop is not None and not self._held:
+            with suppress(RuntimeError):  # the loop is closed: nobody listens any more
+                self._loop.call_soon_threadsafe(self._emit, WarningEvent(message=message))
 
     def _ended(self, first: str, named: tuple[Path, ...], stop: threading.Event) -> None:
         with self._places.ends(named, stop) as trees:
@@ -277,7 +331,9 @@ class Checkpoints:
             claim_project_temp(self._temp, self._cwd)
         except OSError as error:
             raise trouble(error, self._temp) from error
-        whole = msgspec.structs.replace(checkpoint, client_history=self._conversation())
+        whole = msgspec.structs.replace(
+            checkpoint, client_history=self._conversation(), project=scrub(str(self._cwd))
+        )
         return self.files.write(name, whole.having(places))
 
     def _conversation(self) -> tuple[msgspec.Raw, ...] | None:

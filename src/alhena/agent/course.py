@@ -1,5 +1,6 @@
 """How a prompt goes on from turn to turn: within its limits, and not in circles."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from alhena.agent.channel import EventChannel
     from alhena.agent.loop_judge import LoopJudge
     from alhena.agent.loop_watch import LoopWatch
+    from alhena.agent.time_watch import TimeWatch
     from alhena.chat.errors import ChantingError
     from alhena.chat.loops import Loop
     from alhena.tools.builtin.ask_user import Ask
@@ -64,6 +66,15 @@ class Course:
         self._looks = self._chat.hears_chanting = self._detects
         if self.judge is not None:
             self.judge.new_prompt()
+
+    def watch_time(self) -> "TimeWatch | None":
+        """Ends the task that runs now when the time of a run is up, if it has a limit."""
+        driver = asyncio.current_task()
+        if self.ledger is None or not self.ledger.times or driver is None:
+            return None
+        from alhena.agent.time_watch import TimeWatch
+
+        return TimeWatch(self.ledger, driver)
 
     async def begin(self) -> None:
         """Returns when a first turn may start. Raises LimitError."""

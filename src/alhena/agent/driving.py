@@ -40,6 +40,7 @@ async def drive_prompt(
     text = LastText()
     unsubscribe = channel.subscribe(text.feed)
     reason = "error"
+    watch = session.course.watch_time()
     try:
         try:
             await session.bench.sources.gather()
@@ -62,11 +63,14 @@ async def drive_prompt(
             await propose(session, (prompt_id, session.session_id))
         else:
             await _carry(session, channel, prompt_id, prompt, around)
+        if watch is not None:
+            watch.stop()
         await session.bench.turn_over()
         await session.settle()
         reason = "done"
     except asyncio.CancelledError:
-        error = InterruptedRunError("the run was interrupted.")
+        error = watch and watch.error
+        error = error or InterruptedRunError("the run was interrupted.")
         reason = _report(channel, error)
         raise error from None
     except AlhenaError as error:
@@ -74,6 +78,8 @@ async def drive_prompt(
         if error.exit_code:
             raise
     finally:
+        if watch is not None:
+            watch.stop()
         try:
             await _end(session, channel)
         finally:

@@ -46,7 +46,8 @@ async def tell_files(
             f"the files cannot be told to the model: {_READ_MANY} is denied ({decision.reason}).",
             remedy="Leave out --all-files, or change that.",
         )
-    room = model_info(session.model).input_limit // SHARE * BYTES_PER_TOKEN
+    window = bench.context_window or model_info(session.model).input_limit
+    room = window // SHARE * BYTES_PER_TOKEN
     cancellation = threading.Event()
     text, left = await run_blocking(cancellation, _gathered, bench, environ, room, cancellation)
     history = session.chat.history

@@ -36,12 +36,10 @@ class PromptHooks:
     def __init__(
         self,
         hooks: Hooks,
-        emit: Callable[[Event], None],
         source: Literal["startup", "resume", "clear"],
         opening: tuple[Content, ...],
     ) -> None:
         self._hooks = hooks
-        self._emit = emit
         self._source: Literal["startup", "resume", "clear"] = source
         self.opening = opening
         self._started = False

@@ -35,7 +35,7 @@ class TurnLimits:
         if 0 <= self._per_session <= self.session_turns:
             await self._beyond(
                 TurnLimitError(
-                    f"reached the limit of {self._per_session} turns for this session.",
+                    f"reached the limit of {_turns(self._per_session)} for this session.",
                     remedy="Raise model.maxSessionTurns in settings.json.",
                 ),
                 self._session_step,
@@ -44,7 +44,7 @@ class TurnLimits:
         if 0 <= self._per_prompt <= self.prompt_turns:
             await self._beyond(
                 TurnLimitError(
-                    f"reached the limit of {self._per_prompt} turns for one prompt.",
+                    f"reached the limit of {_turns(self._per_prompt)} for one prompt.",
                     remedy="Ask for less at once, or raise --max-turns.",
                 ),
                 self._prompt_step,
@@ -61,8 +61,12 @@ class TurnLimits:
             raise error
         from alhena.agent.going_on import wants_more
 
-        if not await wants_more(self._ask, error.message, f"{more} more turns"):
+        if not await wants_more(self._ask, error.message, _turns(more, " more")):
             raise error
+
+
+def _turns(count: int, more: str = "") -> str:
+    return f"{count}{more} turn{'' if count == 1 else 's'}"
 
 
 class Spending:

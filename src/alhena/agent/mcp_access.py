@@ -4,15 +4,13 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from alhena.config.home import config_home
-from alhena.config.mcp_servers import McpServer
+from alhena.config.mcp_servers import OF_GOOGLE, McpServer
 from alhena.mcp.oauth.tokens import TokenFile
 from alhena.mcp.opening import Auth
 from alhena.system.private_files import PrivateFiles
 
 if TYPE_CHECKING:
     import httpx2
-
-_GOOGLE = ("google_credentials", "service_account_impersonation")
 
 
 def stored_access(environ: Mapping[str, str], warn: Callable[[str], None]) -> Auth:
@@ -24,7 +22,7 @@ def stored_access(environ: Mapping[str, str], warn: Callable[[str], None]) -> Au
         address = server.address
         if address is None:
             return None
-        if server.auth_provider_type in _GOOGLE:
+        if server.auth_provider_type in OF_GOOGLE:
             from alhena.agent.mcp_google import google_access
 
             return google_access(name, server, environ)

@@ -5,14 +5,13 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from alhena.config.mcp_servers import McpServer
+from alhena.config.mcp_servers import GOOGLE, IMPERSONATION, McpServer
 from alhena.errors import AlhenaError
 from alhena.mcp.errors import McpConnectError
 from alhena.models.auth.adc import default_credentials
 from alhena.models.auth.identity import identity_tokens
 from alhena.models.auth.tokens import TokenSource
 
-GOOGLE, IMPERSONATION = "google_credentials", "service_account_impersonation"
 HOSTS = (".googleapis.com", ".luci.app")
 """Where tokens of a Google account go. They open all that the account may do."""
 
@@ -67,7 +66,7 @@ def google_access(name: str, server: McpServer, environ: Mapping[str, str]) -> T
         account, audience = server.target_service_account, server.target_audience
         if not account or not audience:
             raise McpConnectError(
-                "service_account_impersonation does not say who asks, and whom",
+                f"{IMPERSONATION} does not say who asks, and whom",
                 remedy=f"Set {where}.targetServiceAccount and {where}.targetAudience.",
             )
         _require_encrypted(address)
@@ -85,7 +84,7 @@ def _require_google(address: str, where: str) -> None:
     if not any(f".{host}".endswith(each) for each in HOSTS):
         raise McpConnectError(
             f"Google credentials are not sent to {host}, which is no host of Google's APIs",
-            remedy=f"Remove {where}.authProviderType, or use service_account_impersonation.",
+            remedy=f"Remove {where}.authProviderType, or use {IMPERSONATION}.",
         )
 
 

@@ -95,6 +95,7 @@ class SessionModel:
             wait = patience.after(error, Manner.BROKEN)
             if wait is None:
                 raise error
+            await generator.admit(wait, error)
             self._tell(retry_event(error, patience, wait, model=request.model, prompt_id=""))
             await generator.pause(wait)
 

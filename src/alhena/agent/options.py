@@ -1,7 +1,7 @@
 """How an agent is set up: everything beyond the six arguments that most programs need."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,8 +50,9 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     run. `wait_for_servers`: whether the first prompt waits until MCP servers are connected, for
     some seconds. `held_servers`: MCP servers that are held back, each with why, where `settings`
     are given; `acceptance` (as `open_place` gives it) is asked again before each of the others,
-    and each command of the workspace, is started. `system_prompt`: stands in place of the composed
-    one, with the variables of docs/prompt.md; the user's memory follows behind it.
+    and each command of the workspace, is started. `named` (as a place has it) puts the names of
+    secret variables in the place of what they hold, for people. `system_prompt`: stands in place of
+    the composed one, with the variables of docs/prompt.md; the user's memory follows behind it.
     """
 
     approval_mode: ApprovalMode = ApprovalMode.DEFAULT
@@ -75,6 +76,7 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     wait_for_servers: bool = True
     held_servers: Mapping[str, str] = {}
     acceptance: "Acceptance | None" = None
+    named: Callable[[tuple[str, ...], Any], Any] | None = None
     hooks: Mapping[str, Any] | None = None
     facts: Mapping[str, str | bool] = {}
     bus: "MessageBus | None" = None

@@ -8,25 +8,24 @@ import msgspec
 
 from alhena.agent.checkpointing import Checkpoints, Remembered
 from alhena.agent.restoring import UNDONE, Restored, open_calls, plain_call, undone_record
-from alhena.config.home import project_temp
+from alhena.agent.resuming import notices_of, told_behind
 from alhena.events import CheckpointEvent, Event
 from alhena.session.checkpoints import Checkpoint
 from alhena.session.errors import NoSessionError
 from alhena.session.records import Contents, Happened, now
 from alhena.session.restorer import Restoration
-from alhena.session.store import Resumed, open_store
+from alhena.session.store import Resumed, project_store
 from alhena.version import __version__
-from alhena.wire.encoded import EncodedContent, encode_value
+from alhena.wire.encoded import encode_value
 
 
 def restore_project(cwd: Path, environ: Mapping[str, str], name: str) -> Restored:
     """Makes the files what they were at a checkpoint, and the conversation of its session, when
     that is recorded: whoever resumes it goes on from there. Raises NoCheckpointError,
-    CheckpointError, HeldSessionError while a process is at work on the session, SessionError,
-    JournalError."""
+    CheckpointError, HeldSessionError while a process is at work on the session, ForeignError for
+    what is another project's, SessionError, JournalError."""
     checkpoints = Checkpoints(cwd, environ, "", _nobody)
-    found = checkpoints.files.find(name)
-    checkpoint = checkpoints.files.read(found)
+    found, checkpoint = checkpoints.chosen(name)
     remembered = checkpoints.conversation(found, checkpoint)
     resumed = None if remembered is None else _held(cwd, environ, checkpoint)
     try:
@@ -44,14 +43,14 @@ def restore_project(cwd: Path, environ: Mapping[str, str], name: str) -> Restore
         conversation=resumed is not None,
         forgotten=resumed is None,
         tool_call=plain_call(checkpoint),
+        notices=() if resumed is None else notices_of(resumed),
     )
 
 
 def _held(cwd: Path, environ: Mapping[str, str], checkpoint: Checkpoint) -> Resumed | None:
     """The session, for this process alone; None when it is gone."""
     try:
-        store = open_store(project_temp(environ, cwd))
-        return store.resume(checkpoint.session_id, __version__)
+        return project_store(environ, cwd).resume(checkpoint.session_id, __version__)
     except NoSessionError:
         return None
 
@@ -64,10 +63,9 @@ def _record(
     made = CheckpointEvent(name=kept, tree=files.before.tree)
     journal.append(Happened(at=now(), event=msgspec.Raw(encode_value(made))))
     journal.append(undone_record(name, open_calls(remembered)))
-    contents = list(remembered.contents)
     ends = remembered.replay.unanswered(UNDONE)
-    if ends is not None:
-        contents.append(EncodedContent(ends))
+    told = told_behind(resumed, remembered.contents, ends)
+    contents = (*remembered.contents, *told)
     present = resumed.replay.contents
     keep = 0
     while keep < min(len(present), len(contents)) and present[keep] == contents[keep]:

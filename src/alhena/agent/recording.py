@@ -1,23 +1,24 @@
 """The record of a session at work: it hears of everything, and is on the disk when it has to be."""
 
 import asyncio
-import time
 import warnings
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from alhena.agent.session_id import new_session_id
 from alhena.agent.settle import settled
-from alhena.config.errors import ConfigError
-from alhena.config.home import claim_project_temp, project_temp
+from alhena.config.home import claim_project_temp, claimed_project_temp, project_temp
 from alhena.config.settings import Settings
 from alhena.errors import AlhenaError
 from alhena.events import ApiRequestEvent, Event, RunFinishedEvent, UserMessageEvent, WarningEvent
 from alhena.wire.text import scrub
 
 if TYPE_CHECKING:
+    from threading import Thread
+
     from alhena.agent.channel import EventChannel
     from alhena.chat.chat import Chat
     from alhena.session.journal import Disk, Journal
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 Place = tuple[Path, Mapping[str, str], Settings]
 """Where a session is: its directory, the environment, and the settings that hold."""
+
+_PATIENCE_S = 5.0
 
 Change = Event | tuple[int, "Sequence[EncodedContent]"]
 """What the record is told: an event, or a change of the history."""
@@ -55,7 +58,8 @@ class Recording:
         self.path = temp / "sessions" / f"{session_id}.jsonl"
         self.opening = 0
         self.at_once = False
-        self.when_begun: Callable[[], None] = lambda: None
+        self.when_begun: Callable[[], Thread | None] = lambda: None
+        self._beside: Thread | None = None
         self._temp = temp
         self._project = project
         self._emit = emit
@@ -166,8 +170,8 @@ class Recording:
         return None
 
     async def aclose(self) -> None:
-        """Brings what is left to the disk and lets the file go. Raises JournalError, unless the
-        reason was said already."""
+        """Brings what is left to the disk and lets the file go; waits a little for what was begun
+        beside it. Raises JournalError, unless the reason was said already."""
         journal, self._journal, self._recorder, self._waiting = self._journal, None, None, None
         if journal is None:
             return
@@ -179,6 +183,9 @@ class Recording:
         except JournalError:
             if not self._told:
                 raise
+        finally:
+            if self._beside is not None and self._beside.is_alive():
+                await in_daemon_thread(partial(self._beside.join, _PATIENCE_S))
 
     def abandon(self) -> None:
         """Lets the file go, of a session that did not begin."""
@@ -248,7 +255,7 @@ class Recording:
             self._emit(WarningEvent(message=f"this session is not recorded: {self._why(error)}."))
             return
         self._start(journal)
-        self.when_begun()
+        self._beside = self.when_begun()
 
     def _why(self, error: OSError | AlhenaError) -> str:
         """What kept the file of a new session from being made."""
@@ -338,6 +345,10 @@ def begin(
     """A new session, or with `resume` (`latest`, a number, an id) an old one. Raises SessionError,
     HeldSessionError, JournalError, ConfigError."""
     cwd, environ, settings = place
+    if record or resume is not None or settings.general.checkpointing.enabled:
+        # Before anything is told where it is: a namesake may begin at the same moment.
+        with suppress(OSError):  # whoever wants to write there says why that cannot be
+            claimed_project_temp(environ, cwd)
     if resume is not None:
         from alhena.agent.resuming import resumed
 
@@ -351,7 +362,13 @@ def begin(
     if record:
         temp = project_temp(environ, cwd)
         beginning.recording = Recording(beginning.session_id, temp, cwd, emit)
-        beginning.recording.when_begun = lambda: _prune(beginning.session_id, temp, settings, emit)
+
+        def prune() -> "Thread | None":
+            from alhena.session.retention import pruned_beside
+
+            return pruned_beside(temp, settings, beginning.session_id, emit)
+
+        beginning.recording.when_begun = prune
     return beginning
 
 
@@ -362,21 +379,3 @@ async def close_recording(recording: Recording) -> None:
     problem = closing.exception()
     if problem is not None:
         warnings.warn(str(problem), RuntimeWarning, stacklevel=2)
-
-
-def _prune(session_id: str, temp: Path, settings: Settings, emit: Callable[[Event], None]) -> None:
-    """Removes sessions that are older than the settings want them."""
-    asked = settings.general.session_retention
-    if not asked.enabled:
-        return
-    from alhena.session.retention import prune, retention
-    from alhena.session.store import open_store
-
-    try:
-        limits = retention(
-            max_age=asked.max_age, max_count=asked.max_count, min_retention=asked.min_retention
-        )
-    except ConfigError as error:
-        emit(WarningEvent(message=str(error)))
-        return
-    prune(open_store(temp), limits, session_id, time.time)

@@ -82,7 +82,8 @@ class Restored(msgspec.Struct, frozen=True, kw_only=True):
     """What going back to the checkpoint `name` has come to: `files`, or why they were left
     (`problem`), the `conversation` or not (`forgotten`: nothing has it any more), and the names of
     the calls that can be `proposed` again. `tool_call` is the one that it was made before; `kept`
-    is the checkpoint of what the files were until now."""
+    is the checkpoint of what the files were until now. `notices` are what a person should know of
+    the session's record."""
 
     name: str
     kept: str = ""
@@ -92,6 +93,7 @@ class Restored(msgspec.Struct, frozen=True, kw_only=True):
     forgotten: bool = False
     proposed: tuple[str, ...] = ()
     tool_call: dict[str, Any] | None = None
+    notices: tuple[str, ...] = ()
 
 
 class Proposal(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,14 +106,13 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def restore_session(session: Session, name: str) -> Restored:
-    """Goes back to the checkpoint `name`. Raises NoCheckpointError, CheckpointError,
-    SessionError, JournalError."""
+    """Goes back to the checkpoint `name`. Raises NoCheckpointError, CheckpointError, SessionError
+    (ForeignError), JournalError."""
     checkpoints = session.checkpoints()
-    found = checkpoints.files.find(name)
-    checkpoint = checkpoints.files.read(found)
+    found, checkpoint = checkpoints.chosen(name)
     remembered = await checkpoints.remembered(found, checkpoint)
     kept, files = "", None
-    if checkpoint.commit_hash:
+    if checkpoint.places:
         with _stoppable(session) as stop:
             kept, files = await checkpoints.restore(found, checkpoint, stop)
     session.proposal = None
@@ -122,7 +123,7 @@ async def restore_session(session: Session, name: str) -> Restored:
         name=found,
         kept=kept,
         files=files,
-        problem="" if checkpoint.commit_hash else "the checkpoint has no files",
+        problem="" if checkpoint.places else "the checkpoint has no files",
         conversation=remembered is not None,
         forgotten=remembered is None,
         proposed=_names(session.proposal),

@@ -74,7 +74,7 @@ def open_room(
         ask=ask,
         keep=lambda texts: kept(bench.outputs, texts),
         count=count,
-        limit=lambda name: model_info(name).input_limit,
+        limit=lambda name: bench.context_window or model_info(name).input_limit,
         emit=emit,
         before=_before(bench.hooks),
         after=after,

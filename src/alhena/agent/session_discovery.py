@@ -1,5 +1,6 @@
 """The tools that a command of the settings lists, in a session (TOOLS-07)."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -46,15 +47,12 @@ def add_discovery(
     if not trusted:
         bench.warnings += (f"tools.discoveryCommand is not run: {cwd} is not trusted.",)
         return
+    if acceptance is not None and any(each.key == CALLING for each in acceptance.pending):
+        return  # nothing could be called, and that is said where the settings are read
 
     async def source() -> None:
-        try:
-            words = arguments(call_command)
-        except ValueError as error:
-            warn(f"its tools are left out, for tools.callCommand cannot be run: {error}")
-            return
-        if held is not None and (why := await in_daemon_thread(partial(held, LISTING))):
-            warn(why)
+        if objection := await in_daemon_thread(partial(_objection, call_command, held)):
+            warn(objection)
             return
         environ = own_environment(options.environ)
         env = child_environment(environ, redaction).variables
@@ -63,7 +61,7 @@ def add_discovery(
             warn(problem)
         call = CallCommand(
             text=call_command,
-            words=words,
+            words=arguments(call_command),
             cwd=cwd,
             environment=ShellEnvironment(environ, redaction, sandbox),
             groups=groups,
@@ -78,3 +76,20 @@ def add_discovery(
                 warn(told.removesuffix("."))
 
     bench.sources.add(source)
+
+
+def _objection(call_command: str, held: Callable[[str], str] | None) -> str:
+    """Why the tools are not to be asked for; "" for nothing. Nothing is listed that could not be
+    called. Reads files."""
+    if not call_command:
+        return "its tools are left out, for tools.callCommand is not set"
+    try:
+        arguments(call_command)
+    except ValueError as error:
+        return f"its tools are left out, for tools.callCommand cannot be run: {error}"
+    if held is None:
+        return ""
+    if why := held(LISTING):
+        return why
+    why = held(CALLING)
+    return f"its tools are left out, for tools.callCommand is {why}" if why else ""

@@ -1,6 +1,7 @@
 """Who answers a session."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from alhena.agent.channel import EventChannel
@@ -28,16 +29,6 @@ def session_generator(
     if given.generator is not None:
         return ChosenGenerator(generator=given.generator, model=model)
 
-    def private_files() -> "PrivateFiles":
-        from alhena.system.private_files import PrivateFiles
-
-        return PrivateFiles(config_home(environ))
-
-    def number() -> str:
-        from alhena.telemetry.installation import installation_id
-
-        return installation_id(installation_id_path(environ))[0]
-
     return choose_generator(
         ModelChoice(
             model=model,
@@ -48,8 +39,22 @@ def session_generator(
             record_responses=given.record_responses,
             is_terminal=given.is_terminal,
             retry=retry_policy(settings.general),
-            private_files=private_files,
+            private_files=partial(private_files, environ),
             tell=lambda text: channel.emit(WarningEvent(message=text)),
-            installation_id=number,
+            installation_id=partial(installation_number, environ),
         )
     )
+
+
+def private_files(environ: Mapping[str, str]) -> "PrivateFiles":
+    """The user's files, for logins that are kept among them."""
+    from alhena.system.private_files import PrivateFiles
+
+    return PrivateFiles(config_home(environ))
+
+
+def installation_number(environ: Mapping[str, str]) -> str:
+    """The random number by which services know this installation, where it may be told."""
+    from alhena.telemetry.installation import installation_id
+
+    return installation_id(installation_id_path(environ))[0]

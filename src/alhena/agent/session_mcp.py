@@ -8,7 +8,6 @@ from msgspec.structs import replace
 
 from alhena.agent.mcp_control import ServerControl
 from alhena.agent.mcp_surroundings import surroundings
-from alhena.config.environment import without_secrets
 from alhena.config.home import config_home
 from alhena.config.mcp_servers import configured_servers
 from alhena.hooks.inputs import McpContext
@@ -61,7 +60,9 @@ def add_servers(
         opener(around),
         bench.registry,
         Pins(PrivateFiles(config_home(environ)), warn),
-        Outlets(warn=warn, changed=bench.sources.changed, directory=around.cwd),
+        Outlets(
+            warn=warn, changed=bench.sources.changed, directory=around.cwd, named=options.named
+        ),
     )
     bench.servers = servers
     bench.server_control = ServerControl(servers, configured, environ, options.held_servers)
@@ -135,13 +136,13 @@ def server_context(entry: RegisteredTool) -> McpContext | None:
     if not isinstance(entry.tool, McpTool):
         return None
     server = entry.tool.server
-    config = server.config
+    config, harmless = server.config, server.harmless
     over_stdio = config.address is None
     return McpContext(
         server_name=server.name,
         tool_name=entry.tool.listed.name,
-        command=without_secrets(config.command) if over_stdio and config.command else None,
-        args=harmless_arguments(config) if over_stdio else None,
-        cwd=config.cwd if over_stdio else None,
-        url=None if config.address is None else harmless_url(config.address),
+        command=harmless(config.command) if over_stdio and config.command else None,
+        args=tuple(map(harmless, harmless_arguments(config))) if over_stdio else None,
+        cwd=harmless(config.cwd) if over_stdio and config.cwd else None,
+        url=None if config.address is None else harmless(harmless_url(config.address)),
     )

@@ -30,6 +30,7 @@ from alhena.system.workspace import Workspace
 
 if TYPE_CHECKING:
     from alhena.agent.checkpointing import Checkpoints
+    from alhena.agent.conversations import SavedConversations
     from alhena.agent.hooking import PromptHooks
     from alhena.bus.bus import MessageBus
     from alhena.scheduler.confirm import Approver
@@ -53,7 +54,12 @@ def open_session(
             cwd, environ, skip_trust=given.skip_trust, env_files=given.environ is None
         )
         settings, environ, told = found.settings, found.environ, (*told, *found.told)
-        given = replace(given, held_servers=found.held_servers, acceptance=found.acceptance)
+        given = replace(
+            given,
+            held_servers=found.held_servers,
+            acceptance=found.acceptance,
+            named=found.named,
+        )
         options = replace(options, settings=given)
     begun = begin(given.resume, (cwd, environ, settings), channel.emit, record=given.record)
     try:
@@ -117,6 +123,7 @@ def _open(
             wait_for_servers=given.wait_for_servers,
             held_servers=given.held_servers,
             acceptance=given.acceptance,
+            named=given.named,
             tools=options.tools,
             hooks=given.hooks,
         ),
@@ -140,8 +147,7 @@ def _open(
     room.serve()
     _tell_checkers(bench, chat, begun.opening)
     bench.edit = given.edit
-    bench.durable = begun.durable
-    bench.resumed = begun.prompts > 0
+    _recorded(bench, place, chat, begun)
     checkpoints = _checkpoints(place, bench, chat, begun, channel)
     scheduler = bench.scheduler(channel.emit, bus=bus)
     course, limits = open_course(given, settings, chat, links, ledger)
@@ -218,6 +224,22 @@ def _checkpoints(
     return opened
 
 
+def _recorded(bench: Workbench, place: Place, chat: Chat, begun: Beginning) -> None:
+    """Tells the workbench of the record, and of what people keep of it under names: nothing of
+    that is imported before."""
+    cwd, environ, _ = place
+    bench.durable = begun.durable
+    bench.resumed = begun.prompts > 0
+
+    @cache
+    def opened() -> "SavedConversations":
+        from alhena.agent.conversations import SavedConversations
+
+        return SavedConversations(cwd, environ, chat, begun.recording)
+
+    bench.conversations = opened
+
+
 def _bus(
     options: AgentOptions, channel: EventChannel
 ) -> "tuple[MessageBus | None, Callable[[], Awaitable[None]]]":
@@ -269,7 +291,7 @@ def _hook(
         session.recording.at_once = True  # hooks may read it
     chat.interposer = model_hooks(bench.hooks, links.emit)
     left = tuple(entry.content for entry in chat.history.contents[: opening or None])
-    return PromptHooks(bench.hooks, links.emit, source, left)
+    return PromptHooks(bench.hooks, source, left)
 
 
 def _tell_checkers(bench: Workbench, chat: Chat, opening: int) -> None:

@@ -27,6 +27,7 @@ from alhena.tools.names import READ_RESOURCE, all_names
 from alhena.tools.registry import ToolRegistry
 
 if TYPE_CHECKING:  # deciding and listing need no event loop
+    from alhena.agent.conversations import SavedConversations
     from alhena.agent.limits import Spending
     from alhena.agent.mcp_control import ServerControl
     from alhena.agent.session_memory import SessionMemory
@@ -51,7 +52,7 @@ PolicySource = str | os.PathLike[str] | PolicyRule
 
 class WorkbenchOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What a workbench is made of. `interactive`: somebody can be asked. `sandbox`: as in
-    `AgentSettings`, and `hooks`, `wait_for_servers`, `held_servers` and `acceptance`, too.
+    `AgentSettings`, and `hooks`, `wait_for_servers`, `held_servers`, `acceptance` and `named`, too.
     `servers`: whether those of the settings are used."""
 
     cwd: Path
@@ -70,6 +71,7 @@ class WorkbenchOptions(msgspec.Struct, frozen=True, kw_only=True):
     wait_for_servers: bool = True
     held_servers: Mapping[str, str] = {}
     acceptance: "Acceptance | None" = None
+    named: Callable[[tuple[str, ...], Any], Any] | None = None
 
 
 class Workbench:
@@ -80,7 +82,7 @@ class Workbench:
     the session goes on from what another run left. `edit` lets
     a person change what a call would write. Subagents look for loops where it `detects_loops`;
     `spending` is what the session's requests took. `sandbox` says what commands run in, "" for
-    nothing.
+    nothing. `conversations` opens those that a person keeps under names.
 
     `modes.switch` changes the approval mode while the session runs.
     """
@@ -110,6 +112,7 @@ class Workbench:
         self.saved: Path | None = None
         self.model_configs = ModelConfigSettings()
         self.compression_threshold = 0.5
+        self.context_window: int | None = None
         self.masking = OutputMaskingSettings()
         self.edit: Edit | None = None
         self.when_closed: list[Callable[[], object]] = []
@@ -121,6 +124,7 @@ class Workbench:
         self.durable: Durable | None = None
         self.keep: Keep | None = None
         self.turn_over: Callable[[], Awaitable[None]] = at_once
+        self.conversations: Callable[[], SavedConversations] | None = None
         self._tool_hooks: ToolHooks | None = None
         self._watchers: dict[Callable[[], None], None] = {}
         self.modes.subscribe(self.policy_changed)

@@ -38,7 +38,7 @@ def open_workbench(
     """
     from alhena.tools.output_store import OutputStore
 
-    _require_mode(options)
+    require_mode(options)
     temp = project_temp(options.environ, options.cwd)
     plans = temp / links.session_id / "plans"
     outputs = OutputStore(
@@ -80,6 +80,7 @@ def open_workbench(
     bench.filters = gathered.filters
     bench.model_configs = options.settings.model_configs
     bench.compression_threshold = options.settings.model.compression_threshold
+    bench.context_window = options.settings.model.context_window
     bench.masking = options.settings.context_management.tools.output_masking
     bench.detects_loops = not options.settings.model.disable_loop_detection
     bench.saved = saved_policies_path(options.environ)
@@ -117,7 +118,7 @@ def open_workbench(
     return bench
 
 
-def _require_mode(options: WorkbenchOptions) -> None:
+def require_mode(options: WorkbenchOptions) -> None:
     """Raises ConfigError for yolo mode where settings forbid it."""
     if options.mode is ApprovalMode.YOLO and options.settings.security.disable_yolo_mode:
         raise ConfigError(

@@ -137,12 +137,19 @@ class Chat:
             self.history.add_automatic_calls(turn.automatic_history, content)
         if content is not None:
             self.history.add_model(content)
-        if turn.finish_reason == FinishReason.MAX_TOKENS and not turn.calls:
-            self._outlets.emit(
-                WarningEvent(message="the answer was cut at the model's output limit (MAX_TOKENS).")
-            )
+        if turn.finish_reason == FinishReason.MAX_TOKENS:
+            self._tell_of_limit(turn)
         self._outlets.emit(FinishedEvent(finish_reason=turn.finish_reason or ""))
         return turn
+
+    def _tell_of_limit(self, turn: Turn) -> None:
+        """Warns of words that are missing at the end, or of a call behind others."""
+        said = "the answer was cut at the model's output limit (MAX_TOKENS)"
+        if turn.cut_call is not None:
+            said = f"{said} in the middle of a call to {turn.cut_call}, which was left out"
+        elif turn.calls:
+            return
+        self._outlets.emit(WarningEvent(message=f"{said}."))
 
     def record_responses(self, parts: tuple[Part, ...]) -> None:
         """Appends tool results without asking the model: the run ends here, but every call is

@@ -39,3 +39,7 @@ ASKED_AGAIN = frozenset(
 )
 """Reasons of an unusable answer for which the next one may be better. What was withheld for its
 content is not asked for again."""
+
+CALL_CUT_OFF = "call_cut_off"
+"""Reason of an answer that reached its output limit in the middle of a call. The next one may be
+better only if the model is told."""

@@ -2,6 +2,7 @@
 
 import os.path
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, cast
 
 import msgspec
@@ -14,6 +15,8 @@ READ = 4_096
 """Characters at either end of a text, and at the beginning of an argument, that are looked at."""
 
 _MOST = 100
+_MOST_PIECES = 400
+_ENDS = 16
 _SHORT = 3
 """A piece of a path with fewer characters is no mark of it."""
 _CUT = 16
@@ -25,10 +28,13 @@ def own_words(args: Mapping[str, Any]) -> tuple[str, ...]:
     """The texts and numbers among arguments, in the forms in which an error may repeat them, the
     longest first."""
     found: set[str] = set()
-    for count, value in enumerate(_leaves(args)):
-        if count >= _MOST:
-            break
-        found.update(_forms(value[:READ].strip()))
+    pieces: set[str] = set()
+    for value in islice(_leaves(args), _MOST):
+        whole = value[:READ].strip()
+        found.update(_forms(whole))
+        if "/" in whole and "\n" not in whole and len(pieces) < _MOST_PIECES:
+            pieces.update(_pieces(whole))
+    found |= pieces
     found.discard("")
     return tuple(sorted(found, key=lambda form: (-len(form), form)))
 
@@ -66,7 +72,7 @@ def _leaves(value: Any) -> Iterator[str]:
 
 
 def _forms(value: str) -> Iterator[str]:
-    """As it is, on one line, as messages and programs show it; and the pieces of a path."""
+    """As it is, on one line, as messages and programs show it."""
     first, *more = value.split("\n", 1)
     yield value
     yield " ".join(value.split())
@@ -75,15 +81,19 @@ def _forms(value: str) -> Iterator[str]:
     yield msgspec.json.encode(value.encode("utf-8", "replace").decode("utf-8"))[1:-1].decode()
     if more:
         yield first.strip()
-    elif "/" in value:
-        plain = os.path.normpath(value)
-        yield os.path.dirname(plain)
-        for path in (value, plain):
-            pieces = path.split("/")
-            for start in range(len(pieces)):
-                end = "/".join(pieces[start:])
-                if len(end) >= _SHORT:
-                    yield end
+
+
+def _pieces(value: str) -> Iterator[str]:
+    """Where a path is, and its ends: of one with many parts the longest and the shortest."""
+    plain = os.path.normpath(value)
+    yield os.path.dirname(plain)
+    for path in (value, plain):
+        parts = path.split("/")
+        starts = range(len(parts))
+        for start in dict.fromkeys((*starts[:_ENDS], *starts[-_ENDS:])):
+            end = "/".join(parts[start:])
+            if len(end) >= _SHORT:
+                yield end
 
 
 def _without(text: str, own: Sequence[str]) -> str:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from alhena.chat.errors import ASKED_AGAIN, InvalidResponseError
+from alhena.chat.errors import ASKED_AGAIN, CALL_CUT_OFF, InvalidResponseError
 from alhena.errors import AlhenaError
 from alhena.events import Event, ModelFallbackEvent
 from alhena.models.errors import ModelError, RecordingError
@@ -28,6 +28,11 @@ NUDGE_EMPTY = (
 NUDGE_THOUGHTS = (
     "\n[System: You previously generated thoughts but failed to provide a final user-facing "
     "response. Please ensure you provide your final answer or call a tool now.]"
+)
+NUDGE_CUT = (
+    "\n[System: Your previous answer reached the output limit in the middle of a call to {name}. "
+    "Nothing of it was carried out. Make smaller calls: divide long content among several, each "
+    "well below the limit.]"
 )
 TOOLS_DONE = "[Tool execution completed.]"
 """What stands for the model's turn between results of tools and a word to it."""
@@ -68,6 +73,7 @@ class Recovery:
         self.silent = True  # all that failed were calls without a finish reason
         self.again = False  # the model to ask now was asked before
         self._nudge: str | None = None
+        self._told_of_limit = False
         self._retrying = retrying
         self._fallback = fallback
         self._emit = emit
@@ -87,11 +93,14 @@ class Recovery:
         if not self._passes_on(error, manner, model):
             wait = self._patience.after(error, manner)
             if wait is not None:
+                await self._retrying.admit(wait, error)
                 self._nudge = _nudge(error, turn)
                 self.again = True
                 event = retry_event(
                     error, self._patience, wait, model=model, prompt_id=self._prompt_id
                 )
+                if self._nudge is not None and turn.cut_call is not None:
+                    event = msgspec.structs.replace(event, max_attempts=event.attempt)
                 self._emit(msgspec.structs.replace(event, role=self._role, retract=bool(turn.text)))
                 await self._retrying.pause(wait)
                 return None
@@ -116,7 +125,10 @@ class Recovery:
 
     def _manner(self, error: AlhenaError) -> Manner:
         if isinstance(error, InvalidResponseError):
-            return Manner.BROKEN if error.reason in ASKED_AGAIN else Manner.NEVER
+            again = error.reason in ASKED_AGAIN
+            if error.reason == CALL_CUT_OFF:  # once, in other words
+                again, self._told_of_limit = not self._told_of_limit, True
+            return Manner.BROKEN if again else Manner.NEVER
         return self._patience.manner(error)
 
     def _passes_on(self, error: AlhenaError, manner: Manner, model: str) -> bool:
@@ -155,8 +167,12 @@ class Recovery:
 
 
 def _nudge(error: AlhenaError, turn: "Turn") -> str | None:
-    """What to tell a model that ended its turn without a word."""
-    if not isinstance(error, InvalidResponseError) or turn.finish_reason != FinishReason.STOP:
+    """What to tell a model that ended its turn without a word, or in the middle of a call."""
+    if not isinstance(error, InvalidResponseError):
+        return None
+    if error.reason == CALL_CUT_OFF:
+        return NUDGE_CUT.format(name=turn.cut_call)
+    if turn.finish_reason != FinishReason.STOP:
         return None
     if error.reason != "empty_response":
         return None

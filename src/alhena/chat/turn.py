@@ -5,12 +5,17 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from alhena.chat.errors import ChantingError, InvalidResponseError
+from alhena.chat.errors import CALL_CUT_OFF, ChantingError, InvalidResponseError
 from alhena.events import ContentEvent, Event, ThoughtEvent, ToolCallRequestEvent
 from alhena.models.errors import StreamCutError
 from alhena.wire.calls import CallIds, ToolCallRequestInfo, request_info
 from alhena.wire.content import Content, FunctionCall, Part
-from alhena.wire.response import FinishReason, GenerateContentResponse, UsageMetadata
+from alhena.wire.response import (
+    CUT_CALL,
+    FinishReason,
+    GenerateContentResponse,
+    UsageMetadata,
+)
 
 if TYPE_CHECKING:
     from alhena.chat.chanting import Chanting
@@ -121,10 +126,36 @@ class Turn:
                 )
             )
 
+    @property
+    def cut_call(self) -> str | None:
+        """The tool of a call that the output limit cut off, which is none of `calls`."""
+        message = self.finish_message or ""
+        if self.finish_reason != FinishReason.MAX_TOKENS or not message.startswith(CUT_CALL):
+            return None
+        return message.removeprefix(CUT_CALL)
+
+    @property
+    def output_limit(self) -> str:
+        """The output limit that the answer reached, in words, as far as the service counts."""
+        spent = self.usage.candidates_token_count + self.usage.thoughts_token_count
+        return f"its output limit ({spent} tokens)" if spent else "its output limit"
+
+    def _require_no_cut_call(self) -> None:
+        """Raises where nothing of the turn can be carried out, as its only call was cut off."""
+        name = self.cut_call
+        if name is None or self.calls:
+            return
+        raise InvalidResponseError(
+            CALL_CUT_OFF,
+            f"the model's answer reached {self.output_limit} in the middle of a call to {name}.",
+            remedy="Ask for less at a time, or raise maxOutputTokens in modelConfigs.",
+        )
+
     def check(self, *, answers_tools: bool, reason_needed: bool = True) -> None:
         """Raises when the finished turn is no usable answer.
 
-        A turn with calls is usable unless the service says that it is malformed or withheld, or
+        A turn whose only call was cut off at the output limit is none. Another turn with calls is
+        usable unless the service says that it is malformed or withheld, or
         sent a call in pieces, which nobody asked for. Without a finish reason it may have been cut
         before another call; as some services leave the reason out behind calls, it is accepted
         when `reason_needed` is false. An empty answer is accepted only behind tool results, where
@@ -143,6 +174,7 @@ class Turn:
                 "the model's service sent a call in pieces, which it was not asked for.",
                 remedy="Run the prompt again.",
             )
+        self._require_no_cut_call()
         self.silent = bool(self.calls) and self.finish_reason is None
         usable = self.calls and self.finish_reason not in _UNUSABLE
         if usable and not (self.silent and reason_needed):
@@ -166,7 +198,7 @@ class Turn:
                 return
             raise InvalidResponseError(
                 "empty_response",
-                f"the model returned an empty response ({self.finish_reason}).",
+                self._emptiness(),
                 remedy="Run the prompt again, or rephrase it.",
             )
         raise InvalidResponseError(
@@ -174,6 +206,11 @@ class Turn:
             f"the model's answer was withheld ({self.finish_reason}).",
             remedy="Rephrase the prompt.",
         )
+
+    def _emptiness(self) -> str:
+        said = f"the model returned an empty response ({self.finish_reason})"
+        limit = self.finish_reason == FinishReason.MAX_TOKENS
+        return f"{said}: it reached {self.output_limit}." if limit else f"{said}."
 
 
 _MALFORMED = frozenset(

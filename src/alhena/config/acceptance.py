@@ -9,16 +9,16 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from alhena.config.bound import Bound, bound_entries, unaccepted
-from alhena.config.errors import ConfigError
+from alhena.config.accepted import unaccepted
+from alhena.config.bound import Bound, bound_entries
 from alhena.config.layers import Layer
 
 
 class Acceptance:
-    """The servers and commands of a workspace's layer as they were read; `pending` are those that
-    nobody had accepted then. `where` is the folder with the user's environment; `variables` are
-    those for the texts of the settings, `dotenv` the ones among them of the project's .env file.
-    Raises ConfigError when the file of what was accepted cannot be used.
+    """The servers and commands of a workspace's layer as they were read, in `entries`; `pending`
+    are those that nobody had accepted then. `where` is the folder with the user's environment;
+    `variables` are those for the texts of the settings, `dotenv` the ones among them of the
+    project's .env file.
     """
 
     def __init__(
@@ -32,15 +32,11 @@ class Acceptance:
         self._folder = Path(os.path.realpath(folder))
         self._variables, self._dotenv = variables, dotenv
         written = layer.written
-        entries = self._bound((written,))
+        self.entries = tuple(each for each in self._bound((written,)) if layer.says(each.path))
         self._entries = {
-            each.path: (each.server, _alone(written, each.path))
-            for each in entries
-            if layer.says(each.path)
+            each.path: (each.server, _alone(written, each.path)) for each in self.entries
         }
-        self.pending = unaccepted(
-            (each for each in entries if each.path in self._entries), self._folder, self._environ
-        )
+        self.pending = unaccepted(self.entries, self._folder, self._environ)
 
     @property
     def is_empty(self) -> bool:
@@ -57,10 +53,7 @@ class Acceptance:
         return self._why(alone for path, (_, alone) in self._entries.items() if key == _key(path))
 
     def _why(self, documents: Iterable[Mapping[str, Any]]) -> str:
-        try:
-            held = unaccepted(self._bound(documents), self._folder, self._environ)
-        except ConfigError as error:
-            return f"held back: {error.message.rstrip('.')}"
+        held = unaccepted(self._bound(documents), self._folder, self._environ)
         return f"held back: {held_words(held[0])}" if held else ""
 
     def _bound(self, documents: Iterable[Mapping[str, Any]]) -> tuple[Bound, ...]:
@@ -73,7 +66,8 @@ class Acceptance:
 
 def held_words(entry: Bound) -> str:
     """Why an entry is held back, and what to do about it."""
-    return f"{entry.why}; alhena trust shows and accepts it" if entry.acceptable else entry.why
+    remedy = "alhena trust --status shows it, alhena trust accepts it"
+    return f"{entry.why}; {remedy}" if entry.acceptable else entry.why
 
 
 def _key(path: tuple[str, ...]) -> str:

@@ -6,6 +6,7 @@ from typing import Any, Literal, cast, get_args, get_origin
 
 import msgspec
 
+from alhena.config.dotted import without_value
 from alhena.config.settings import Settings, known_keys
 
 MAX_TOLD = 20
@@ -61,7 +62,7 @@ def wrong_values(
         place = _PLACE.search(text)
         said = place[1] if place else ""
         path = tuple(name for name in said.partition("[")[0].split(".") if name)
-        message = _message(text[: place.start()] if place else text)
+        message = plain_message(text[: place.start()] if place else text)
         entry = said[said.index("[") :] if "[" in said else ""
         found.append(
             SettingsProblem(
@@ -74,7 +75,7 @@ def wrong_values(
         )
         if not path:
             break
-        document = _without(cast("dict[str, Any]", document), path)
+        document = without_value(cast("dict[str, Any]", document), path)
     return found
 
 
@@ -132,7 +133,7 @@ def odd_keys(document: dict[str, Any]) -> list[OddKey]:
         for count in range(1, len(parts))
     }  # fmt: skip
     return [
-        OddKey(path, _near(path, every) if number < MAX_TOLD else None)
+        OddKey(path, _near(path, every | sections) if number < MAX_TOLD else None)
         for number, path in enumerate(_unknown(document, (), every, sections))
     ]
 
@@ -152,7 +153,8 @@ def _unknown(
 
 
 def _near(path: tuple[str, ...], every: frozenset[str]) -> str | None:
-    """The known key that is most like this one, or that has its last name in another section."""
+    """The known key or section that is most like this one, or the key that has its last name in
+    another section."""
     from difflib import get_close_matches
 
     if len(".".join(path)) > MAX_MESSAGE:
@@ -164,8 +166,8 @@ def _near(path: tuple[str, ...], every: frozenset[str]) -> str | None:
     return next(iter(get_close_matches(".".join(path), sorted(every), n=1, cutoff=0.8)), None)
 
 
-def _message(text: str) -> str:
-    """What msgspec says, without its marks."""
+def plain_message(text: str) -> str:
+    """What msgspec says, without its marks and its names of types."""
     found = re.fullmatch(r"Expected `(.+)`, got `(.+)`", text)
     if found is None:
         return text.replace("`", "").rstrip(".")[:MAX_MESSAGE]
@@ -191,10 +193,3 @@ def _allowed(path: tuple[str, ...]) -> tuple[str, ...]:
     kinds = (kind,) if get_origin(kind) is Literal else get_args(kind)
     words = [each for one in kinds if get_origin(one) is Literal for each in get_args(one)]
     return tuple(str(word) for word in words)
-
-
-def _without(document: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
-    name, *rest = path
-    if not rest:
-        return {key: value for key, value in document.items() if key != name}
-    return {**document, name: _without(document[name], tuple(rest))}

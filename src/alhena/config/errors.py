@@ -8,3 +8,7 @@ class ConfigError(AlhenaError):
 
     exit_code = 52
     kind = "config"
+
+
+class DamagedError(ConfigError):
+    """A file in which is written down what the user has said holds something else."""

@@ -1,14 +1,29 @@
 """Where the user's files live: the reference's places, so that both programs share them."""
 
+import errno
 import os
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import msgspec
+
 from alhena.config.errors import ConfigError
+from alhena.config.files import read_limited
 
 MAX_NAMESAKES = 1_000
 _ROOT_MARK = ".project_root"
+_FORMER_ROOTS = ".project_former_roots"
+_HEADER = 1 << 16
+_TRIES, _PAUSE_S = 200, 0.05
+
+
+class _Header(msgspec.Struct, frozen=True):
+    """What the first line of a session says of where it is."""
+
+    project: str = ""
 
 
 def config_home(environ: Mapping[str, str]) -> Path:
@@ -96,22 +111,50 @@ def user_memory_path(environ: Mapping[str, str], name: str = "GEMINI.md") -> Pat
 
 
 def project_temp(environ: Mapping[str, str], project: Path) -> Path:
-    """`~/.gemini/tmp/<slug>`: where what belongs to `project`, an absolute path, is kept.
+    """`~/.gemini/tmp/<slug>`: where what belongs to `project`, an absolute path, is kept, or would
+    be once `claim_project_temp` has made it the project's.
 
     The slug is the folder's name in lower-case letters, digits and dashes. A folder of the same
     name that is another project's (its `.project_root` says so) gets -1, -2 and so on behind it.
-    Nothing is made; `claim_project_temp` does that.
     """
-    base = config_home(environ) / "tmp"
+    base = temps(environ)
     slug = _slug(project.name)
+    if _marked(base / slug) == str(project):
+        return _real(base / slug)
+    there = namesakes(environ, project)
+    roots = {number: root_of(temp) for number, temp in there.items()}
+    for number, temp in there.items():  # one of its own, also behind one that was removed
+        if roots[number] == str(project):
+            return temp
     for number in range(MAX_NAMESAKES):
-        candidate = base / (f"{slug}-{number}" if number else slug)
-        if _root_of(candidate) in {None, str(project)}:
-            return candidate
+        if roots.get(number) is None:
+            return there.get(number) or _namesake(base, slug, number)
     raise ConfigError(
         f"{base} holds the folders of {MAX_NAMESAKES} other projects named {slug}.",
         remedy="Remove those that are of no use any more.",
     )
+
+
+def temps(environ: Mapping[str, str]) -> Path:
+    """`~/.gemini/tmp`, which holds the temporary directories of all projects."""
+    return config_home(environ) / "tmp"
+
+
+def namesakes(environ: Mapping[str, str], project: Path) -> dict[int, Path]:
+    """The directories that there are of projects whose folder is called like this one's, by the
+    numbers behind their names, in order. That of a project which was called otherwise has a symlink
+    there."""
+    base = temps(environ)
+    slug = _slug(project.name)
+    found = {number: _real(_namesake(base, slug, number)) for number in _numbers(base, slug)}
+    return dict(sorted(found.items()))
+
+
+def link_namesake(environ: Mapping[str, str], project: Path, temp: Path) -> None:
+    """Has a directory be among the `namesakes` of a project. Raises OSError."""
+    taken = namesakes(environ, project)
+    number = next(each for each in range(len(taken) + 1) if each not in taken)
+    _namesake(temps(environ), _slug(project.name), number).symlink_to(temp.name)
 
 
 def project_checkpoints(temp: Path) -> Path:
@@ -124,34 +167,193 @@ def project_history(environ: Mapping[str, str], temp: Path) -> Path:
     return config_home(environ) / "history" / temp.name
 
 
+class TakenError(FileExistsError):
+    """The directory has become another project's."""
+
+
+def claimed_project_temp(environ: Mapping[str, str], project: Path) -> Path:
+    """`project_temp`, made the project's, whoever else wants one at the same moment. Raises
+    OSError, ConfigError."""
+    while True:
+        temp = project_temp(environ, project)
+        with suppress(TakenError):
+            claim_project_temp(temp, project)
+            return temp
+
+
 def claim_project_temp(temp: Path, project: Path) -> None:
     """Makes the directory that `project_temp` named, for the user alone, and marks it as the
-    project's. Raises OSError."""
-    temp.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if _root_of(temp) is not None:
+    project's; on the disk when it returns. Raises OSError, and TakenError where another project
+    was faster."""
+    if _marked(temp) == str(project):
         return
-    # Written whole or not at all: a mark that says nothing would keep the project out.
-    made = temp / f"{_ROOT_MARK}.{os.getpid()}"
+    temp.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with _marking(temp):
+        _require(temp, None, project)
+        if _marked(temp) is None:
+            _write(temp / _ROOT_MARK, str(project))
+    _synchronise(temp.parent)
+
+
+def hand_over(temp: Path, former: str, project: Path) -> None:
+    """Makes a directory that belongs to the folder `former` the project's, which was there before.
+    Raises OSError."""
+    with _marking(temp):
+        _require(temp, former, project)
+        note_former_root(temp, former)
+        _write(temp / _ROOT_MARK, str(project))
+
+
+def release(temp: Path, project: Path) -> None:
+    """Makes a directory of the project nobody's. Raises OSError."""
+    with _marking(temp):
+        _require(temp, None, project)
+        (temp / _ROOT_MARK).unlink(missing_ok=True)
+
+
+def note_former_root(temp: Path, former: str) -> None:
+    """Notes in a project's directory that it was in the folder `former` before. Raises OSError."""
+    known = dict.fromkeys((*former_roots(temp), former))
+    _write(temp / _FORMER_ROOTS, "\0".join(known))
+
+
+def former_roots(temp: Path) -> tuple[str, ...]:
+    """The folders in which the project was before it was moved."""
     try:
-        descriptor = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-        with open(descriptor, "w", encoding="utf-8", errors="surrogateescape") as file:
-            file.write(str(project))
-        os.replace(made, temp / _ROOT_MARK)
+        data = read_limited(temp / _FORMER_ROOTS)
     except OSError:
-        made.unlink(missing_ok=True)
-        raise
+        return ()
+    lines = data.decode("utf-8", "surrogateescape").split("\0")
+    return tuple(line for line in lines if os.path.isabs(line))
 
 
-def _root_of(temp: Path) -> str | None:
-    """The project whose temporary directory this is; None when it is nobody's, as where the mark
-    is empty: it was never written."""
+def root_of(temp: Path) -> str | None:
+    """The project whose temporary directory this is; None when it is nobody's. Where the mark is
+    gone or was never written, it is that of the session that was last at work in it."""
+    root = _marked(temp)
+    return _recorded(temp) if root is None else root
+
+
+def _marked(temp: Path) -> str | None:
+    """What the mark of a directory says; None where there is none, or what is there names no
+    folder: it was never written to its end."""
     try:
-        text = (temp / _ROOT_MARK).read_text(encoding="utf-8", errors="surrogateescape")
+        data = read_limited(temp / _ROOT_MARK)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError:  # unreadable: somebody's, and not ours
         return ""
-    return text.strip() or None
+    text = data.decode("utf-8", "surrogateescape").removesuffix("\n")
+    return text if os.path.isabs(text) and "\0" not in text else None
+
+
+def _require(temp: Path, former: str | None, project: Path) -> None:
+    """Raises TakenError unless the directory is nobody's, the project's or that of `former`."""
+    if root_of(temp) not in (None, former, str(project)):
+        raise TakenError(errno.EEXIST, "it has become another project's", str(temp))
+
+
+def _write(path: Path, text: str) -> None:
+    """Writes a file in one step, where nobody else does so now. What does that for others stands
+    above this room, and would be loaded before the first request."""
+    made = path.with_name(f"{path.name}.new")
+    descriptor = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    with open(descriptor, "w", encoding="utf-8", errors="surrogateescape") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(descriptor)
+    os.replace(made, path)
+
+
+@contextmanager
+def _marking(temp: Path) -> Generator[None]:
+    """Nobody else marks a directory meanwhile; on the disk is then what was done. Raises
+    OSError."""
+    import fcntl
+
+    directory = os.open(temp, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for _ in range(_TRIES):
+            try:
+                fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                time.sleep(_PAUSE_S)
+        else:
+            said = "another process has been marking it for too long"
+            raise OSError(errno.EAGAIN, said, str(temp))
+        yield
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def _synchronise(path: Path) -> None:
+    directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def _real(temp: Path) -> Path:
+    try:
+        return temp.with_name(Path(os.readlink(temp)).name)
+    except OSError:
+        return temp
+
+
+def _recorded(temp: Path) -> str | None:
+    """The project of the session that was last at work in a directory, as its header says."""
+    last: tuple[float, str] | None = None
+    try:
+        with os.scandir(temp / "sessions") as entries:
+            for entry in entries:
+                if not entry.name.endswith(".jsonl"):
+                    continue
+                project = project_of(entry.path)
+                with suppress(OSError):
+                    when = entry.stat(follow_symlinks=False).st_mtime
+                    if project and (last is None or when > last[0]):
+                        last = (when, project)
+    except OSError:
+        return None
+    return None if last is None else last[1]
+
+
+def project_of(journal: str | Path) -> str:
+    """The project that the first line of a session's record names, "" when it names none."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+    try:
+        descriptor = os.open(journal, flags)
+        with open(descriptor, "rb") as file:
+            line = file.readline(_HEADER)
+    except OSError:
+        return ""
+    try:
+        project = msgspec.json.decode(line, type=_Header).project
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return ""
+    return project if os.path.isabs(project) else ""
+
+
+def _numbers(base: Path, slug: str) -> list[int]:
+    found: list[int] = []
+    try:
+        names = os.listdir(base)
+    except OSError:
+        return found
+    for name in names:
+        if name == slug:
+            found.append(0)
+        number = name.removeprefix(f"{slug}-")
+        if number != name and number.isascii() and number.isdecimal() and number[0] != "0":
+            found.append(int(number))
+    return [each for each in found if each < MAX_NAMESAKES]
+
+
+def _namesake(base: Path, slug: str, number: int) -> Path:
+    return base / (f"{slug}-{number}" if number else slug)
 
 
 def _slug(name: str) -> str:

@@ -1,13 +1,10 @@
-"""Setting one value in JSON with comments; every other byte stays as it was."""
+"""Setting and removing values in JSON with comments; every other byte stays as it was."""
 
 import json
-import re
 from collections.abc import Collection, Iterator
 from typing import Any, cast
 
 from alhena.config.jsonc import strip_comments
-
-_TOKENS = r'"(?:[^"\\]|\\.)*"|[{}\[\],:\n]|[^\s{}\[\],:"]+'
 
 
 class JsonEditError(ValueError):
@@ -22,12 +19,7 @@ def with_value(text: str, path: tuple[str, ...], value: Any) -> str:
     """
     if not text.strip():
         text = "{}\n"
-    clean = strip_comments(text)
-    try:
-        json.loads(clean.removeprefix("\ufeff"))
-    except (ValueError, RecursionError) as error:
-        raise JsonEditError(f"is no valid JSON: {error}") from error
-    start = len(clean) - len(clean.lstrip("\ufeff \t\r\n"))
+    clean, start, _ = _opened(text)
     return _set(text, clean, start, path, value)
 
 
@@ -36,28 +28,50 @@ def without_value(text: str, path: tuple[str, ...]) -> str:
     there; comments within its value go with it, and every other one stays. Raises JsonEditError
     when the text is no JSON object."""
     while True:
-        clean = strip_comments(text)
-        try:
-            value = json.loads(clean.removeprefix("\ufeff"))
-        except (ValueError, RecursionError) as error:
-            raise JsonEditError(f"is no valid JSON: {error}") from error
-        if not isinstance(value, dict):
-            raise JsonEditError("holds something else than an object")
-        start = len(clean) - len(clean.lstrip("\ufeff \t\r\n"))
+        clean, start, value = _opened(text)
+        _object(value)
         for key in path[:-1]:
-            found = [span for name, span in members(clean, start) if name == key]
+            found = [span for name, span in _members(clean, start) if name == key]
             if not found or clean[found[-1][0]] != "{":
                 return text
             start = found[-1][0]
-        names = [name for name, _ in members(clean, start)]
+        names = [name for name, _ in _members(clean, start)]
         if path[-1] not in names:
             return text
         text = _cut(text, clean, start, names.index(path[-1]))
 
 
+def without_keys(text: str, names: Collection[str]) -> str:
+    """`text`, a JSON object, without some of its members. Raises JsonEditError when it is none, or
+    has comments, which would be lost."""
+    clean, _, value = _opened(text)
+    entries = _object(value)
+    if _has_comment(text, clean):
+        raise JsonEditError("has comments, which would be lost")
+    kept = {name: entry for name, entry in entries.items() if name not in names}
+    return json.dumps(kept, ensure_ascii=False, indent=2) + "\n"
+
+
+def _opened(text: str) -> tuple[str, int, Any]:
+    """The text with its comments as spaces, where its value begins, and the value. Raises
+    JsonEditError."""
+    clean = strip_comments(text)
+    try:
+        value = json.loads(clean.removeprefix("\ufeff"))
+    except (ValueError, RecursionError) as error:
+        raise JsonEditError(f"is no valid JSON: {error}") from error
+    return clean, len(clean) - len(clean.lstrip("\ufeff \t\r\n")), value
+
+
+def _object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise JsonEditError("holds something else than an object")
+    return cast("dict[str, Any]", value)
+
+
 def _cut(text: str, clean: str, start: int, index: int) -> str:
     """`text` without one member of the object at `start`, and without one comma beside it."""
-    spans = [span for _, span in members(clean, start)]
+    spans = [span for _, span in _members(clean, start)]
     _, close = json.JSONDecoder().raw_decode(clean, start)
     # With something behind it the comma of the last member is none that trails, and is seen.
     bare = strip_comments(f"{text[: close - 1]}0{text[close - 1 :]}")
@@ -80,7 +94,7 @@ def _set(text: str, clean: str, start: int, path: tuple[str, ...], value: Any) -
         if clean[start] != "{":
             where = ".".join(path[:depth]) or "the document"
             raise JsonEditError(f"holds something else than an object as {where}")
-        found = [span for name, span in members(clean, start) if name == key]
+        found = [span for name, span in _members(clean, start) if name == key]
         if not found:
             return _inserted(text, clean, start, path[depth:], value)
         start, end = found[-1]  # of a key that stands there twice, the last counts
@@ -106,7 +120,7 @@ def _inserted(text: str, clean: str, start: int, path: tuple[str, ...], value: A
     return text[: start + 1] + member + ("" if empty else ",") + end + text[start + 1 :]
 
 
-def members(clean: str, start: int) -> Iterator[tuple[str, tuple[int, int]]]:
+def _members(clean: str, start: int) -> Iterator[tuple[str, tuple[int, int]]]:
     """The keys of the object at `start`, each with where its value begins and ends. `clean` is
     valid JSON without comments."""
     decoder = json.JSONDecoder()
@@ -130,83 +144,3 @@ def _skip(clean: str, position: int) -> int:
 def _has_comment(old: str, clean: str) -> bool:
     """Whether stripping has taken more out than trailing commas."""
     return any(was not in (now, ",") for was, now in zip(old, clean, strict=True))
-
-
-def key_lines(text: str) -> dict[tuple[str, ...], int]:
-    """The line on which each value of a JSON object begins, by its keys from the top; lines count
-    from 1. Of a key that stands there twice it is the last. What is in lists has no keys. `text` is
-    valid JSON with comments."""
-    found: dict[tuple[str, ...], int] = {}
-    line = 1
-    inside: list[tuple[str, ...] | None] = []  # the path of each object around, None for a list
-    path: tuple[str, ...] | None = ()
-    key: str | None = None
-    for token in re.finditer(_TOKENS, strip_comments(text)):
-        word = token[0]
-        if word == "\n":
-            line += 1
-            continue
-        if word in "}]":
-            inside.pop()
-            key = None
-        elif word == ",":
-            key = None
-        elif word != ":":
-            around = inside[-1] if inside else None
-            if around is not None and key is None and word[0] == '"':
-                key = json.loads(word)
-                path = (*around, cast("str", key))
-                continue
-            path = () if not inside else None if around is None else path
-            if path:
-                found[path] = line
-            if word in "{[":
-                inside.append(path if word == "{" else None)
-                key = None
-    return found
-
-
-def repeated_keys(text: str) -> list[tuple[tuple[str, ...], tuple[int, ...]]]:
-    """The keys that stand more than once in one object, with the lines they stand on; the last one
-    counts. `text` is valid JSON with comments."""
-    lines: list[dict[tuple[str, ...], list[int]]] = []
-    inside: list[tuple[str, ...] | None] = []  # the path of each object around, None for a list
-    path: tuple[str, ...] = ()
-    found: list[tuple[tuple[str, ...], tuple[int, ...]]] = []
-    line, key = 1, False
-    for token in re.finditer(_TOKENS, strip_comments(text)):
-        word = token[0]
-        if word == "\n":
-            line += 1
-        elif word in "{[":
-            inside.append(path if word == "{" else None)
-            lines.append({})
-            key = False
-        elif word in "}]":
-            inside.pop()
-            found += ((each, tuple(on)) for each, on in lines.pop().items() if len(on) > 1)
-            key = False
-        elif word == ",":
-            key = False
-        elif word[0] == '"' and not key and inside and inside[-1] is not None:
-            path = (*inside[-1], cast("str", json.loads(word)))
-            lines[-1].setdefault(path, []).append(line)
-            key = True
-    return found
-
-
-def without_keys(text: str, names: Collection[str]) -> str:
-    """`text`, a JSON object, without some of its members. Raises JsonEditError when it is none, or
-    has comments, which would be lost."""
-    clean = strip_comments(text)
-    try:
-        value = json.loads(clean.removeprefix("\ufeff"))
-    except (ValueError, RecursionError) as error:
-        raise JsonEditError(f"is no valid JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise JsonEditError("holds something else than an object")
-    if _has_comment(text, clean):
-        raise JsonEditError("has comments, which would be lost")
-    entries = cast("dict[str, Any]", value)
-    kept = {name: entry for name, entry in entries.items() if name not in names}
-    return json.dumps(kept, ensure_ascii=False, indent=2) + "\n"

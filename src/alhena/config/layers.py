@@ -11,9 +11,10 @@ from typing import Any, cast
 import msgspec
 
 from alhena.config.documents import parse_settings, settings_text, too_deep
+from alhena.config.dotted import value_at, without_value
 from alhena.config.errors import ConfigError
 from alhena.config.merging import merged
-from alhena.config.old_keys import renewed, value_at
+from alhena.config.old_keys import renewed
 from alhena.config.settings import Settings, known_keys
 
 MAX_NAMED = 10
@@ -196,15 +197,23 @@ def _repeated(file: LayerFile, document: Any) -> Iterator[str]:
     commented = b"//" in file.data or b"/*" in file.data
     if not commented and sum(map(bool, _STRING.findall(file.data))) == _members(document):
         return
-    from alhena.config.jsonc_edit import repeated_keys
+    from alhena.config.jsonc_keys import repeated_keys
 
     for path, lines in repeated_keys(settings_text(file.path, file.data))[:MAX_NAMED]:
-        *others, last = lines
-        told = f"line{'s' if len(others) > 1 else ''} {', '.join(map(str, others))}"
         yield (
-            f"{file.path}:{last}: {'.'.join(path)[:MAX_KEY]} stands there more than once: "
-            f"line {last} counts, and not {told}. Remove what is too much."
+            f"{file.path}:{lines[-1]}: {'.'.join(path)[:MAX_KEY]} stands there more than once: "
+            f"{_counting(lines)}. Remove what is too much."
         )
+
+
+def _counting(lines: tuple[int, ...]) -> str:
+    """Which of the members on these lines counts."""
+    *others, last = dict.fromkeys(lines)
+    if lines[-2] == lines[-1]:
+        return f"the last one on line {last} counts"
+    shown = [str(each) for each in others[:MAX_NAMED]]
+    shown += ["…"] if len(others) > MAX_NAMED else []
+    return f"line {last} counts, and not line{'s' if len(shown) > 1 else ''} {', '.join(shown)}"
 
 
 def _members(value: Any) -> int:
@@ -292,26 +301,15 @@ def _workspace(file: LayerFile, environ: Mapping[str, str], without: Settings) -
 
 
 def _without_held(layer: Layer, held: frozenset[tuple[str, ...]]) -> Layer:
-    if not held:
-        return layer
-
-    def kept(value: Any, path: tuple[str, ...]) -> Any:
-        if not isinstance(value, dict) or not any(each[: len(path)] == path for each in held):
-            return cast("Any", value)
-        members = cast("dict[str, Any]", value)
-        left: dict[str, Any] = {}
-        for name, each in members.items():
-            if (*path, name) not in held:
-                left[name] = kept(each, (*path, name))
-        return left
-
-    document = cast("dict[str, Any]", kept(layer.document, ()))
+    document = layer.document
+    for path in held:
+        document = without_value(document, path)
     return msgspec.structs.replace(layer, document=document)
 
 
 @lru_cache(maxsize=8)
 def _lines(path: Path, data: bytes) -> dict[tuple[str, ...], int]:
-    from alhena.config.jsonc_edit import key_lines
+    from alhena.config.jsonc_keys import key_lines
 
     return key_lines(settings_text(path, data))
 

@@ -17,6 +17,8 @@ COMMAND_SERVER = "mcp"
 """What the server of `mcp.serverCommand` is called."""
 OF_WORKSPACE: Mapping[str, Any] = {"trust": False, "ofWorkspace": True}
 """What the entry of a server says that a workspace has brought, whatever that wrote."""
+OF_GOOGLE = GOOGLE, IMPERSONATION = "google_credentials", "service_account_impersonation"
+"""Values of `authProviderType` by which a server is shown who somebody is at Google."""
 
 
 class _Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -84,8 +86,8 @@ class McpServer(_Entry, frozen=True, kw_only=True):
 
     @property
     def address(self) -> str | None:
-        """The URL, whichever key it stands under."""
-        return self.http_url or self.url
+        """The URL, whichever key it stands under; None where it is reached by a command."""
+        return self.http_url or self.url or None
 
     @property
     def transport(self) -> Transport:
@@ -194,8 +196,11 @@ def server_of(name: str, entry: object) -> McpServer | str:
     try:
         server = msgspec.convert(entry, McpServer)
     except msgspec.ValidationError as error:
-        said, _, place = str(error).replace("`", "").partition(" - at $")
-        return f"{where}{place}: {said}. Correct that value or remove the key."
+        from alhena.config.checking import plain_message
+
+        said, _, place = str(error).partition(" - at `$")
+        told = plain_message(said)
+        return f"{where}{place.rstrip('`')}: {told}. Correct that value or remove the key."
     if not name.strip():
         return "settings: mcpServers: a server needs a name that is not empty."
     if server.tcp and not (server.command or server.address):
@@ -204,7 +209,8 @@ def server_of(name: str, entry: object) -> McpServer | str:
         return f"{where}: names neither command nor url nor httpUrl. Give one of them."
     if server.address and not server.address.startswith(("http://", "https://")):
         unset = " (is that variable set?)" if "$" in server.address else ""
-        return f"{where}: the URL {server.address!r} is no http(s) URL{unset}. Correct it."
+        # What it says instead may be what a secret variable holds.
+        return f"{where}: its URL begins with neither http:// nor https://{unset}. Correct it."
     if server.timeout is not None and not server.timeout > 0:
         return f"{where}: timeout is {server.timeout:g}. Give milliseconds above 0."
     env = {key: _word(value) for key, value in server.env.items()}

@@ -3,12 +3,14 @@ since. A file that uses them is read as if it had the new ones; it is never rewr
 
 from typing import Any, cast
 
+from alhena.config.dotted import value_at, with_value, without_value
 from alhena.config.merging import union
 
 MOVED = {
     "accessibility": "ui.accessibility",
     "allowedTools": "tools.allowed",
     "allowMCPServers": "mcp.allowed",
+    "autoAccept": "tools.autoAccept",
     "autoConfigureMaxOldSpaceSize": "advanced.autoConfigureMemory",
     "bugCommand": "advanced.bugCommand",
     "checkpointing": "general.checkpointing",
@@ -80,7 +82,7 @@ def renewed(document: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
         if (value := value_at(found, old)) is None:
             continue
         there = value_at(found, new)
-        found = _without(found, tuple(old.split(".")))
+        found = without_value(found, tuple(old.split(".")))
         if there is not None and new not in RESTRICTING:
             continue
         if isinstance(there, list) and isinstance(value, list):
@@ -91,29 +93,3 @@ def renewed(document: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
         found = {**found, "model": {"name": found["model"]}}
         moved["model.name"] = "model"
     return found, moved
-
-
-def value_at(document: Any, key: str) -> Any:
-    """The value of a dotted key; None where there is none."""
-    for name in key.split("."):
-        if not isinstance(document, dict):
-            return None
-        document = cast("dict[str, Any]", document).get(name)
-    return document
-
-
-def with_value(document: dict[str, Any], path: tuple[str, ...], value: Any) -> dict[str, Any]:
-    """`document` with a value at a path; what stands in the way of an object is replaced."""
-    name, *rest = path
-    if rest:
-        inner = document.get(name)
-        below = cast("dict[str, Any]", inner) if isinstance(inner, dict) else {}
-        value = with_value(below, tuple(rest), value)
-    return {**document, name: value}
-
-
-def _without(document: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
-    name, *rest = path
-    if not rest:
-        return {key: value for key, value in document.items() if key != name}
-    return {**document, name: _without(document[name], tuple(rest))}

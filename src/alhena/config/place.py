@@ -4,7 +4,7 @@ them that all commands and sessions take."""
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -65,6 +65,13 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         from alhena.config.acceptance import held_words
 
         return {each.server: held_words(each) for each in self.pending if each.server}
+
+    def named(self, path: tuple[str, ...], value: Any) -> Any:
+        """What stands at a path of the settings as people may see it: in the place of what a secret
+        variable has put in, its name."""
+        from alhena.config.secret_variables import SecretVariables
+
+        return SecretVariables(self).named(path, value)
 
     @property
     def undecided(self) -> bool:
@@ -217,10 +224,19 @@ def _held_back(pending: "tuple[Bound, ...]") -> list[str]:
     """What to tell a person of that."""
     if not pending:
         return []
+    unknown = pending[0].unknown
     told = [f"{each.label} ({each.why})" for each in pending[:_MAX_TOLD]]
+    if unknown:
+        told = [each.label for each in pending[:_MAX_TOLD]]
     more = len(pending) - _MAX_TOLD
     rest = f"; and {more} more" if more > 0 else ""
-    remedy = "To see what it is now, and accept it: alhena trust."
+    rest += f"; it cannot be told what was accepted: {unknown}" if unknown else ""
+    remedy = "alhena trust --status shows what it is now; alhena trust accepts it."
+    doubtful = next((each for entry in pending for each in entry.doubtful), "")
+    if doubtful:
+        from shlex import quote
+
+        remedy += f" If the server writes {doubtful} itself: alhena trust --data {quote(doubtful)}."
     return [f"held back of this workspace, not started: {'; '.join(told)}{rest}. {remedy}"]
 
 

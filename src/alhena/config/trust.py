@@ -7,8 +7,8 @@ from pathlib import Path
 
 import msgspec
 
-from alhena.config.errors import ConfigError
-from alhena.config.files import read_limited
+from alhena.config.errors import ConfigError, DamagedError
+from alhena.config.files import NotReadableError, read_limited
 from alhena.config.home import trusted_folders_path
 
 
@@ -102,7 +102,8 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def trust_entries(file: Path) -> tuple[tuple[str, TrustLevel], ...]:
-    """What a list of trusted folders says, in its order. Raises ConfigError."""
+    """What a list of trusted folders says, in its order. Raises ConfigError: DamagedError where the
+    file holds no list of paths and words."""
     return tuple(_entries(file))
 
 
@@ -111,10 +112,12 @@ def _entries(file: Path) -> Iterator[tuple[str, TrustLevel]]:
         data = read_limited(file)
     except FileNotFoundError:
         return
+    except (NotReadableError, IsADirectoryError) as error:
+        raise _damaged(file, error.strerror or str(error)) from error
     except OSError as error:
         raise ConfigError(
             f"cannot read the trusted folders in {file}: {error.strerror or error}.",
-            remedy="Put a readable file there, or move it away.",
+            remedy="Make the file readable.",
         ) from error
     if not data.strip():
         return
@@ -122,8 +125,12 @@ def _entries(file: Path) -> Iterator[tuple[str, TrustLevel]]:
 
     try:
         text = strip_comments(data.decode("utf-8-sig"))
-        levels = msgspec.json.decode(text.encode("utf-8"), type=dict[str, TrustLevel])
+        words = msgspec.json.decode(text.encode("utf-8"), type=dict[str, str])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise _damaged(file, str(error).replace("`", "")) from error
+    try:
+        levels = msgspec.convert(words, dict[str, TrustLevel])
+    except msgspec.ValidationError as error:  # perhaps of another program: left as it is
         raise ConfigError(
             f"{file}: the trusted folders cannot be used: {str(error).replace('`', '')}.",
             remedy="It is a JSON object of absolute paths, each with TRUST_FOLDER, TRUST_PARENT or "
@@ -132,3 +139,11 @@ def _entries(file: Path) -> Iterator[tuple[str, TrustLevel]]:
     for path, level in levels.items():
         if os.path.isabs(path):  # another program could mean any place by a relative one
             yield path, level
+
+
+def _damaged(file: Path, why: str) -> DamagedError:
+    return DamagedError(
+        f"{file}: the trusted folders cannot be used: {why}.",
+        remedy="It is a JSON object of absolute paths, each with TRUST_FOLDER, TRUST_PARENT or "
+        "DO_NOT_TRUST; correct it, or begin a new one: alhena trust puts the file aside.",
+    )

@@ -5,19 +5,16 @@ those that a `git pull` can change. A program's own data, which it writes itself
 import os
 import re
 import sys
+from collections.abc import Callable
+from enum import StrEnum
 
 from alhena.config.files import NotReadableError, read_limited
+from alhena.config.runners import ENTRY_FILES
 
-ENTRY_FILES = (
-    *("__main__.py", "__init__.py", "pyproject.toml", "setup.py", "package.json"),
-    *("index.js", "index.mjs", "index.cjs", "index.ts", "deno.json", "deno.jsonc"),
-    *("Makefile", "makefile", "GNUmakefile", "justfile", "Taskfile.yml", "Rakefile"),
-    *("Cargo.toml", "go.mod", "pom.xml", "build.gradle", "build.gradle.kts", "CMakeLists.txt"),
-    *("Dockerfile", "compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compose.yml"),
-)
-"""What programs look for that are told of a directory."""
 MAX_INDEX = 64 << 20
 """Bytes of the index of a repository that are looked through; in a larger one all is watched."""
+_INDEX_SHIFT = 13
+"""How many bytes of it are looked through in the time that looking for a file takes: 2 ** this."""
 MAX_ASKED = 256
 """Files that are looked for in indexes; all others are watched."""
 _CODE = frozenset(
@@ -48,25 +45,43 @@ _SPARSE = b"sdir\0\0\0\0"
 """The extension that says that whole directories stand in an index for what is in them."""
 
 
-class Watching:
-    """Decides about files, and reads the index of a repository once for all of them."""
+class Kind(StrEnum):
+    """What a file that a command names is taken for. Watched is all but what is a program's own.
 
-    def __init__(self) -> None:
-        self._indexes: dict[str, bytes | None] = {}
+    `LOOSE` are texts and settings of which no repository says whose they are: what a program
+    reads, or what it writes itself. Only a person can tell.
+    """
+
+    CODE = "code"
+    TRACKED = "tracked"
+    LOOSE = "loose"
+    OWN = "own"
+
+
+class Watching:
+    """Decides about the files of an entry. Those of others share `indexes`, so that each index of a
+    repository is read once; `charge` is told how much of them is looked through, and may raise."""
+
+    def __init__(self, indexes: dict[str, bytes | None], charge: Callable[[int], None]) -> None:
+        self._indexes = indexes
+        self._charge = charge
         self._left = MAX_ASKED
 
-    def watches(self, lies: str, real: str) -> bool:
-        """Whether a file is watched that lies at `lies` and is, its links followed, `real`."""
+    def kind(self, lies: str, real: str, *, state: bool = False) -> Kind:
+        """What a file is that lies at `lies` and is, its links followed, `real`. `state`: what
+        names it says that it is data."""
         paths = tuple(dict.fromkeys((lies, real)))
         kinds = {_suffix(path) for path in paths}
         named = any(os.path.basename(path) in ENTRY_FILES for path in paths)
-        if named or "" in kinds or kinds & _CODE or _runs(real):
-            return True
+        if named or ("" in kinds and not state) or kinds & _CODE or _runs(real):
+            return Kind.CODE
         self._left -= 1
         if self._left < 0:
-            return True
+            return Kind.TRACKED
         tracked = [self._tracked(path) for path in paths]
-        return True in tracked or (None in tracked and not kinds <= _DATA)
+        if True in tracked:
+            return Kind.TRACKED
+        return Kind.LOOSE if None in tracked and not kinds <= _DATA else Kind.OWN
 
     def _tracked(self, path: str) -> bool | None:
         """Whether a file is tracked, or may be; None when it lies in no repository."""
@@ -85,7 +100,10 @@ class Watching:
         if directory not in self._indexes:
             self._indexes[directory] = _index(directory)
         index = self._indexes[directory]
-        return index is None or _holds(index, os.fsencode(path))
+        if index is None:
+            return True
+        self._charge(len(index) >> _INDEX_SHIFT)
+        return _holds(index, os.fsencode(path))
 
 
 def _suffix(path: str) -> str:

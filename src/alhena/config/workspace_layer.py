@@ -11,11 +11,11 @@ from typing import Any, cast
 
 import msgspec
 
+from alhena.config.dotted import value_at
 from alhena.config.environment import CREDENTIALS
 from alhena.config.expansion import names_in
-from alhena.config.mcp_servers import COMMAND_SERVER, OF_WORKSPACE
+from alhena.config.mcp_servers import COMMAND_SERVER, OF_GOOGLE, OF_WORKSPACE
 from alhena.config.merging import union
-from alhena.config.old_keys import value_at
 from alhena.config.settings import known_keys
 
 FREE = frozenset(
@@ -24,7 +24,8 @@ FREE = frozenset(
         *("context.importFormat", "context.maxImportDepth", "context.discoveryMaxDirs"),
         *("context.loadMemoryFromIncludeDirectories", "context.includeDirectoryTree"),
         *("tools.truncateToolOutputThreshold", "tools.shell.inactivityTimeout"),
-        *("model.compressionThreshold", "contextManagement.tools.outputMasking.protectLatestTurn"),
+        *("model.compressionThreshold", "model.contextWindow"),
+        "contextManagement.tools.outputMasking.protectLatestTurn",
         "contextManagement.tools.outputMasking.minPrunableThresholdTokens",
         "contextManagement.tools.outputMasking.protectionThresholdTokens",
     }
@@ -54,7 +55,6 @@ _ALIKE = "rules for tools of a server in the user's settings could mean it"
 _TRUSTED = "a workspace cannot trust its own servers"
 _CREDENTIAL = "it would be given what signs in to a model"
 _IDENTITY = "it would be shown who you are at Google, which your own settings alone can ask for"
-_OF_GOOGLE = ("google_credentials", "service_account_impersonation")
 
 
 def restricted(
@@ -139,7 +139,7 @@ def _why_no_server(name: str, entry: Any, holding: Mapping[str, Any]) -> str:
     if names_in(entry) & CREDENTIALS:
         return _CREDENTIAL
     members = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
-    return _IDENTITY if members.get("authProviderType") in _OF_GOOGLE else ""
+    return _IDENTITY if members.get("authProviderType") in OF_GOOGLE else ""
 
 
 def _without_odd_command(

@@ -26,7 +26,7 @@ def entry_lines(each: Bound, value: Any, redaction: EnvironmentRedaction) -> Ite
     name = one_line(each.label, 80)
     if isinstance(value, dict):
         fields = cast("dict[str, Any]", value)
-        yield f"{name}: {_shown(_server_words(fields))}"
+        yield from (f"{name}: {_shown(words)}" for words in _server_words(fields))
         more = {key: member for key, member in fields.items() if key not in _SAID and member}
         if more:
             yield f"{name} with {_shown(msgspec.json.encode(more).decode('utf-8'))}"
@@ -44,11 +44,12 @@ def pending_lines(each: Bound, redaction: EnvironmentRedaction) -> Iterator[str]
     """An entry that is held back: why, and the difference, as a unified diff, or all of it: also
     where it is longer than what is kept to compare it with. However long, nothing is left out of
     what somebody is about to accept."""
-    yield f"{one_line(each.label, 80)}: {one_line(each.why, 400)}"
+    yield f"{one_line(each.label, 80)}: {one_line(each.why, 600)}"
     new = each.before is None or max(len(each.before), len(each.text)) >= MAX_TEXT
     rows = each.text.split("\n") if new else _difference(each)
     yield from (f"    {exact(row)}" for row in rows)
-    yield from (f"    {row}" for row in (*_chosen(each), *_given(each, redaction)))
+    more = (*_doubted(each), *_chosen(each), *_given(each, redaction))
+    yield from (f"    {row}" for row in more)
 
 
 def _difference(each: Bound) -> list[str]:
@@ -58,6 +59,17 @@ def _difference(each: Bound) -> list[str]:
     rows = [*unified_diff(before, now, lineterm="", n=2)][2:]
     found = [row for row in rows if not row.startswith("@@")]
     return found or ["(what is another is not among what is shown)"]
+
+
+def _doubted(each: Bound) -> Iterator[str]:
+    """Why a change of what may be data is asked about, and how to end that."""
+    from shlex import quote
+
+    for name in each.doubtful:
+        yield _shown(
+            f"{name} is watched, for it may say what is run, and no repository tells whose it is; "
+            f"if this program writes it itself: alhena trust --data {quote(name)}"
+        )
 
 
 def _chosen(each: Bound) -> Iterator[str]:
@@ -88,15 +100,25 @@ def _given(each: Bound, redaction: EnvironmentRedaction) -> Iterator[str]:
         yield f"{name} is given what these variables of yours hold: {', '.join(told)}"
 
 
-def _server_words(members: dict[str, Any]) -> str:
-    url = members.get("httpUrl") or members.get("url")
-    if url:
-        return str(url)
+def _server_words(members: dict[str, Any]) -> Iterator[str]:
+    """All that a server may turn out to be: its command line, its URLs. Which of them it is can
+    depend on what variables hold when it is started."""
+    addresses = [str(members[key]) for key in ("httpUrl", "url") if members.get(key)]
     arguments = members.get("args")
-    words: list[Any] = [members.get("command", "?")]
+    words: list[Any] = [members["command"]] if members.get("command") else []
     if isinstance(arguments, list):
         words += cast("list[Any]", arguments)
-    return " ".join(map(str, words))
+    elif arguments:
+        words.append(arguments)
+    if words or not addresses:
+        yield " ".join(map(str, words)) or "?"
+    for count, address in enumerate(addresses):
+        if words and count == 0:
+            yield f"it is connected to instead of run wherever this is not empty: {address}"
+        elif count:
+            yield f"or, where that is empty, it is connected to {address}"
+        else:
+            yield address
 
 
 def _shown(text: str) -> str:

@@ -49,6 +49,7 @@ def restored_words(restored: Restored) -> list[tuple[bool, str]]:
         )
     if restored.kept:
         said.append((False, f"What the files were before that is kept: {restored.kept}"))
+    said += ((True, one_line(f"Note: {each}", 2_000)) for each in restored.notices)
     return said
 
 

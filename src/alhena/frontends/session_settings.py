@@ -41,6 +41,7 @@ def session_settings(arguments: RunArguments, place: Place) -> AgentSettings:
         notices=(*place.told, *missing),
         held_servers=place.held_servers,
         acceptance=place.acceptance,
+        named=place.named,
         allowed_tools=arguments.allowed_tools,
         skip_trust=arguments.skip_trust,
         sandbox=arguments.sandbox,

@@ -1,11 +1,16 @@
 """Saying that a folder is trusted or not, and what that is about."""
 
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
-from alhena.config.bound import Bound, bound_entries, with_accepted
+import msgspec
+
+from alhena.config.accepted import folder_key, with_accepted, with_own_data, without_accepted
+from alhena.config.accepted_states import read_accepted
+from alhena.config.bound import Bound, bound_entries
 from alhena.config.documents import settings_document
 from alhena.config.errors import ConfigError
 from alhena.config.home import (
@@ -16,7 +21,7 @@ from alhena.config.home import (
 from alhena.config.jsonc_edit import with_value, without_keys
 from alhena.config.old_keys import renewed
 from alhena.config.place import Place, open_place
-from alhena.config.trust import TrustLevel, trust_entries
+from alhena.config.trust import TrustLevel, folder_trust, trust_entries
 from alhena.display_text import one_line
 from alhena.frontends.bound_words import entry_lines
 from alhena.frontends.json_files import change_json
@@ -24,6 +29,7 @@ from alhena.frontends.json_files import change_json
 MAX_NAMED = 12
 """How many names of one kind are shown."""
 UNCHANGED = "what is trusted was not written down"
+UNACCEPTED = "what was accepted was not written down"
 
 
 class Waits:
@@ -39,7 +45,8 @@ class Waits:
 
 def say_trust(environ: Mapping[str, str], folder: Path, level: TrustLevel) -> Path:
     """Writes down what the user says of a folder; returns the file. Everything else in it stays.
-    Raises ConfigError when it cannot be read or written."""
+    What was accepted of folders that are not trusted any more is forgotten. Raises ConfigError when
+    it cannot be read or written."""
     file = trusted_folders_path(environ)
     names = [path for path, _ in trust_entries(file) if _same(path, folder)]
     name = names[0] if names else os.path.realpath(folder)
@@ -49,18 +56,43 @@ def say_trust(environ: Mapping[str, str], folder: Path, level: TrustLevel) -> Pa
             text = with_value(text, (other,), str(level))
         return with_value(text, (name,), str(level))
 
-    change_json(file, changed, UNCHANGED)
+    with _forgetting(environ, folder if level is TrustLevel.DO_NOT_TRUST else None):
+        change_json(file, changed, UNCHANGED)
     return file
 
 
 def forget_trust(environ: Mapping[str, str], folder: Path) -> bool:
-    """Takes back what the user has said of a folder; whether there was anything. Raises
-    ConfigError."""
+    """Takes back what the user has said of a folder, and all that was accepted of it, and of those
+    that are not trusted any more; whether there was anything. Raises ConfigError."""
     file = trusted_folders_path(environ)
     names = {path for path, _ in trust_entries(file) if _same(path, folder)}
-    if names:
-        change_json(file, lambda text: without_keys(text, names), UNCHANGED)
-    return bool(names)
+    with _forgetting(environ, folder) as had_accepted:
+        if names:
+            change_json(file, lambda text: without_keys(text, names), UNCHANGED)
+    return bool(names) or had_accepted
+
+
+def set_aside(environ: Mapping[str, str]) -> tuple[tuple[Path, Path], ...]:
+    """Puts those files aside that hold something else than what the user has said of folders, or
+    what was accepted of them: where each was, and where it is now. Raises ConfigError."""
+    from alhena.hooks.user_files import set_aside_damaged
+
+    readers: dict[Path, Callable[[Path], object]] = {
+        trusted_folders_path(environ): trust_entries,
+        trusted_commands_path(environ): read_accepted,
+    }
+    found: list[tuple[Path, Path]] = []
+    for path, read in readers.items():
+        aside = set_aside_damaged(path, read, f"{path} could not be put aside")
+        if aside is not None:
+            found.append((path, aside))
+    return tuple(found)
+
+
+def aside_words(moved: tuple[Path, Path]) -> str:
+    """What to tell a person of a file that was put aside."""
+    path, aside = moved
+    return f"{path} could not be used, and is now {aside}: what it said does not count any more"
 
 
 def what_waits(place: Place) -> Waits:
@@ -93,15 +125,16 @@ def accept_shown(before: Place, waits: Waits, lines: int | None = None) -> Place
     return open_place(before.cwd, os.environ)
 
 
-def accept(place: Place, entries: Collection[Bound]) -> None:
-    """Writes down that a person has accepted these entries of a folder as they are given. Raises
-    ConfigError."""
+def accept(place: Place, entries: Collection[Bound]) -> Path | None:
+    """Writes down that a person has accepted these entries of a folder as they are given. A file
+    that holds something else is put aside first; its new path then. Raises ConfigError."""
     if not entries:
-        return
+        return None
     from alhena.config.layers import LayerKind
-    from alhena.hooks.user_files import change_file
+    from alhena.hooks.user_files import change_file, set_aside_damaged
 
     path = trusted_commands_path(place.environ)
+    aside = set_aside_damaged(path, read_accepted, UNACCEPTED)
     there = {
         each.key
         for layer in place.layers
@@ -111,8 +144,57 @@ def accept(place: Place, entries: Collection[Bound]) -> None:
     change_file(
         path,
         lambda data: with_accepted(path, data, place.cwd, entries, there),
-        "what was accepted was not written down",
+        UNACCEPTED,
     )
+    return aside
+
+
+def call_data(place: Place, path: str) -> tuple[Bound, ...]:
+    """Writes down that a file is the own data of those servers and commands that name it, and may
+    change unasked where they are accepted; gives these, none where the file is not one of theirs
+    that can be. Nothing is accepted by that. `path` is from the folder. Raises ConfigError."""
+    from alhena.hooks.user_files import change_file
+
+    entries = () if place.acceptance is None else place.acceptance.entries
+    wanted = os.path.realpath(place.cwd / path)
+    found = tuple(
+        msgspec.structs.replace(each, data=names)
+        for each in entries
+        if (names := tuple(n for n in each.loose if os.path.realpath(place.cwd / n) == wanted))
+    )
+    file = trusted_commands_path(place.environ)
+    if found:
+        change_file(file, lambda data: with_own_data(file, data, place.cwd, found), UNACCEPTED)
+    return found
+
+
+def forget_accepted(environ: Mapping[str, str], revoked: Callable[[str, str], bool]) -> None:
+    """Forgets all states of the entries that are `revoked`, who is given a folder as the file names
+    it and the key of an entry. A file that holds something else is put aside: nothing of it counts.
+    Raises ConfigError."""
+    from alhena.hooks.user_files import change_file, set_aside_damaged
+
+    path = trusted_commands_path(environ)
+    failure = "what was accepted was not forgotten"
+    set_aside_damaged(path, read_accepted, failure)
+    if any(revoked(folder, key) for folder, known in read_accepted(path).items() for key in known):
+        change_file(path, lambda data: without_accepted(path, data, revoked), failure)
+
+
+@contextmanager
+def _forgetting(environ: Mapping[str, str], folder: Path | None) -> Generator[bool]:
+    """What was accepted of `folder`, and of folders that lose their trust within the block, is
+    forgotten behind it. Gives whether anything was accepted of `folder`."""
+    listed = {**environ, "GEMINI_RESTRICTED_MODE": "", "GEMINI_CLI_TRUST_WORKSPACE": ""}
+    lost = set[str]() if folder is None else {folder_key(folder)}
+    try:
+        known = read_accepted(trusted_commands_path(environ))
+    except ConfigError:  # what is trusted comes first
+        known = {}
+    before = {each for each in known if folder_trust(Path(each), listed).trusted}
+    yield not lost.isdisjoint(known)
+    lost |= {each for each in before if not folder_trust(Path(each), listed).trusted}
+    forget_accepted(environ, lambda folder, _key: folder in lost)
 
 
 def _details(place: Place, name: str, waits: Waits) -> Iterator[str]:

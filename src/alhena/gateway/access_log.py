@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from alhena.events import timestamp
 from alhena.gateway.faults import FaultKind
 from alhena.gateway.ids import answer_id
 from alhena.gateway.line import line_of
@@ -70,7 +71,12 @@ class AccessLog:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        entry = Entry(id=answer_id(), time=_now(), method=scope["method"], path=scope["path"][:300])
+        entry = Entry(
+            id=answer_id(),
+            time=timestamp(time.time_ns()),
+            method=scope["method"],
+            path=scope["path"][:300],
+        )
         scope[ENTRY] = entry
         start = time.perf_counter()
 
@@ -110,9 +116,3 @@ def entry_of(scope: Any) -> Entry:
 
 def _since(start: float) -> float:
     return round((time.perf_counter() - start) * 1000, 2)
-
-
-def _now() -> str:
-    from datetime import UTC, datetime
-
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

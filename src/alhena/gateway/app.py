@@ -149,14 +149,14 @@ class Gateway:
         if asked.counts:
             tokens = await exchange.within_time(self.upstream.count(request))
             entry.input_tokens = tokens
-            await exchange.reply(200, asked.speech.count(tokens))
+            await exchange.reply(200, exchange.speech.count(tokens))
         elif asked.request.stream:
-            form = asked.speech.stream(asked.request)
+            form = exchange.speech.stream(asked.request)
             await exchange.stream(self.upstream.stream(request), form)
         else:
             response = await exchange.within_time(self.upstream.answer(request))
             entry.count(response)
-            await exchange.reply(200, asked.speech.whole(response, asked.request))
+            await exchange.reply(200, exchange.speech.whole(response, asked.request))
 
 
 class _Asgi:

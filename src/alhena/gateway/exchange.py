@@ -42,7 +42,7 @@ class Exchange:
     ) -> None:
         self._send = send
         self._line = line
-        self._speech = speech
+        self.speech = speech
         self._limits = terms.limits
         self._closing = terms.closing
         self._quiet_since = 0.0
@@ -59,7 +59,7 @@ class Exchange:
 
     async def refuse(self, fault: Fault) -> None:
         """An error instead of an answer."""
-        form = self._speech.error(fault)
+        form = self.speech.error(fault)
         self._note(fault)
         headers: Headers = []
         if fault.retry_after_s is not None:

@@ -3,6 +3,7 @@
 from msgspec.structs import replace
 
 from alhena.models.catalogue import ModelInfo, Thinking
+from alhena.wire.dialects.forms import is_formed, with_form_in_words
 from alhena.wire.request import GenerateContentConfig, GenerationConfig, ThinkingConfig
 
 _LOW, _MEDIUM = 1024, 8192
@@ -14,9 +15,12 @@ _LEVELS = ("MINIMAL", "LOW", "MEDIUM", "HIGH")
 
 def fitted(config: GenerateContentConfig, info: ModelInfo) -> GenerateContentConfig:
     """The config of a request in another dialect, within what the model takes: its limit of output
-    tokens, its way and its bounds of thinking. A penalty of zero, which is none, is left out. Of
-    numbers that Gemini's fields cannot hold, limits become the largest that they can, and a seed
-    another one, each time the same."""
+    tokens, its way and its bounds of thinking. Where it takes no form for its answers beside tools,
+    that is said in words. A penalty of zero, which is none, is left out. Of numbers that Gemini's
+    fields cannot hold, limits become the largest that they can, and a seed another one, each time
+    the same."""
+    if config.function_names() and is_formed(config) and not info.forms_beside_functions:
+        config = with_form_in_words(config)
     given = config.generation_config
     if given is None:
         return config
@@ -55,7 +59,9 @@ def fitted_thinking(given: ThinkingConfig | None, info: ModelInfo) -> ThinkingCo
     if info.thinking is Thinking.LEVEL:
         level = _level(budget, info.levels)
         return ThinkingConfig(thinking_level=level, include_thoughts=given.include_thoughts)
-    if budget >= 0 and info.budgets is not None:
+    if budget < 0:
+        budget = -1  # the one below 0 that there is: as much as the model likes
+    elif info.budgets is not None:
         least, most = info.budgets
         budget = min(max(budget, least), most)
     return replace(given, thinking_budget=budget)

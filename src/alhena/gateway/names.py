@@ -12,7 +12,6 @@ from alhena.models.catalogue import (
 )
 
 _GEMINI = ("gemini-", "gemma-", "learnlm-")
-_COLLECTIONS = ("models/", "tunedModels/")
 
 
 class ModelNames:

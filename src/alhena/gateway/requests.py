@@ -6,11 +6,7 @@ from typing import Any
 import msgspec
 from starlette.requests import Request
 
-from alhena.gateway.anthropic import AnthropicSpeech
 from alhena.gateway.faults import FaultKind, refused
-from alhena.gateway.google import GoogleSpeech
-from alhena.gateway.openai import OpenAiSpeech
-from alhena.gateway.speech import Speech
 from alhena.wire.dialects import anthropic, gemini, openai
 from alhena.wire.dialects.conversation import DialectRequest
 from alhena.wire.dialects.errors import DialectError
@@ -22,11 +18,10 @@ _METHODS = ("generateContent", "streamGenerateContent", "countTokens")
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """What a client wants, and how it is answered. `counts`: the number of tokens only; `own`: it
-    is Gemini's own dialect."""
+    """What a client wants. `counts`: the number of tokens only; `own`: it is Gemini's own
+    dialect."""
 
     request: DialectRequest
-    speech: Speech
     counts: bool = False
     own: bool = False
 
@@ -45,14 +40,14 @@ def reads_anthropic(body: Any, request: Request) -> Asked:
     """POST /v1/messages, and its count_tokens."""
     _require_few(body, "messages")
     counts = request.url.path.endswith("/count_tokens")
-    return Asked(request=anthropic.read_request(body), speech=AnthropicSpeech(), counts=counts)
+    return Asked(request=anthropic.read_request(body), counts=counts)
 
 
 def reads_openai(body: Any, request: Request) -> Asked:
     """POST /v1/chat/completions."""
     del request
     _require_few(body, "messages")
-    return Asked(request=openai.read_request(body), speech=OpenAiSpeech())
+    return Asked(request=openai.read_request(body))
 
 
 def reads_google(body: Any, request: Request) -> Asked:
@@ -64,7 +59,6 @@ def reads_google(body: Any, request: Request) -> Asked:
     _require_few(body, "contents")
     return Asked(
         request=gemini.read_request(body, model, stream=method == "streamGenerateContent"),
-        speech=GoogleSpeech(sse=request.query_params.get("alt") == "sse"),
         counts=method == "countTokens",
         own=True,
     )

@@ -11,6 +11,7 @@ from alhena.models.catalogue import model_info
 from alhena.models.errors import StreamCutError
 from alhena.models.generator import ContentGenerator
 from alhena.models.native import sendable
+from alhena.wire.conformance.calling import without_idle_calling
 from alhena.wire.conformance.check import require_conformance
 from alhena.wire.conformance.repair import repair_entries
 from alhena.wire.content import USER, Content, Part
@@ -44,6 +45,7 @@ class Upstream:
         if self.names.gemini:
             config = config if own else fitted(config, model_info(model))
             return sendable(replace(asked, config=config), model=model, prompt_id=answer_id())
+        config = _callable(config)
         # The gate knows Gemini's rules only. It would take signatures of the other service for
         # broken ones of Gemini's; that service checks its own requests. What calls and their
         # results have to keep towards each other it asks for too, and clients of Gemini's dialect
@@ -89,6 +91,16 @@ class Upstream:
     async def aclose(self) -> None:
         """Closes the connections."""
         await self._generator.aclose()
+
+
+def _callable(config: GenerateContentConfig) -> GenerateContentConfig:
+    """The config with a calling mode only where there is something to call, as every service wants
+    it. Raises DialectError where a call is demanded and there is nothing."""
+    config = without_idle_calling(config)
+    calling = config.tool_config and config.tool_config.function_calling_config
+    if calling and not config.function_names():
+        raise DialectError("a call is demanded, but there are no tools.", "tools")
+    return config
 
 
 def _identified(response: GenerateContentResponse) -> GenerateContentResponse:

@@ -1,10 +1,11 @@
 """Changing a file of the user's: all of the change or nothing, whoever else writes it."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
 
-from alhena.config.errors import ConfigError
+from alhena.config.errors import ConfigError, DamagedError
 from alhena.config.files import MAX_BYTES
 
 _ATTEMPTS = 5
@@ -17,16 +18,10 @@ def change_file(path: Path, changed: Callable[[bytes], bytes], failure: str) -> 
     ConfigError that is raised when the file cannot be written; it is then as it was. Raises what
     `changed` raises.
     """
-    from alhena.system.errors import ChangedFileError, FileError, from_os_error
-    from alhena.system.locking import exclusive
+    from alhena.system.errors import ChangedFileError, FileError
 
-    place = Path(os.path.realpath(path))
     try:
-        try:
-            place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError as error:
-            raise from_os_error(error, place.parent, writing=True) from error
-        with exclusive(place.parent / f".{place.name}.lock"):
+        with _held(path) as place:
             for attempt in range(_ATTEMPTS):
                 try:
                     _change(place, changed)
@@ -36,9 +31,59 @@ def change_file(path: Path, changed: Callable[[bytes], bytes], failure: str) -> 
                     if attempt == _ATTEMPTS - 1:
                         raise
     except FileError as error:
-        raise ConfigError(
-            f"{failure}: {str(error).rstrip('.')}.", remedy="Make the file writable."
-        ) from error
+        raise _unchanged(failure, error) from error
+
+
+def set_aside_damaged(path: Path, read: Callable[[Path], object], failure: str) -> Path | None:
+    """Gives a file another name, beside the one it has, if it is one of which `read` raises
+    DamagedError; its new path, None where it stays. What a symbolic link leads to is moved, and not
+    the link. `failure` begins the message of the ConfigError that is raised when it cannot be
+    moved. Raises what else `read` raises."""
+    from alhena.system.errors import FileError, from_os_error
+
+    if not _is_damaged(path, read):
+        return None
+    try:
+        with _held(path) as place:
+            if not _is_damaged(path, read):  # somebody else has mended it meanwhile
+                return None
+            number = 1
+            while os.path.lexists(aside := place.with_name(f"{place.name}.damaged-{number}")):
+                number += 1
+            try:
+                place.rename(aside)
+            except OSError as error:
+                raise from_os_error(error, place, writing=True) from error
+            return aside
+    except FileError as error:
+        raise _unchanged(failure, error) from error
+
+
+def _is_damaged(path: Path, read: Callable[[Path], object]) -> bool:
+    try:
+        read(path)
+    except DamagedError:
+        return True
+    return False
+
+
+@contextmanager
+def _held(path: Path) -> Generator[Path]:
+    """What a path leads to, nobody else changing it by this module meanwhile. Raises FileError."""
+    from alhena.system.errors import from_os_error
+    from alhena.system.locking import exclusive
+
+    place = Path(os.path.realpath(path))
+    try:
+        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise from_os_error(error, place.parent, writing=True) from error
+    with exclusive(place.parent / f".{place.name}.lock"):
+        yield place
+
+
+def _unchanged(failure: str, error: Exception) -> ConfigError:
+    return ConfigError(f"{failure}: {str(error).rstrip('.')}.", remedy="Make the file writable.")
 
 
 def _change(place: Path, changed: Callable[[bytes], bytes]) -> None:

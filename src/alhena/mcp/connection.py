@@ -63,13 +63,15 @@ class ServerEvents(msgspec.Struct, frozen=True, kw_only=True):
 
     `loaded`: all is imported that a connection needs, which can take seconds; from now on it is the
     server that takes its time. `changed`: a list is another. `note`: what may help to find out what
-    is wrong with a server. `lost`: the connection has ended, for the reason given.
+    is wrong with a server. `lost`: the connection has ended, for the reason given. `harmless` takes
+    out of a text what nobody else is to know, for what is cut before it is told.
     """
 
     loaded: Callable[[], None]
     changed: Callable[[Subject], None]
     note: Callable[[str], None]
     lost: Callable[[str], None]
+    harmless: Callable[[str], str] = str
 
 
 Progress = Callable[[str], None]

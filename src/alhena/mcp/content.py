@@ -118,4 +118,4 @@ def _text(fields: dict[str, Any], key: str) -> str:
 
 
 def _json(value: object) -> str:
-    return msgspec.json.encode(value).decode("utf-8")
+    return msgspec.json.encode(value).decode("utf-8", "replace")

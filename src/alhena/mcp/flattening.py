@@ -8,45 +8,26 @@ from typing import Any, cast
 
 import msgspec
 
-MAX_DEPTH = 180
-"""Levels of arrays and objects; the reader gives up at 200."""
+from alhena.mcp.scan import MAX_DEPTH, scanned
 
 
 def flattened(data: bytes) -> bytes:
     """`data` as it is, or what it says without what is nested deeper. What is no JSON is left to
     the reader."""
-    if data.count(b"{") + data.count(b"[") <= MAX_DEPTH:
+    if not scanned(data, len(data)).too_deep:
         return data
     try:
         value = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return data
-    if not _is_deeper(value):
-        return data
-    return msgspec.json.encode(_cut(value, MAX_DEPTH))
+    return msgspec.json.encode(cut(value))
 
 
-def _is_deeper(value: object) -> bool:
-    waiting = [(value, MAX_DEPTH)]
-    while waiting:
-        item, left = waiting.pop()
-        below = _below(item)
-        if below and left == 0:
-            return True
-        waiting.extend((each, left - 1) for each in below)
-    return False
-
-
-def _below(value: object) -> list[Any]:
-    if isinstance(value, dict):
-        return list(cast("dict[str, Any]", value).values())
-    return cast("list[Any]", value) if isinstance(value, list) else []
-
-
-def _cut(value: object, left: int) -> object:
+def cut(value: object, left: int = MAX_DEPTH) -> object:
+    """A value without what is nested deeper than so many levels."""
     if isinstance(value, dict):
         members = cast("dict[str, Any]", value)
-        return {key: _cut(item, left - 1) for key, item in members.items()} if left else {}
+        return {key: cut(item, left - 1) for key, item in members.items()} if left else {}
     if isinstance(value, list):
-        return [_cut(item, left - 1) for item in cast("list[Any]", value)] if left else []
+        return [cut(item, left - 1) for item in cast("list[Any]", value)] if left else []
     return value

@@ -9,7 +9,7 @@ import msgspec
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
-from alhena.mcp.readable import readable
+from alhena.mcp.intake import Intake
 from alhena.mcp.scopes import refusal_body, scope_words, wanted_scopes
 from alhena.mcp.stdio import MAX_LINE
 
@@ -37,9 +37,10 @@ class HttpAccess(msgspec.Struct, frozen=True, kw_only=True):
 class Answers:
     """What the server's last HTTP answer said: its status if that is an error, else 0, and the
     challenge that went with it. `unheard` takes the words of a refusal that the transport would
-    not pass on."""
+    not pass on. What the answers hold comes through `intake`."""
 
     def __init__(self, unheard: Callable[[str], None] | None = None) -> None:
+        self.intake = Intake()
         self.status = 0
         self.challenge = ""
         self._unheard = unheard
@@ -54,7 +55,9 @@ class Answers:
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         stream = response.stream
         if isinstance(stream, httpx2.AsyncByteStream):
-            response.stream = _Events(stream) if kind == _EVENTS else _Body(stream)
+            response.stream = (
+                _Events(stream, self.intake) if kind == _EVENTS else _Body(stream, self.intake)
+            )
             response.headers.pop("content-length", None)  # it may get shorter
         scopes = wanted_scopes(self.status, self.challenge)
         if scopes is not None and response.request.method == "POST":
@@ -83,8 +86,9 @@ class _Said(httpx2.AsyncByteStream):
 class _Body(httpx2.AsyncByteStream):
     """A whole answer, which breaks off where it is too long, as a strict reader takes it."""
 
-    def __init__(self, inner: httpx2.AsyncByteStream) -> None:
+    def __init__(self, inner: httpx2.AsyncByteStream, intake: Intake) -> None:
         self._inner = inner
+        self._intake = intake
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         body = bytearray()
@@ -92,17 +96,20 @@ class _Body(httpx2.AsyncByteStream):
             body += chunk
             if len(body) > MAX_BODY:
                 raise httpx2.StreamError(f"the answer has more than {MAX_BODY:,} bytes")
-        yield readable(bytes(body))
+        yield await self._intake.text(bytes(body))
 
     async def aclose(self) -> None:
         await self._inner.aclose()
 
 
 class _Events(httpx2.AsyncByteStream):
-    """A stream of events, line by line, each as a strict reader takes it."""
+    """A stream of events, each with its data as a strict reader takes it."""
 
-    def __init__(self, inner: httpx2.AsyncByteStream) -> None:
+    def __init__(self, inner: httpx2.AsyncByteStream, intake: Intake) -> None:
         self._inner = inner
+        self._intake = intake
+        self._data: list[bytes] = []
+        self._length = 0
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         begun = bytearray()
@@ -112,23 +119,33 @@ class _Events(httpx2.AsyncByteStream):
                 first, *others = whole
                 lines = [bytes(begun) + first, *others]
                 begun = bytearray(rest)
-                yield b"".join(_line(line) + b"\n" for line in lines)
+                yield b"".join([await self._line(line) for line in lines])
             else:
                 begun += rest
-            if len(begun) > MAX_BODY:
+            if len(begun) + self._length > MAX_BODY:
                 raise httpx2.StreamError(f"an event has more than {MAX_BODY:,} bytes")
-        if begun:
-            yield bytes(begun)
+        yield await self._event() + bytes(begun)
 
     async def aclose(self) -> None:
         await self._inner.aclose()
 
+    async def _line(self, line: bytes) -> bytes:
+        """What goes on: of data nothing before the event is whole, which may have many lines of
+        it."""
+        if line.startswith(b"data:"):
+            self._data.append(line[5:].strip())
+            self._length += len(line)
+            return b""
+        ends = not line.rstrip(b"\r")
+        return (await self._event() if ends else b"") + line + b"\n"
 
-def _line(line: bytes) -> bytes:
-    # An event may have several lines of data, which are one message only together.
-    return (
-        b"data: " + readable(line[5:].strip(), whole=False) if line.startswith(b"data:") else line
-    )
+    async def _event(self) -> bytes:
+        if not self._data:
+            return b""
+        data = await self._intake.text(b"\n".join(self._data))
+        self._data.clear()
+        self._length = 0
+        return b"".join(b"data: " + line + b"\n" for line in data.split(b"\n"))
 
 
 @asynccontextmanager

@@ -105,6 +105,7 @@ async def _over_stdio(
     facts: "SessionFacts",
     events: ServerEvents,
 ) -> AsyncGenerator[Connection]:
+    from alhena.mcp.intake import Intake
     from alhena.mcp.sdk import connected
     from alhena.mcp.stdio import stdio_transport
 
@@ -124,8 +125,9 @@ async def _over_stdio(
         env=env.variables,
         label=f"MCP server {name}",
     )
-    transport = stdio_transport(command, around.groups, events.lost)
-    async with connected(transport, facts, events) as connection:
+    intake = Intake()
+    transport = stdio_transport(command, around.groups, events.lost, intake, events.harmless)
+    async with connected(transport, facts, events, intake) as connection:
         yield connection
 
 
@@ -158,7 +160,7 @@ async def _over_http(
     opened = False
     boundary = Boundary()
     with boundary:
-        async with connected(transport, facts, events) as connection:
+        async with connected(transport, facts, events, answers.intake) as connection:
             opened = True
             yield connection
     if boundary.failure is not None:
@@ -175,7 +177,7 @@ async def _which(access: "HttpAccess", facts: "SessionFacts", events: ServerEven
     quiet = msgspec.structs.replace(events, lost=_unheard, note=_unheard)
     boundary = Boundary()
     with boundary:
-        async with connected(http_transport(access, answers), facts, quiet):
+        async with connected(http_transport(access, answers), facts, quiet, answers.intake):
             return Transport.HTTP
     if answers.status in (401, 403) and boundary.failure is not None:
         raise _told(boundary.failure, answers, opened=False) from boundary.failure

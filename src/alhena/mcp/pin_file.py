@@ -7,7 +7,13 @@ from pathlib import Path
 import msgspec
 
 from alhena.mcp.pin import Pin
-from alhena.system.errors import DamagedFileError, FileTooLargeError, LockHeldError
+from alhena.system.errors import (
+    DamagedFileError,
+    DirectoryTargetError,
+    FileTooLargeError,
+    LockHeldError,
+    NotRegularFileError,
+)
 from alhena.system.private_files import PrivateFiles
 
 FILE = "mcp_tool_pins.json"
@@ -19,6 +25,9 @@ MAX_TEXTS = 512 * 1024
 """Of those, bytes of pins with the texts that show a difference; the others have hashes alone."""
 PATIENCE_S = 2.0
 """Seconds to wait for another process that writes the file, which takes it milliseconds."""
+
+DAMAGED = (DamagedFileError, FileTooLargeError, NotRegularFileError, DirectoryTargetError)
+"""What `PinFile.read` raises of something that is no file of pins, and is put aside."""
 
 
 class ServerPins(msgspec.Struct, kw_only=True):
@@ -61,8 +70,7 @@ class PinFile:
         return self._files.path(FILE)
 
     def read(self) -> Document:
-        """What is there now. Raises FileError: DamagedFileError or FileTooLargeError for a file
-        that holds something else."""
+        """What is there now. Raises FileError: one of DAMAGED for what is no file of pins."""
         data = self._files.read(FILE, MAX_FILE)
         if data is None:
             return Document()
@@ -83,7 +91,7 @@ class PinFile:
             aside: Path | None = None
             try:
                 document = self.read()
-            except (DamagedFileError, FileTooLargeError):
+            except DAMAGED:
                 aside = self._files.set_aside(FILE)
                 document = Document()
             document = document.and_then(approved)

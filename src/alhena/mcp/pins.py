@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 
 from alhena.mcp.connection import ListedTool
 from alhena.mcp.pin import difference, pin_of, tool_hash
-from alhena.mcp.pin_file import PATIENCE_S, Document, PinFile, ServerPins
+from alhena.mcp.pin_file import DAMAGED, PATIENCE_S, Document, PinFile, ServerPins
 from alhena.mcp.source import UNKNOWN, Source
 from alhena.system.errors import FileError
 from alhena.system.private_files import PrivateFiles
@@ -103,8 +103,13 @@ class Pins:
                 self._document = self._file.read()
             except FileError as error:
                 self._document, self._readable = Document(), False
+                rest = (
+                    " It is put aside when a tool is approved for more than one call."
+                    if isinstance(error, DAMAGED)
+                    else ""
+                )
                 self._warn(
                     "what was approved of MCP servers is not known, and their tools are asked "
-                    f"about: {error}"
+                    f"about: {error}{rest}"
                 )
         return self._document

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 import anyio
 
+from alhena.mcp.intake import Intake
+
 if TYPE_CHECKING:
     from mcp.client._transport import ReadStream, WriteStream
     from mcp.shared.message import SessionMessage
@@ -29,7 +31,7 @@ BURST = 1_000
 """Messages that nobody asked for which a server may send at once."""
 
 RATE = 500.0
-"""Such messages a second that are read beyond it."""
+"""Such messages a second that are read beyond it. A heavy one counts for many (see `Intake`)."""
 
 PROGRESS_BURST = 50_000
 """Messages about the progress of calls under way that are read as they come. Of those only as many
@@ -88,7 +90,7 @@ class Pace:
 class Screen:
     """The results of one connection that have not been taken yet. `unreadable` hears of messages
     that are none, `ended` that no more will come, `hurried` that more come than are wanted, and how
-    many a second are read."""
+    many a second are read. `intake` knows what they weigh."""
 
     def __init__(
         self,
@@ -96,7 +98,9 @@ class Screen:
         ended: Callable[[], None],
         hurried: Callable[[float], None],
         clock: Callable[[], float] = time.monotonic,
+        intake: Intake | None = None,
     ) -> None:
+        self._intake = intake or Intake()
         self._pace = Pace(lambda: hurried(RATE), clock)
         self._progress = Pace(
             lambda: hurried(PROGRESS_RATE), clock, burst=PROGRESS_BURST, rate=PROGRESS_RATE
@@ -148,21 +152,22 @@ class Screen:
     def received(self, item: "SessionMessage | Exception") -> "SessionMessage | Exception | None":
         """What goes on to the session in place of `item`; None when nothing does."""
         if isinstance(item, Exception):
-            self._pace.came()
+            self._pace.came(1 + self._intake.weight())
             self.unreadable(item)
             return item
         message = item.message
         number, result = getattr(message, "id", None), getattr(message, "result", None)
         if hasattr(message, "method"):
             return item if self._told(message, number) else None
+        weight = self._intake.weight(number)
         if number is None or not self._answers(number):
-            self._pace.came()
+            self._pace.came(1 + weight)
         if number is None:
             return item
         method = self._asked.pop(number, None) or self._asked.pop(_other(number), None)
         if method is None or not isinstance(result, dict):
             return item
-        real = cast("dict[str, Any]", result)
+        real = self._intake.real(cast("dict[str, Any]", result))
         if real.get("resultType", "complete") != "complete":
             return item
         mark = str(number)
@@ -175,13 +180,14 @@ class Screen:
     def _told(self, message: object, number: object) -> bool:
         """Takes note of a request or a notification; returns whether the session is to have it."""
         method = getattr(message, "method", None)
+        weight = 1 + self._intake.weight()
         if method == "notifications/progress" and self._under_way(message):
-            self._progress.came()
+            self._progress.came(weight)
             if self._passed_on.wait_s() > 0:
                 return False
-            self._passed_on.came()
+            self._passed_on.came(weight)
             return True
-        self._pace.came()
+        self._pace.came(weight)
         if number is not None:
             self._owed += 1
         elif method == "notifications/cancelled":

@@ -44,6 +44,7 @@ from alhena.mcp.errors import (
     McpScopeError,
     McpTimeoutError,
 )
+from alhena.mcp.intake import Intake
 from alhena.mcp.readable import NO_ANSWER
 from alhena.mcp.scopes import refused_scopes
 from alhena.mcp.screen import Screen, ScreenedReader, WatchedWriter
@@ -95,14 +96,17 @@ async def connected(
     transport: "AbstractAsyncContextManager[TransportStreams]",
     facts: SessionFacts,
     events: ServerEvents,
+    intake: Intake | None = None,
 ) -> AsyncGenerator["SdkConnection"]:
-    """Shakes hands over a transport. Raises McpError, and what the transport raises."""
+    """Shakes hands over a transport; `intake` is the one that its messages come through. Raises
+    McpError, and what the transport raises."""
     screen = Screen(
         lambda error: events.note(one_line(str(error), MAX_SAID)),
         lambda: events.lost("the connection was closed"),
         lambda rate: events.note(
             f"it sends more messages than were asked for; no more than {rate:g} a second are read"
         ),
+        intake=intake,
     )
 
     async def heard(message: IncomingMessage) -> None:

@@ -44,6 +44,7 @@ CLOSING_ROUNDS = 4
 CLOSED = "it was closed"
 MAX_NOTES = 20
 MAX_NOTE = 300
+MAX_KEPT_NOTE = 4_000
 MAX_WHY = 600
 """Characters."""
 
@@ -94,7 +95,8 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
 class Server:
     """`changed` is called, in the loop, whenever state or offer are others. `notes` are the last
     things that may help to find out what is wrong, `last_loss` says how the last connection ended,
-    and `refusal` which permissions it wanted for a call."""
+    and `refusal` which permissions it wanted for a call. `harmless` takes out of what is told of it
+    what nobody else is to know."""
 
     def __init__(
         self,
@@ -112,7 +114,8 @@ class Server:
         self.refusal = ""
         self.last_loss = ""
         self.offer = Offer()
-        self.notes: list[str] = []
+        self.harmless: Callable[[str], str] = str
+        self._notes: list[str] = []
         self.loaded = asyncio.Event()
         self.settled = asyncio.Event()
         self._open = open_
@@ -127,6 +130,11 @@ class Server:
         self._wanted = False
         self._failures = 0
         self._not_before = 0.0
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The last of what may help to find out what is wrong."""
+        return tuple(shown_line(self.harmless(note), MAX_NOTE) for note in self._notes)
 
     def start(self) -> None:
         """Begins to connect. Can be called again: a server that is disconnected tries at once."""
@@ -223,7 +231,11 @@ class Server:
         """Until it is time to try again, or somebody wants to and may."""
         loop = asyncio.get_running_loop()
         end = None if delay is None else loop.time() + delay
-        while not (self._wanted and loop.time() >= self._not_before):
+        await self._until(end, lambda: self._wanted and loop.time() >= self._not_before)
+
+    async def _until(self, end: float | None, done: Callable[[], bool]) -> None:
+        """Waits for news that bring something about, until this time of the loop at most."""
+        while not done():
             self._news.clear()
             try:
                 async with asyncio.timeout_at(end):
@@ -253,7 +265,8 @@ class Server:
                     await self._attend(connection)
         self._connection = None
         failure = boundary.failure
-        why = shown_line(self._lost or self._reason(failure, reached=reached), MAX_WHY)
+        why = self._lost or self._reason(failure, reached=reached)
+        why = shown_line(self.harmless(why), MAX_WHY)
         auth = isinstance(failure, McpAuthError)
         self.challenge = failure.challenge if isinstance(failure, McpAuthError) else ""
         self.note(why)
@@ -277,7 +290,8 @@ class Server:
             self._news.clear()
             if self._lost or not self._dirty:
                 continue
-            await self._pause(last + self.pace.relist - loop.time())
+            # More changes may come meanwhile, but not a loss.
+            await self._until(last + self.pace.relist, lambda: bool(self._lost))
             if self._lost:
                 return
             subjects, last = frozenset(self._dirty), loop.time()
@@ -289,20 +303,6 @@ class Server:
             except McpError as error:
                 self.note(f"its changed lists could not be read: {error}")
             self._changed(self)
-
-    async def _pause(self, seconds: float) -> None:
-        """Lets more changes come, but not a loss."""
-        if seconds <= 0:
-            return
-        loop = asyncio.get_running_loop()
-        end = loop.time() + seconds
-        while not self._lost and loop.time() < end:
-            self._news.clear()
-            try:
-                async with asyncio.timeout_at(end):
-                    await self._news.wait()
-            except TimeoutError:
-                return
 
     async def _listed(self, connection: Connection, subjects: frozenset[Subject]) -> Offer:
         """The offer with these lists read anew."""
@@ -326,7 +326,11 @@ class Server:
             self.loaded.set()
 
         return ServerEvents(
-            loaded=loaded, changed=self._list_changed, note=self.note, lost=self._was_lost
+            loaded=loaded,
+            changed=self._list_changed,
+            note=self.note,
+            lost=self._was_lost,
+            harmless=self.harmless,
         )
 
     def _list_changed(self, subject: Subject) -> None:
@@ -336,14 +340,14 @@ class Server:
     def _was_lost(self, why: str) -> None:
         if not self._lost:
             self._lost = why
-            self.last_loss = shown_line(why, MAX_WHY)
+            self.last_loss = shown_line(self.harmless(why), MAX_WHY)
             self._connection = None
             self._news.set()
 
     def note(self, text: str) -> None:
         """Keeps what may help to find out what is wrong."""
-        self.notes.append(shown_line(text, MAX_NOTE))
-        del self.notes[:-MAX_NOTES]
+        self._notes.append(shown_line(text, MAX_KEPT_NOTE))
+        del self._notes[:-MAX_NOTES]
 
     def _enter(self, state: ServerState, why: str) -> None:
         self.state = state

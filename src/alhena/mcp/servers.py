@@ -9,6 +9,7 @@ from alhena.config.mcp_servers import ConfiguredServers, McpServer
 from alhena.config.named_files import printable_path
 from alhena.display_text import escaped, one_line
 from alhena.mcp.connection import ListedPrompt, ListedResource, ListedTool
+from alhena.mcp.discretion import harmless_of
 from alhena.mcp.names import (
     Key,
     Names,
@@ -24,6 +25,7 @@ from alhena.mcp.resource_listing import ListMcpResources
 from alhena.mcp.resource_reading import ReadMcpResource
 from alhena.mcp.scopes import scope_remedy
 from alhena.mcp.server import CLOSED, Pace, Server, ServerState, late
+from alhena.mcp.shown import Named, shown_server
 from alhena.mcp.source import Source, source_of
 from alhena.mcp.told import offer_lines, some
 from alhena.mcp.tool import McpTool
@@ -33,14 +35,14 @@ from alhena.tools.registry import Origin, ToolRegistry
 FIRST_PROMPT_S = 10.0
 """Seconds that the first prompt waits for servers whose settings give no timeout."""
 
+LONGEST_WAIT_S = 30.0
+"""Seconds that it waits for any, whatever timeout that has."""
+
 MAX_TOLD = 640
 """Characters of one warning."""
 
 MAX_SHOWN = 200
 """Questions whose tools are remembered; an answer to an older one holds for its call alone."""
-
-LONGEST_WAIT_S = 30.0
-"""Seconds that it waits for any, whatever timeout that has."""
 
 
 class ServerReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,11 +65,13 @@ class ServerReport(msgspec.Struct, frozen=True, kw_only=True):
 
 class Outlets(msgspec.Struct, frozen=True, kw_only=True):
     """`warn` takes what a person should know; `changed` is called when tools have come or gone, or
-    what servers want models to know is another. `directory` is where servers are started."""
+    what servers want models to know is another. `directory` is where servers are started. `named`
+    puts names in the place of secrets in what stands at a path of the settings."""
 
     warn: Callable[[str], None]
     changed: Callable[[], None]
     directory: str = ""
+    named: Named | None = None
 
 
 class Servers:
@@ -233,13 +237,17 @@ class Servers:
         )
 
     def _source(self, server: Server) -> Source:
-        return source_of(server.config, self._outlets.directory)
+        source = source_of(server.config, self._outlets.directory)
+        return msgspec.structs.replace(source, words=server.harmless(source.words))
 
     def _changes(self, server: Server, tool: ListedTool) -> str:
         """What a question says is new of a tool, as which it will be approved."""
         self._asked[(server.name, tool.name)] = tool
         source = self._source(server)
         return self.pins.changes(self._pins_of(server, tool, source), tool, source)
+
+    def _shown_as(self, server: Server) -> tuple[str, ...]:
+        return shown_server(server.name, server.config, self._outlets.named)
 
     def _pinned_as(self, server: Server) -> str:
         """Under which name its pins are: many workspaces may call theirs the same."""
@@ -256,7 +264,9 @@ class Servers:
 
     def _made(self, name: str, config: McpServer) -> Server:
         pace = _pace(config, self._pace)
-        return Server(name, config, self._open, self._server_changed, pace)
+        server = Server(name, config, self._open, self._server_changed, pace)
+        server.harmless = harmless_of(name, config, self._outlets.named)
+        return server
 
     async def _settled(self, server: Server) -> None:
         timeout = server.config.timeout
@@ -339,7 +349,7 @@ class Servers:
 
     def _register(self, key: Key, name: str, server: Server, listed: ListedTool) -> Iterator[str]:
         """Puts a tool into the registry; gives what a person should know of that."""
-        tool = McpTool(name, server, listed, self._changes)
+        tool = McpTool(name, server, listed, self._changes, self._shown_as)
         hashed = name == hashed_name(valid_name(f"{key[0]}__{key[1]}"), key)
         accepted = accepted_names(server.name, listed.name, alone=not hashed)
         warning = self._registry.register(

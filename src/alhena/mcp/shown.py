@@ -1,11 +1,14 @@
 """Servers as people, hooks and logs may see them: nothing secret."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from alhena.config.choosing import is_choosing
 from alhena.config.environment import REDACTED, has_secret_name, has_secret_value, without_secrets
 from alhena.config.mcp_servers import McpServer
+
+Named = Callable[[tuple[str, ...], Any], Any]
 
 
 def harmless_arguments(server: McpServer) -> tuple[str, ...]:
@@ -56,6 +59,16 @@ def server_more(server: McpServer) -> tuple[str, ...]:
         return tuple(f"header {name}" for name in server.headers)
     place = () if server.cwd is None else (f"in {without_secrets(server.cwd)}",)
     return (*place, *_variables(server))
+
+
+def shown_server(name: str, server: McpServer, named: Named | None) -> tuple[str, ...]:
+    """What a server of this name is, and what else decides that. `named` puts names in the place of
+    secrets in what stands at a path of the settings."""
+    words: Any = [server_words(server), *server_more(server)]
+    if named is not None:
+        for path in (("mcpServers", name), ("mcp", "serverCommand")):
+            words = named(path, words)
+    return tuple(words)
 
 
 def _variables(server: McpServer) -> Iterator[str]:

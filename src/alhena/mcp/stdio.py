@@ -20,7 +20,8 @@ from alhena.config.environment import (
     without_secrets,
 )
 from alhena.mcp.errors import McpConnectError
-from alhena.mcp.readable import readable
+from alhena.mcp.intake import Intake
+from alhena.mcp.readable import LONGEST
 from alhena.mcp.screen import Pace
 from alhena.system.errors import ProcessStartError
 from alhena.system.processes import Command, ProcessGroups
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
     from mcp.shared.message import SessionMessage
 
-MAX_LINE = 16 * 1024 * 1024
-"""Bytes of one message. Media within may take that much, and nothing else does."""
+MAX_LINE = LONGEST
+"""Bytes of one message."""
 
 HELD = 1024 * 1024
 """Bytes of whole messages that may wait to be read before the child has to."""
@@ -50,6 +51,9 @@ TAIL = 4096
 
 MAX_SAID = 500
 """Characters of stderr that are told of."""
+
+MAX_EXCERPT = 120
+"""Bytes of what is no message that are told of."""
 
 LAST_WORDS_S = 0.3
 """Seconds that a child whose output has ended has to end itself, so that it can be said how."""
@@ -138,13 +142,19 @@ class Tail:
 
 @asynccontextmanager
 async def stdio_transport(
-    command: Command, groups: ProcessGroups, ended: Callable[[str], None]
+    command: Command,
+    groups: ProcessGroups,
+    ended: Callable[[str], None],
+    intake: Intake | None = None,
+    harmless: Callable[[str], str] = str,
 ) -> AsyncGenerator["TransportStreams"]:
     """Starts a child and gives the SDK's pair of streams. `ended` hears why there will be no more
-    messages, with what stderr said last. Raises McpConnectError."""
+    messages, with what stderr said last, of which `harmless` makes what may be told. Raises
+    McpConnectError."""
     import anyio
 
-    talk = _Talk(command, groups)
+    talk = _Talk(command, groups, harmless)
+    intake = intake or Intake()
     to_session, from_child = anyio.create_memory_object_stream["SessionMessage | Exception"](0)
     to_child, from_session = anyio.create_memory_object_stream["SessionMessage"](0)
 
@@ -152,7 +162,7 @@ async def stdio_transport(
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             async with to_session:
                 async for line in talk.lines():
-                    await to_session.send(_message(line))
+                    await to_session.send(await _message(line, intake))
                 await talk.last_words()
                 ended(talk.why("its output"))
 
@@ -183,9 +193,13 @@ async def stdio_transport(
 class _Talk:
     """A child, what it has written, and news of either."""
 
-    def __init__(self, command: Command, groups: ProcessGroups) -> None:
+    def __init__(
+        self, command: Command, groups: ProcessGroups, harmless: Callable[[str], str] = str
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
         self._lines = Lines()
         self._errors = Tail()
+        self._told = harmless
         self._secrets = sorted(_secrets(command.env), key=len, reverse=True)
         self._news = asyncio.Event()
         self._blanks = Pace(_no_word, burst=BLANKS, rate=BLANKS_S)
@@ -216,6 +230,7 @@ class _Talk:
         """Lets a child that says no more end, so that it can be said how."""
         if not self._lines.problem:
             await asyncio.wait({self.child.exited}, timeout=LAST_WORDS_S)
+            self.child.read_available()
 
     def why(self, closed: str) -> str:
         """Why there are no more lines; `closed` is what has been found closed."""
@@ -233,7 +248,7 @@ class _Talk:
         """What a child said without the secrets it was given, and without what looks like one."""
         for secret in self._secrets:
             text = text.replace(secret, REDACTED)
-        return without_secrets(text)
+        return without_secrets(self._told(text))
 
     def _arrived(self, data: bytes) -> None:
         self._lines.feed(data)
@@ -244,7 +259,7 @@ class _Talk:
         if not self._slowed and (wait := self._blanks.wait_s()) > 0:
             self._slowed = True
             self.child.pause()
-            asyncio.get_running_loop().call_later(wait, self._rested)
+            self._loop.call_later(wait, self._rested)
         self._news.set()
 
     def _said(self, data: bytes) -> None:
@@ -252,7 +267,7 @@ class _Talk:
         self._errors_pace.came(len(data))
         if (wait := self._errors_pace.wait_s()) > 0:
             self.child.pause(errors=True)
-            asyncio.get_running_loop().call_later(wait, lambda: self.child.resume(errors=True))
+            self._loop.call_later(wait, lambda: self.child.resume(errors=True))
 
     def _rested(self) -> None:
         self._slowed = False
@@ -275,13 +290,13 @@ def _secrets(variables: Mapping[str, str]) -> set[str]:
     }
 
 
-def _message(line: bytes) -> "SessionMessage | Exception":
+async def _message(line: bytes, intake: Intake) -> "SessionMessage | Exception":
     """A line as a message, or as what is wrong with it."""
     from mcp.shared.message import SessionMessage
     from mcp_types import jsonrpc_message_adapter
 
     try:
-        value = msgspec.json.decode(readable(line))
+        value = await intake.value(line)
         message = jsonrpc_message_adapter.validate_python(value, by_name=False)
     except (ValueError, RecursionError) as error:
         return ValueError(f"a line that is no message: {_excerpt(line)} ({type(error).__name__})")
@@ -289,7 +304,11 @@ def _message(line: bytes) -> "SessionMessage | Exception":
 
 
 def _excerpt(line: bytes) -> str:
-    return repr(line[:80].decode("utf-8", "replace"))
+    """Its beginning, without a word that is cut: half a secret is not known for one."""
+    text = line[:MAX_EXCERPT].decode("utf-8", "replace")
+    if len(line) > MAX_EXCERPT:
+        text = text.rpartition(" ")[0] + "…"
+    return f"'{text}'"
 
 
 def _encoded(item: "SessionMessage") -> bytes:

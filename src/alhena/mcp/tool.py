@@ -27,6 +27,8 @@ MAX_PROGRESS = 1_000
 
 Changes = Callable[[Server, ListedTool], str]
 """What of a server's tool is not as it was when it was approved, as a diff; "" for nothing."""
+Shown = Callable[[Server], tuple[str, ...]]
+"""What a server is, and what else decides that, with nothing secret."""
 
 
 def _bounded(output: Callable[[str], None]) -> Callable[[str], None]:
@@ -43,19 +45,23 @@ def _bounded(output: Callable[[str], None]) -> Callable[[str], None]:
 
 
 class McpTool(DeclarativeTool):
-    """A tool of `server`, declared under `name`. What it needs approval for, `changes` says."""
+    """A tool of `server`, declared under `name`. What it needs approval for, `changes` says, and
+    `shown` what its server is."""
 
     kind = Kind.OTHER
     is_output_markdown = True
     can_update_output = True
 
-    def __init__(self, name: str, server: Server, listed: ListedTool, changes: Changes) -> None:
+    def __init__(
+        self, name: str, server: Server, listed: ListedTool, changes: Changes, shown: Shown
+    ) -> None:
         self.name = name
         self.server = server
         self.listed = listed
         self.display_name = f"{listed.title or listed.name} ({server.name} MCP Server)"
         self.parameter_schema = listed.schema
         self._changes = changes
+        self.shown = shown
         self._description = shown_to_models(listed)
 
     @property
@@ -80,13 +86,14 @@ class _Call(BaseInvocation):
         return told if len(told) <= MAX_SHOWN_ARGS else told[:MAX_SHOWN_ARGS] + "…"
 
     async def confirmation(self, context: ExecutionContext) -> ConfirmationDetails | None:
-        """What to show a person: the call, what the server says of the tool, what of that is new
-        since it was approved."""
+        """What to show a person: the call, what the server is, what it says of the tool, what of
+        that is new since it was approved."""
         del context
         tool = self._tool
         return McpConfirmation(
             title="Confirm MCP Tool Execution",
             server_name=tool.server.name,
+            server=tool.shown(tool.server),
             tool_name=tool.listed.name,
             tool_display_name=tool.name,
             tool_args=self.params,

@@ -4,9 +4,9 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
-from msgspec.structs import replace
-
+from alhena.models.anthropic_terms import accepted, own_thoughts, without_blanks
 from alhena.models.catalogue import foreign_name
+from alhena.models.claude import claude_info
 from alhena.models.endpoint import Endpoint, parse_endpoint
 from alhena.models.errors import RequestRejectedError
 from alhena.models.foreign import (
@@ -18,21 +18,15 @@ from alhena.models.foreign import (
 )
 from alhena.models.http import Timeouts
 from alhena.models.service import FixedAccess, HttpService
-from alhena.wire.content import MODEL, USER, Content, Part
 from alhena.wire.dialects import anthropic
-from alhena.wire.dialects.anthropic.signatures import is_foreign
-from alhena.wire.dialects.anthropic.writing import DEFAULT_MAX_TOKENS
-from alhena.wire.dialects.conversation import DialectRequest
+from alhena.wire.dialects.conversation import DialectRequest, service_names
 from alhena.wire.dialects.errors import DialectError
 from alhena.wire.dialects.names import ToolNames
 from alhena.wire.encode import EncodedContent
 from alhena.wire.encoded import encode_value
 from alhena.wire.errors import DecodeError
-from alhena.wire.request import (
-    GenerateContentConfig,
-    GenerateContentRequest,
-    GenerationConfig,
-)
+from alhena.wire.plain import as_object
+from alhena.wire.request import GenerateContentRequest
 from alhena.wire.response import EmbedContentResponse, GenerateContentResponse
 
 DEFAULT_BASE_URL = "https://api.anthropic.com"
@@ -40,8 +34,7 @@ VERSION = "2023-06-01"
 KEY_PAGE = "https://console.anthropic.com/settings/keys"
 MESSAGES = "/v1/messages"
 
-_LEAST_BUDGET = 1024
-"""The fewest tokens that thinking may be granted."""
+_DONE = b"[DONE]"
 
 
 class AnthropicApi:
@@ -77,10 +70,11 @@ class AnthropicApi:
 
     async def generate(self, request: GenerateContentRequest) -> GenerateContentResponse:
         """The whole answer in one piece."""
-        body = encode_value(self._body(request, stream=False))
+        names = _names(request)
+        body = encode_value(self._body(request, names, stream=False))
         answer = await self._http.ask(MESSAGES, foreign_name(request.model), body, decode_object)
         try:
-            return anthropic.read_response(answer, ToolNames())
+            return anthropic.read_response(answer, names, self._new_id)
         except DialectError as error:
             raise unreadable(error) from error
 
@@ -89,17 +83,18 @@ class AnthropicApi:
     ) -> AsyncGenerator[GenerateContentResponse, None]:
         """The answer chunk by chunk. Raises StreamCutError when the stream ends before the answer
         does."""
+        names = _names(request)
+        # Before the stream: a DialectError of the request is none of the answer.
+        body = encode_value(self._body(request, names, stream=True))
         events = self._http.events(
-            MESSAGES,
-            foreign_name(request.model),
-            lambda: encode_value(self._body(request, stream=True)),
-            decode_object,
+            MESSAGES, foreign_name(request.model), lambda: body, _decode_event
         )
         chunks = answer_chunks(
             events,
-            anthropic.EventReader(ToolNames()),
+            anthropic.EventReader(names, self._new_id),
             self.endpoint.place,
-            is_last=lambda event: event.get("type") == "message_stop",
+            is_last=_is_last,
+            is_whole=_is_end,
         )
         async with aclosing(chunks):
             async for chunk in chunks:
@@ -108,7 +103,7 @@ class AnthropicApi:
     async def count_tokens(self, contents: Sequence[EncodedContent], *, model: str) -> int:
         """How many tokens the contents take, as the service counts them."""
         request = GenerateContentRequest(model=model, contents=tuple(contents))
-        body = self._body(request, stream=False)
+        body = self._body(request, _names(request), stream=False)
         told = encode_value({"model": body["model"], "messages": body["messages"]})
         path = f"{MESSAGES}/count_tokens"
         answer = await self._http.ask(path, foreign_name(model), told, decode_object)
@@ -130,15 +125,20 @@ class AnthropicApi:
         """Closes the connections."""
         await self._http.aclose()
 
-    def _body(self, request: GenerateContentRequest, *, stream: bool) -> dict[str, Any]:
-        contents = tuple(_own(entry.content) for entry in request.contents)
+    def _body(
+        self, request: GenerateContentRequest, names: ToolNames, *, stream: bool
+    ) -> dict[str, Any]:
+        model = foreign_name(request.model)
+        contents = tuple(own_thoughts(entry.content) for entry in request.contents)
         asked = DialectRequest(
-            model=foreign_name(request.model),
+            model=model,
             contents=tuple(content for content in contents if content.parts),
-            config=_accepted(request.config, contents),
+            config=accepted(request.config, contents, claude_info(model)),
             stream=stream,
+            names=names,
         )
-        return anthropic.write_request(asked, new_id=self._new_id)
+        body = anthropic.write_request(asked, new_id=self._new_id)
+        return body | {"messages": without_blanks(body["messages"])}
 
 
 def anthropic_from(environ: Mapping[str, str]) -> AnthropicApi:
@@ -158,63 +158,20 @@ def anthropic_from(environ: Mapping[str, str]) -> AnthropicApi:
     return AnthropicApi(endpoint, key, bearer=token, environ=environ)
 
 
-def _own(content: Content) -> Content:
-    """A content with no thoughts and signatures but those that the service made. A thought comes
-    in pieces, of which the last is signed; it goes back as one."""
-    if content.role != MODEL:
-        return content
-    parts: list[Part] = []
-    thought = ""
-    for part in content.parts:
-        if not part.thought:
-            parts.append(replace(part, thought_signature=None))
-            thought = ""
-            continue
-        thought += part.text or ""
-        if part.thought_signature:
-            if is_foreign(part.thought_signature):
-                parts.append(replace(part, text=thought))
-            thought = ""
-    return Content(role=MODEL, parts=tuple(part for part in parts if part != Part(text="")))
+def _decode_event(payload: bytes) -> dict[str, Any] | None:
+    """One event; None for the word with which other services end a stream."""
+    return None if payload.strip() == _DONE else decode_object(payload)
 
 
-def _accepted(
-    config: GenerateContentConfig, contents: tuple[Content, ...]
-) -> GenerateContentConfig:
-    """The config without what the service refuses: two ways of sampling at once, thinking behind
-    calls whose own thoughts are gone, and budgets of thinking out of its bounds."""
-    given = config.generation_config
-    if given is None:
-        return config
-    made = given
-    if made.temperature is not None and made.top_p is not None:
-        made = replace(made, top_p=None)
-    if made.thinking_config is not None and _lost_thought(contents):
-        made = replace(made, thinking_config=None)
-    made = _with_budget(made)
-    return config if made == given else replace(config, generation_config=made)
+def _is_last(event: dict[str, Any] | None) -> bool:
+    return event is None or event.get("type") == "message_stop"
 
 
-def _with_budget(config: GenerationConfig) -> GenerationConfig:
-    """The config with a budget that the service takes, which is a part of the limit of output; no
-    thinking where there is no room for the least. A limit that nobody set grows by the budget."""
-    budget = config.thinking_config.thinking_budget if config.thinking_config else None
-    if config.thinking_config is None or budget is None or budget <= 0:
-        return config
-    budget = max(budget, _LEAST_BUDGET)
-    limit = config.max_output_tokens or budget + DEFAULT_MAX_TOKENS
-    if limit <= _LEAST_BUDGET:
-        return replace(config, thinking_config=None)
-    thinking = replace(config.thinking_config, thinking_budget=min(budget, limit - 1))
-    return replace(config, max_output_tokens=limit, thinking_config=thinking)
+def _is_end(event: dict[str, Any] | None) -> bool:
+    """Whether an event says how the answer ends. Nothing of it comes behind that."""
+    said = as_object((event or {}).get("delta")) or {}
+    return (event or {}).get("type") == "message_delta" and bool(said.get("stop_reason"))
 
 
-def _lost_thought(contents: tuple[Content, ...]) -> bool:
-    """Whether a step of the current turn has calls and does not begin with a thought."""
-    for content in reversed(contents):
-        if content.role == USER:
-            if not any(part.function_response for part in content.parts):
-                return False
-        elif content.parts and not content.parts[0].thought:
-            return True
-    return False
+def _names(request: GenerateContentRequest) -> ToolNames:
+    return service_names(request.config, (entry.content for entry in request.contents))

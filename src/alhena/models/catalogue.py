@@ -67,6 +67,11 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
         """Do media stand inside function responses rather than beside them? Since Gemini 3."""
         return self.thinking is Thinking.LEVEL
 
+    @property
+    def forms_beside_functions(self) -> bool:
+        """Can an answer be held to JSON where functions are declared? Since Gemini 3."""
+        return self.thinking is Thinking.LEVEL
+
 
 def _budgeted(name: str, tier: str, least: int, most: int) -> ModelInfo:
     return ModelInfo(
@@ -109,6 +114,17 @@ MODELS = (
 """The models that are known by name."""
 
 _BY_NAME = {model.name: model for model in MODELS}
+_FOREIGN_LIMITS = (
+    (ANTHROPIC, 200_000),
+    (f"{OPENAI}gpt-5", 272_000),
+    (f"{OPENAI}gpt-4.1", 1_047_576),
+    (f"{OPENAI}o1", 200_000),
+    (f"{OPENAI}o3", 200_000),
+    (f"{OPENAI}o4", 200_000),
+    (OPENAI, 128_000),
+)
+"""By how the name of another service's model begins: what it takes, as its service tells. Of a
+server of one's own it is a guess, which `model.contextWindow` corrects."""
 _SPEAKS_OR_PAINTS = frozenset({"tts", "image", "audio", "live", "embedding"})
 _GEMMA_LIMITS = {"3": 131_072, "4": 256_000}
 
@@ -137,6 +153,9 @@ def model_info(name: str) -> ModelInfo:
     known = _BY_NAME.get(bare)
     if known is not None:
         return known
+    for begins, limit in _FOREIGN_LIMITS:
+        if bare.startswith(begins):
+            return ModelInfo(name=bare, input_limit=limit)
     family, _, rest = bare.partition("-")
     if family == "gemma":
         limit = _GEMMA_LIMITS.get(rest.partition("-")[0], _GEMMA_LIMITS["3"])
@@ -161,11 +180,6 @@ def thinking_config(name: str) -> ThinkingConfig | None:
     """The thinking settings that a model gets unless somebody wants others; None where it takes
     none (WIRE-09)."""
     return _THOUGHTS.get(model_info(name).thinking)
-
-
-def wants_signatures(name: str) -> bool:
-    """Whether the model refuses function calls of the current turn without a signature."""
-    return model_info(name).needs_signatures
 
 
 def foreign_name(name: str) -> str:

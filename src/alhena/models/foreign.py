@@ -8,14 +8,14 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from alhena.models.endpoint import Endpoint, is_header_value, is_loopback
+from alhena.models.endpoint import Endpoint, is_loopback
 from alhena.models.errors import CredentialsError, StreamCutError
 from alhena.wire.decode import decode_error
 from alhena.wire.dialects.errors import DialectError
 from alhena.wire.errors import DecodeError
 from alhena.wire.plain import as_object
 from alhena.wire.response import GenerateContentResponse
-from alhena.wire.text import excerpt
+from alhena.wire.text import excerpt, is_token
 
 E = TypeVar("E")
 
@@ -36,7 +36,7 @@ def foreign_key(environ: Mapping[str, str], variable: str, endpoint: Endpoint, p
     """The key of a service, "" where a server of this machine needs none. Raises CredentialsError,
     which does not quote it."""
     key = environ.get(variable, "").strip()
-    if not is_header_value(key) or " " in key:
+    if key and not is_token(key):
         raise CredentialsError(
             f"{variable} holds blanks, line breaks or characters that no key has.",
             remedy=f"Copy the key again ({page}).",

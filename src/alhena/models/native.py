@@ -2,11 +2,14 @@
 
 from collections.abc import AsyncGenerator
 
+from msgspec.structs import replace
+
 from alhena.models.catalogue import model_info
 from alhena.models.generator import ContentGenerator
 from alhena.wire.calls import CallIds
+from alhena.wire.conformance.contents import is_signature
 from alhena.wire.conformance.gate import RequestGate
-from alhena.wire.content import Content
+from alhena.wire.content import Content, Part
 from alhena.wire.dialects.anthropic.signatures import is_foreign
 from alhena.wire.dialects.conversation import DialectRequest
 from alhena.wire.dialects.native import ProviderChunk, provider_chunks
@@ -21,13 +24,15 @@ def sendable(
 ) -> GenerateContentRequest:
     """A request of any dialect as `model` takes it, checked and repaired.
 
-    Thoughts are left out, and their signatures kept unless they are another service's; media in
-    tool results stand where the model looks for them. Raises ConformanceError for what cannot be
-    repaired, EncodeError for what JSON cannot carry.
+    Thoughts are left out, and their signatures kept unless they are another service's. A signature
+    that cannot be one of Gemini's goes, too: a client has changed it. Media in tool results stand
+    where the model looks for them. Raises ConformanceError for what cannot be repaired, EncodeError
+    for what JSON cannot carry.
     """
     info = model_info(model)
     contents = request.contents if info.media_in_responses else beside_results(request.contents)
-    plain = (content for content in map(_without_thoughts, contents) if content.parts)
+    signed = map(_without_broken_signatures, map(_without_thoughts, contents))
+    plain = (content for content in signed if content.parts)
     sent = GenerateContentRequest(
         model=model,
         contents=tuple(map(EncodedContent, plain)),
@@ -50,6 +55,18 @@ def _without_thoughts(content: Content) -> Content:
         if not (part.thought and part.thought_signature and is_foreign(part.thought_signature))
     )
     return Content(role=content.role, parts=tuple(without_thoughts(known)))
+
+
+def _without_broken_signatures(content: Content) -> Content:
+    if all(part.thought_signature is None for part in content.parts):
+        return content
+    parts = [
+        part
+        if part.thought_signature is None or is_signature(part.thought_signature)
+        else replace(part, thought_signature=None)
+        for part in content.parts
+    ]
+    return Content(role=content.role, parts=tuple(part for part in parts if part != Part(text="")))
 
 
 class NativeProvider:

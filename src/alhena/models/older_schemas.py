@@ -83,11 +83,13 @@ class OlderSchemas:
         if not self._older or config.tools is None:
             return request
         if self._last is None or self._last[0] is not config:
+            from alhena.wire.conformance.calling import without_idle_calling
             from alhena.wire.conformance.check import check_config, refuse_errors
             from alhena.wire.conformance.rules import Findings
             from alhena.wire.schema.adapt import SchemaForm, with_form
 
             older, lost = with_form(config, SchemaForm.OPENAPI)
+            older = without_idle_calling(older)
             findings = Findings()
             check_config(older, findings)
             refuse_errors(findings.violations)

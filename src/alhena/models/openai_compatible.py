@@ -20,7 +20,7 @@ from alhena.models.http import Timeouts
 from alhena.models.service import FixedAccess, HttpService
 from alhena.wire.content import Content
 from alhena.wire.dialects import openai
-from alhena.wire.dialects.conversation import DialectRequest
+from alhena.wire.dialects.conversation import DialectRequest, service_names
 from alhena.wire.dialects.errors import DialectError
 from alhena.wire.dialects.names import ToolNames
 from alhena.wire.dialects.results import beside_results
@@ -70,10 +70,11 @@ class OpenAiCompatible:
     async def generate(self, request: GenerateContentRequest) -> GenerateContentResponse:
         """The whole answer in one piece."""
         model = foreign_name(request.model)
-        body = self._body(request, stream=False)
+        names = _names(request)
+        body = self._body(request, names, stream=False)
         answer = await self._http.ask("/chat/completions", model, body, decode_object)
         try:
-            return openai.read_response(answer, ToolNames(), self._new_id)
+            return openai.read_response(answer, names, self._new_id)
         except DialectError as error:
             raise unreadable(error) from error
 
@@ -82,15 +83,14 @@ class OpenAiCompatible:
     ) -> AsyncGenerator[GenerateContentResponse, None]:
         """The answer chunk by chunk; calls come with the last one. Raises StreamCutError when the
         stream ends before the answer does."""
+        names = _names(request)
+        body = self._body(request, names, stream=True)  # what it refuses is no answer's fault
         events = self._http.events(
-            "/chat/completions",
-            foreign_name(request.model),
-            lambda: self._body(request, stream=True),
-            _decode_event,
+            "/chat/completions", foreign_name(request.model), lambda: body, _decode_event
         )
         chunks = answer_chunks(
             events,
-            openai.EventReader(ToolNames(), self._new_id),
+            openai.EventReader(names, self._new_id),
             self.endpoint.place,
             is_last=lambda event: event is None,
             is_whole=_is_end,
@@ -126,7 +126,7 @@ class OpenAiCompatible:
         """Closes the connections."""
         await self._http.aclose()
 
-    def _body(self, request: GenerateContentRequest, *, stream: bool) -> bytes:
+    def _body(self, request: GenerateContentRequest, names: ToolNames, *, stream: bool) -> bytes:
         contents = (_without_thoughts(entry.content) for entry in request.contents)
         asked = DialectRequest(
             model=foreign_name(request.model),
@@ -134,6 +134,7 @@ class OpenAiCompatible:
             config=request.config,
             stream=stream,
             include_usage=stream,
+            names=names,
         )
         body = openai.write_request(asked, new_id=self._new_id)
         if not self.endpoint.host.endswith(_OWN_HOSTS) and "max_completion_tokens" in body:
@@ -161,6 +162,10 @@ def openai_from(environ: Mapping[str, str]) -> OpenAiCompatible:
         if value:
             headers[name] = value
     return OpenAiCompatible(endpoint, key, environ=environ, headers=headers)
+
+
+def _names(request: GenerateContentRequest) -> ToolNames:
+    return service_names(request.config, (entry.content for entry in request.contents))
 
 
 def _without_thoughts(content: Content) -> Content:

@@ -159,13 +159,13 @@ def api_key(environ: Mapping[str, str], variables: tuple[str, ...] = _KEY_VARIAB
 
     Raises CredentialsError, which does not quote it, when the key cannot be sent in a header.
     """
-    from alhena.models.endpoint import is_header_value
+    from alhena.wire.text import is_token
 
     for variable in variables:
         key = environ.get(variable, "").strip()
         if not key:
             continue
-        if not is_header_value(key) or " " in key:
+        if not is_token(key):
             raise CredentialsError(
                 f"{variable} holds blanks, line breaks or characters that no key has.",
                 remedy=f"Copy the key again ({KEY_PAGE}).",

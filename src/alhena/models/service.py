@@ -23,6 +23,15 @@ T = TypeVar("T")
 
 MAX_BODY_BYTES = 256 * 1024 * 1024
 MAX_ERROR_BYTES = 256 * 1024
+_PUBLIC = frozenset(
+    {
+        *("x-goog-user-project", "x-goog-api-client", "x-goog-request-params"),
+        *("x-vertex-ai-llm-request-type", "x-vertex-ai-llm-shared-request-type"),
+        *("anthropic-version", "anthropic-beta", "openai-organization", "openai-project"),
+        *("user-agent", "content-type", "accept", "accept-language"),
+    }
+)
+"""Headers that are no secret: messages may hold their values, such as the name of a project."""
 _ARCHITECTURES = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64"}
 
 
@@ -70,8 +79,8 @@ class HttpService:
 
     Nothing is opened before the first request. Requests may run at the same time; those that
     follow one another use one connection. `environ` is read for proxies and certificates. What
-    `access` and `headers` hold does not show in any message. `quota_tip` is advised beside the
-    rest where a quota is the matter.
+    `access` and `headers` hold does not show in any message, unless it is public (`_PUBLIC`).
+    `quota_tip` is advised beside the rest where a quota is the matter.
     """
 
     def __init__(
@@ -185,8 +194,8 @@ class HttpService:
         return list((headers | self._extra).items())
 
     def _asked(self, model: str, credentials: Mapping[str, str]) -> Asked:
-        values = (*credentials.values(), *self._extra.values())
-        secrets = [value.removeprefix("Bearer ") for value in values]
+        shown = {**credentials, **self._extra}.items()
+        secrets = [value.removeprefix("Bearer ") for name, value in shown if name not in _PUBLIC]
         return Asked(
             model,
             self._endpoint.place,
@@ -225,15 +234,17 @@ def _decoded_last(payload: bytes, asked: Asked, decode: Callable[[bytes], T]) ->
 
 
 def _wanted(response: HttpResponse) -> float | None:
-    """The seconds that the response's Retry-After asks to be waited."""
-    header = response.header("retry-after")
-    if not header:
+    """The seconds that the response asks to be waited, in Retry-After or, as OpenAI's clients read
+    it, in milliseconds."""
+    header, milliseconds = response.header("retry-after"), response.header("retry-after-ms")
+    if not header and not milliseconds:
         return None
     from time import time
 
-    from alhena.models.retry.hints import retry_after_s
+    from alhena.models.retry.hints import longest, retry_after_ms, retry_after_s
 
-    return retry_after_s(header, response.header("date"), time())
+    said = retry_after_s(header, response.header("date"), time())
+    return longest((said, retry_after_ms(milliseconds)))
 
 
 async def _read_all(body: BodyReader, limit: int) -> bytes:

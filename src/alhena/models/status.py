@@ -43,6 +43,22 @@ _CANONICAL = {
     "UNAVAILABLE": 503,
     "DEADLINE_EXCEEDED": 504,
 }
+_TYPES = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "invalid_api_key": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "model_not_found": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    "insufficient_quota": 429,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
+"""The statuses of errors of other dialects that come in an answer of the status 200."""
 
 _WAIT = "Wait a while, or choose another model with -m."
 _QUOTA_WORDS: dict[type[QuotaError], tuple[str, str]] = {
@@ -118,8 +134,11 @@ def api_error(body: bytes, asked: Asked) -> ModelError | None:
     api = decode_error(body)
     if api is None:
         return None
-    code = api.code if 400 <= api.code <= 599 else _CANONICAL.get(api.status, 500)
-    return _error(code, api, asked)
+    if 400 <= api.code <= 599:
+        return _error(api.code, api, asked)
+    word = next((word for word in api.words if word in _TYPES), "")
+    code = _TYPES.get(word) or _CANONICAL.get(api.status, 500)
+    return _error(code, api, asked, label=word)
 
 
 def told(error: E, body: bytes, asked: Asked) -> ModelError | E:
@@ -129,14 +148,20 @@ def told(error: E, body: bytes, asked: Asked) -> ModelError | E:
 
 
 def _error(
-    code: int, api: ApiStatus, asked: Asked, retry_after_s: float | None = None
+    code: int,
+    api: ApiStatus,
+    asked: Asked,
+    retry_after_s: float | None = None,
+    *,
+    label: str = "",
 ) -> ModelError:
+    """The error for a status. `label`: what the service called it where that was no status."""
     from alhena.models.retry.hints import longest, retry_hint
     from alhena.models.retry.policy import LONGEST_WAIT_S
     from alhena.models.retry.quota import minute_hint, quota_class
 
     said = asked.clean(api.message) or asked.clean(api.status) or "no reason given"
-    said = f"HTTP {code}: {said}"
+    said = f"{label or f'HTTP {code}'}: {said}"
     hint = longest((retry_after_s, retry_hint(api)))
     kind = quota_class(code, api, hint)
     if kind is not None:

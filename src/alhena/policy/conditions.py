@@ -37,14 +37,13 @@ class Conditions:
     where it would restrict, and as not matching where it would allow.
     """
 
-    __slots__ = ("_call", "_clock", "_json", "_paths", "_surroundings")
+    __slots__ = ("_call", "_clock", "_json", "_surroundings")
 
     def __init__(self, call: PolicyCall, surroundings: "Surroundings | None" = None) -> None:
         self._call = call
         self._surroundings = surroundings
         self._clock = PatternClock()
         self._json: str | None = None
-        self._paths = None
 
     def hold(self, rule: PolicyRule, *, allow: bool) -> bool:
         """`argsPattern` and `paths`, on the arguments as they are."""

@@ -52,6 +52,11 @@ def tighten(
             break
         wanted = each.decide(call, context)
         if wanted is not None and strictness(wanted) > strictness(strictest):
-            before = f"without the policy of {each.name} it would be {strictest.outcome}"
+            before = f"without the policy of {each.name} it would be {_said(strictest)}"
             strictest = replace(wanted, reason=f"{wanted.reason}; {before}")
     return strictest
+
+
+def _said(decision: Decision) -> str:
+    """A decision that is not the strictest, in words."""
+    return "allowed" if decision.outcome is PolicyOutcome.ALLOW else "asked about"

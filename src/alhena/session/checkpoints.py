@@ -9,7 +9,7 @@ session is recorded, its journal has the conversation and the file needs none.
 import os
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -34,6 +34,7 @@ _NAME = 60
 _MAX_NUMBER = 1 << 53
 _UNWELCOME = re.compile(r"[^\w.+@-]+", re.ASCII)
 _URI = "file://"
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 Number = Annotated[int, msgspec.Meta(ge=0, le=_MAX_NUMBER)]
@@ -41,6 +42,10 @@ Number = Annotated[int, msgspec.Meta(ge=0, le=_MAX_NUMBER)]
 
 class _Numbered(msgspec.Struct):
     number: Number = 0
+
+
+class _OfSession(msgspec.Struct, rename="camel"):
+    session_id: str = ""
 
 
 class ToolCall(msgspec.Struct, frozen=True):
@@ -66,14 +71,15 @@ class KeptPlace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, r
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """A checkpoint as its file has it. `client_history` is the conversation, where the journal of
-    `session_id` does not have it. `paths`, relative to the project, are those of the call; the
-    files lack `left_out`, and of them only their owner may read `private`; `ignored` and `bare`
-    name lists, as in a `Snapshot`. On the first of a prompt, `after` is the tree of the files when
-    that was over. `roots` is the same of other workspace roots. One of the kind `restore` was made
-    before files were put back to the checkpoint `back_to`, or the edits of the prompt `undoes`
-    were taken back; that is `under_way` until it has come to its end. Each has a greater `number`
-    than those that were there when it was made; one without (0) is older than those."""
+    """A checkpoint as its file has it, of the project in the folder `project`. `client_history` is
+    the conversation, where the journal of `session_id` does not have it. `paths`, relative to the
+    project, are those of the call; the files lack `left_out`, and of them only their owner may read
+    `private`; `ignored` and `bare` name lists, as in a `Snapshot`. On the first of a prompt,
+    `after` is the tree of the files when that was over. `roots` is the same of other workspace
+    roots. One of the kind `restore` was made before files were put back to the checkpoint
+    `back_to`, or the edits of the prompt `undoes` were taken back; that is `under_way` until it has
+    come to its end. Each has a greater `number` than those that were there when it was made; one
+    without (0) is older than those."""
 
     commit_hash: str = ""
     tool_call: ToolCall | None = None
@@ -81,6 +87,7 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     client_history: tuple[msgspec.Raw, ...] | None = None
     message_id: str = ""
     session_id: str = ""
+    project: str = ""
     call_id: str = ""
     prompt_id: str = ""
     paths: tuple[str, ...] = ()
@@ -148,20 +155,25 @@ class CheckpointFiles:
 
     def _ordered(self) -> list[tuple[int, int, str]]:
         """Number, time and name of each, in order: clocks go back, and copies have new times."""
-        found: list[tuple[int, int, str]] = []
+        return sorted(
+            (self._number(name, status), status.st_mtime_ns, name)
+            for name, status in self._listed()
+        )
+
+    def _listed(self) -> list[tuple[str, os.stat_result]]:
+        found: list[tuple[str, os.stat_result]] = []
         try:
             with os.scandir(self.directory) as entries:
                 for entry in entries:
                     if entry.name.endswith(SUFFIX) and entry.is_file(follow_symlinks=False):
                         with suppress(FileNotFoundError):
                             status = entry.stat(follow_symlinks=False)
-                            name = entry.name.removesuffix(SUFFIX)
-                            found.append((self._number(name, status), status.st_mtime_ns, name))
+                            found.append((entry.name.removesuffix(SUFFIX), status))
         except FileNotFoundError:
             return []
         except OSError as error:
             raise trouble(error, self.directory) from error
-        return sorted(found)
+        return found
 
     def _number(self, name: str, status: os.stat_result) -> int:
         """The number of a checkpoint, for which each file is read once; 0 for one that has none or
@@ -170,7 +182,7 @@ class CheckpointFiles:
         known = self._numbers.get(name)
         if known is None or known[0] != state:
             number = 0
-            with suppress(OSError, msgspec.DecodeError):
+            with suppress(OSError, *_UNREADABLE):
                 data = self._path(name).read_bytes()
                 number = msgspec.json.decode(data, type=_Numbered).number
             known = self._numbers[name] = (state, number)
@@ -201,7 +213,7 @@ class CheckpointFiles:
             raise NoCheckpointError(f"there is no checkpoint {printable(name)!r}.") from error
         except OSError as error:
             raise trouble(error, path) from error
-        except msgspec.DecodeError as error:
+        except _UNREADABLE as error:
             raise CheckpointError(f"{printable(path)} is no checkpoint: {error}.") from error
         for each in found.roots:
             directory_of(each.root)
@@ -285,11 +297,14 @@ class CheckpointFiles:
             self.remove(name)
         return len(gone)
 
-    def remove_session(self, session_id: str) -> None:
-        """Removes the checkpoints of a session. Raises CheckpointError."""
-        for name, checkpoint in self.all():
-            if checkpoint.session_id == session_id:
-                self.remove(name)
+    def remove_sessions(self, session_ids: Collection[str]) -> None:
+        """Removes the checkpoints of sessions, for which each file is read once. Raises
+        CheckpointError."""
+        for name, _ in self._listed():
+            with suppress(OSError, *_UNREADABLE):
+                data = self._path(name).read_bytes()
+                if msgspec.json.decode(data, type=_OfSession).session_id in session_ids:
+                    self.remove(name)
 
     def _path(self, name: str) -> Path:
         return self.directory / f"{name}{SUFFIX}"

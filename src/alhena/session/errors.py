@@ -5,10 +5,15 @@ AlhenaError
 ├── CheckpointError            files cannot be kept, or not be put back
 │   ├── NoGitError             there is no git
 │   ├── GitFailedError         a git command has failed
+│   ├── LostMomentError        what the files were is kept no more
+│   ├── HeldShadowError        another process is at work on what keeps them
 │   └── TooMuchError           there is more than can be kept
 └── InputError
     ├── SessionError           exit 42: a session that was named cannot be used
     │   ├── NoSessionError     there is none
+    │   ├── NoTagError         no conversation is saved under that name
+    │   ├── TakenTagError      one is, and was not to be replaced
+    │   ├── ForeignError       it is another project's, as a checkpoint may be
     │   └── HeldSessionError   another process writes it
     └── NoCheckpointError      exit 42: no checkpoint has this name
 """
@@ -32,6 +37,24 @@ class NoSessionError(SessionError):
     """No session has this name."""
 
     kind = "session_not_found"
+
+
+class NoTagError(SessionError):
+    """No conversation is saved under this name."""
+
+    kind = "tag_not_found"
+
+
+class TakenTagError(SessionError):
+    """A conversation is saved under this name already."""
+
+    kind = "tag_taken"
+
+
+class ForeignError(SessionError):
+    """A session or a checkpoint is another project's."""
+
+    kind = "session_of_another_project"
 
 
 class HeldSessionError(SessionError):
@@ -62,6 +85,14 @@ class TooMuchError(CheckpointError):
     """There is more than can be kept: too many files, too large, or for too long a time."""
 
     kind = "too_much"
+
+
+class LostMomentError(CheckpointError):
+    """What the files were at a moment is not kept any more, or damaged."""
+
+
+class HeldShadowError(CheckpointError):
+    """Another process is at work on a shadow repository, and does not come to an end."""
 
 
 class NoCheckpointError(InputError):

@@ -1,7 +1,6 @@
 """What the shadow repository keeps: moments of a project's files, and what differs between two."""
 
-import os
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from hashlib import sha1
 from pathlib import Path
 
@@ -25,8 +24,8 @@ NO_NAMES = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
 NOTHING = "000000"
 SYMLINK = "120000"
 EXECUTABLE = "100755"
-_SUBMODULE = "160000"
-_MODES = frozenset({NOTHING, SYMLINK, EXECUTABLE, _SUBMODULE, "100644", "100664", "040000"})
+SUBMODULE = "160000"
+DIRECTORY = "40000"
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -38,15 +37,23 @@ class Limits(msgspec.Struct, frozen=True):
     bytes: int = 2 << 30
 
 
+def _nothing() -> None:
+    """Nobody wants to know."""
+
+
 class Around(msgspec.Struct, frozen=True, kw_only=True):
     """What a shadow repository has to know besides its own files. `others` are places of which no
     program is taken for git; `apart`, below its own, has a repository of its own. `obstacles` are
-    rule files that git has waited for, of which every repository that knows of them takes care."""
+    rule files that git has waited for, of which every repository that knows of them takes care.
+    Another process at work on the same repository is waited for `patience_s`; `waits` is called
+    when that takes a while."""
 
     limits: Limits = Limits()
     others: tuple[Path, ...] = ()
     apart: Path | None = None
     obstacles: set[Path] = msgspec.field(default_factory=set[Path])
+    patience_s: float = 60.0
+    waits: Callable[[], object] = _nothing
 
 
 class Snapshot(msgspec.Struct, frozen=True):
@@ -74,9 +81,10 @@ class Change(msgspec.Struct, frozen=True):
     new: str
 
 
-def content_name(data: bytes) -> str:
-    """The name that git gives to the content of a file."""
-    return sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
+def content_name(data: bytes, kind: str = "blob") -> str:
+    """The name that git gives to the content of a file, or of an object of another kind."""
+    head = b"%s %d\0" % (kind.encode(), len(data))
+    return sha1(head + data, usedforsecurity=False).hexdigest()
 
 
 def items(said: bytes) -> list[bytes]:
@@ -84,34 +92,19 @@ def items(said: bytes) -> list[bytes]:
     return said.split(b"\0")[:-1]
 
 
+def is_name(said: str) -> bool:
+    """Whether it can be the whole name of an object."""
+    return len(said) == FULL_NAME and all(char in "0123456789abcdef" for char in said)
+
+
 def object_name(said: str, command: str) -> str:
     """The name of an object that git was to say. Raises GitFailedError."""
-    if len(said) != FULL_NAME or not all(char in "0123456789abcdef" for char in said):
+    if not is_name(said):
         raise GitFailedError(
             f"git {command} has given no answer of git's: {said[:60]!r}.",
             remedy="See whether `git --version` works; which git is found depends on PATH.",
         )
     return said
-
-
-def changes_of(said: bytes) -> tuple[Change, ...]:
-    """What `git diff-tree -r -z --raw` says. What is neither a file nor a symlink (a submodule that
-    another program's snapshot has) is not spoken of. Raises GitFailedError."""
-    words = items(said)
-    found: list[Change] = []
-    try:
-        for head, path in zip(words[::2], words[1::2], strict=True):
-            modes = head.decode("ascii").removeprefix(":").split()
-            change = Change(os.fsdecode(path), *modes[:4])
-            if not {change.old_mode, change.new_mode} <= _MODES:
-                raise ValueError(modes)
-            if _SUBMODULE not in (change.old_mode, change.new_mode):
-                found.append(change)
-    except (TypeError, ValueError) as error:
-        raise GitFailedError(f"git diff-tree has given no answer of git's: {said[:60]!r}.") from (
-            error
-        )
-    return tuple(found)
 
 
 def within(path: str, places: Collection[str]) -> bool:

@@ -6,7 +6,7 @@ SUFFIX = ".jsonl"
 
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,199}")
 _MADE = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_TAKEN = frozenset({"checkpoints", "sessions", "tool-outputs"})
+_TAKEN = frozenset({"checkpoints", "sessions", "tags", "tool-outputs"})
 """Directories of a project's own, beside those that bear the names of sessions."""
 
 

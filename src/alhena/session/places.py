@@ -27,6 +27,9 @@ from alhena.system.ignore import IgnoreRules
 MANY_GONE = 20
 """Of so many checkpoints that have gone, the contents are removed, too."""
 
+PATIENCE_S = 60.0
+"""So long another process is waited for."""
+
 _GONE = ".gone"
 
 
@@ -40,7 +43,7 @@ class Goal(msgspec.Struct, frozen=True):
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """What could be kept, and why some roots could not be."""
+    """What could be kept, at least one place, and why others could not be."""
 
     places: tuple[KeptPlace, ...]
     problems: tuple[tuple[Path, CheckpointError], ...]
@@ -48,7 +51,9 @@ class Kept(msgspec.Struct, frozen=True):
 
 class Places:
     """The places of a `project`, whose repositories are in the directory `history`. `roots` are
-    those of the session beside it; all are real paths. Methods raise CheckpointError."""
+    those of the session beside it; all are real paths. Another process is waited for `patience_s`;
+    `waits` is called when a checkpoint, or going back, does so for a while. Methods raise
+    CheckpointError."""
 
     def __init__(
         self,
@@ -65,7 +70,9 @@ class Places:
         self._roots = tuple(sorted(others, key=lambda root: len(root.parts)))
         self._limits = limits or Limits()
         self._obstacles: set[Path] = set()
-        self._given_up: set[Path] = set()
+        self.patience_s = PATIENCE_S
+        self.waits: Callable[[], object] = lambda: None
+        self._given_up: dict[Path, CheckpointError] = {}
 
     @contextmanager
     def kept(self, named: Iterable[Path], stop: threading.Event) -> Generator[Kept]:
@@ -75,18 +82,27 @@ class Places:
         found: dict[Path, KeptPlace] = {}
         problems: dict[Path, CheckpointError] = {}
         with ExitStack() as stack:
+            # Whoever keeps a root has the project first, also when that itself cannot be kept.
+            project = self.repository("", stop, self.waits)
+            stack.enter_context(project.alone(ready=False))
             # What cannot be kept holds no other: those within it come next.
             while rest := [each for each in self._own(problems) if each not in found]:
                 place = rest[0]
                 wanted = _shared_out((*found, *rest), paths)[place]
                 try:
-                    found[place] = self._taken(place, wanted, stop, stack)
-                except CheckpointError as error:
-                    if place == self.project or stop.is_set():
+                    if place == self.project:
+                        found[place] = _place("", wanted, project.taken(wanted))
+                    else:
+                        found[place] = self._taken(place, wanted, stop, stack)
+                except (CheckpointError, OSError) as failure:
+                    if stop.is_set() or not is_there(self.project):
                         raise
+                    error = trouble(failure, place) if isinstance(failure, OSError) else failure
                     problems[place] = error
                     if isinstance(error, TooMuchError | NoGitError):
-                        self._given_up.add(place)
+                        self._given_up[place] = error
+            if not found:
+                raise _why((*problems.values(), *self._given_up.values()))
             yield Kept(tuple(found.values()), tuple(problems.items()))
 
     @contextmanager
@@ -104,8 +120,8 @@ class Places:
         stop: threading.Event,
         kept: Callable[[tuple[KeptPlace, ...]], object],
     ) -> Restoration:
-        """Carries out what is wanted of the project, which comes first, and of other places, as
-        `restoring.go_back` does. `kept` is told what the files are before that."""
+        """Carries out what is wanted of the project and of other places, as `restoring.go_back`
+        does. `kept` is told what the files are before that."""
 
         def tell(plans: Sequence[Plan]) -> None:
             kept(tuple(_place(self._root(each.place), (), each.before) for each in plans))
@@ -124,7 +140,7 @@ class Places:
         except OSError as error:
             raise trouble(error, self._history) from error
         if there:
-            with self.repository("", stop).alone():  # whoever keeps a root has the project first
+            with self.repository("", stop).alone(ready=False):  # as whoever keeps a root
                 needed = _keys(found())
                 for name in there:
                     if name not in needed:
@@ -133,7 +149,9 @@ class Places:
                 if is_there(directory_of(root)):
                     self._tidy_one(root, found, stop)
 
-    def repository(self, root: str, stop: threading.Event) -> ShadowRepository:
+    def repository(
+        self, root: str, stop: threading.Event, waits: Callable[[], object] = lambda: None
+    ) -> ShadowRepository:
         """The repository of a place, which is ended by `stop`."""
         place = directory_of(root) if root else self.project
         around = Around(
@@ -141,6 +159,8 @@ class Places:
             others=tuple(each for each in (self.project, *self._roots) if each != place),
             apart=self.project if root and self.project.is_relative_to(place) else None,
             obstacles=self._obstacles,
+            patience_s=self.patience_s,
+            waits=waits,
         )
         directory = self._history / "roots" / _key(root) if root else self._history
         try:
@@ -161,13 +181,17 @@ class Places:
             written += (top + path for path in each.written)
             removed += (top + path for path in each.removed)
             left += ((top + path if path else str(place), why) for path, why in each.left)
-        return Restoration(done[0][1].before, tuple(written), tuple(removed), tuple(left))
+        before = next((each.before for place, each in done if place == self.project), Snapshot(""))
+        return Restoration(before, tuple(written), tuple(removed), tuple(left))
 
     def _own(self, failed: Collection[Path]) -> list[Path]:
         """The project, and the roots that no other place has already, without what has `failed`."""
-        found = [self.project]
-        for root in self._roots:
+        found: list[Path] = []
+        for root in (self.project, *self._roots):
             if root in failed or root in self._given_up:
+                continue
+            if root == self.project:
+                found.append(root)
                 continue
             around = (each for each in found if root.is_relative_to(each))
             if all(self._leaves_out(each, root) for each in around):
@@ -180,9 +204,9 @@ class Places:
     def _taken(
         self, place: Path, named: tuple[str, ...], stop: threading.Event, stack: ExitStack
     ) -> KeptPlace:
-        if place != self.project and not is_there(place):
+        if not is_there(place):
             raise CheckpointError("it is no directory any more.")
-        repository = self.repository(self._root(place), stop)
+        repository = self.repository(self._root(place), stop, self.waits)
         stack.enter_context(repository.alone())
         return _place(self._root(place), named, repository.taken(named))
 
@@ -190,7 +214,8 @@ class Places:
         start = goal.start
         moment = Snapshot(start.tree, start.left_out, start.private, start.ignored, start.bare)
         target = Target(moment=moment, forced=frozenset(start.paths), later=goal.later)
-        return Step(self.repository(start.root, stop), target, goal.end)
+        repository = self.repository(start.root, stop, self.waits)
+        return Step(repository, target, goal.end, further=bool(start.root))
 
     def _tidy_one(
         self,
@@ -199,10 +224,10 @@ class Places:
         stop: threading.Event,
     ) -> None:
         repository = self.repository(root, stop)
-        gone = 0
-        if repository.held - moments(found(), root):
+        gone, scattered = 0, repository.scattered
+        if scattered or repository.held - moments(found(), root):
             gone = repository.keep_only(lambda: moments(found(), root))
-        if gone >= MANY_GONE or repository.scattered:
+        if gone >= MANY_GONE or scattered:
             repository.collect()
 
     def _remove(self, name: str) -> None:
@@ -227,6 +252,12 @@ def named(checkpoint: Checkpoint) -> tuple[str, ...]:
         for place in checkpoint.everywhere
         for path in place.paths
     )
+
+
+def _why(errors: Sequence[CheckpointError]) -> CheckpointError:
+    """Why nothing can be kept: what may pass counts for more than what will not."""
+    passing = (each for each in errors if not isinstance(each, TooMuchError | NoGitError))
+    return next(passing, errors[0])
 
 
 def _key(root: str) -> str:

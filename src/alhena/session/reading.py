@@ -56,7 +56,7 @@ def scan(file: BinaryIO, take: Take) -> Extent:
             if found is not None:
                 try:
                     enough = bool(take(body))
-                except msgspec.DecodeError:
+                except (msgspec.DecodeError, UnicodeDecodeError):
                     found = None
         if line is None or found is None:
             size = file.seek(0, 2)
@@ -75,6 +75,11 @@ def read_session(path: Path, take: Take) -> Extent:
             return scan(file, take)
     except FileNotFoundError as error:
         raise NoSessionError(f"there is no session in {printable(path)}.") from error
+    except RecursionError as error:
+        raise SessionError(
+            f"the session in {printable(path)} cannot be read: a line of it is nested too deeply.",
+            remedy="The file was left as it is; name another session.",
+        ) from error
     except OSError as error:
         raise SessionError(str(from_os_error(error, path))) from error
 
@@ -89,8 +94,16 @@ def is_begun(path: Path) -> bool:
         return False
     try:
         return checked(line, 0) is not None and isinstance(record_of(line), Header)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
+
+
+def is_torn(path: Path) -> bool:
+    """Whether a file holds nothing but the beginning of one line, as the `torn` end of a journal
+    does. Raises OSError."""
+    with path.open("rb") as file:
+        line = _next_line(file)
+    return bool(line) and not line.endswith(b"\n")
 
 
 def _next_line(file: BinaryIO) -> bytes | None:
@@ -99,7 +112,7 @@ def _next_line(file: BinaryIO) -> bytes | None:
     piece = file.readline(_PIECE)
     if piece.endswith(b"\n") or piece == b"":
         return piece
-    if not piece.startswith(_BEGIN):
+    if piece[: len(_BEGIN)] != _BEGIN[: len(piece)]:
         return None
     pieces = [piece]
     while piece and not piece.endswith(b"\n"):

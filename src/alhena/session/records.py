@@ -92,14 +92,24 @@ class Undone(Record, frozen=True, kw_only=True, tag="undone"):
 
 
 class Continued(Record, frozen=True, kw_only=True, tag="continued"):
-    """Another process goes on. `dropped` bytes of a damaged end were moved to `moved_to`."""
+    """Another process goes on. `dropped` bytes of a damaged end were moved to `moved_to`; `torn` as
+    in a `Damage`."""
 
     writer: str = ""
     dropped: int = 0
     moved_to: str = ""
+    torn: bool = False
 
 
-KnownRecord = Header | Contents | Happened | Started | Answered | Prompted | Undone | Continued
+class Tagged(Record, frozen=True, kw_only=True, tag="tagged"):
+    """The second record of a copy that a person keeps under a name."""
+
+    name: str
+
+
+KnownRecord = (
+    Header | Contents | Happened | Started | Answered | Prompted | Undone | Continued | Tagged
+)
 
 
 class CallRefs(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,7 +127,7 @@ _decoder = msgspec.json.Decoder(KnownRecord)
 _typed = msgspec.json.Decoder(_Typed)
 _KNOWN = frozenset(
     str(kind.__struct_config__.tag)
-    for kind in (Header, Contents, Happened, Started, Answered, Prompted, Undone, Continued)
+    for kind in (Header, Contents, Happened, Started, Answered, Prompted, Undone, Continued, Tagged)
 )
 
 
@@ -133,7 +143,16 @@ def encode_json(value: Any) -> bytes:
 
 def line_of(record: KnownRecord, chain: int) -> tuple[bytes, int]:
     """The line of a record behind a line whose checksum is `chain`, and its own."""
-    body = memoryview(_encoder.encode(record))[:-1]
+    return _sealed(memoryview(_encoder.encode(record))[:-1], chain)
+
+
+def relined(line: bytes, chain: int) -> tuple[bytes, int]:
+    """A sound line (without its end) as it is behind a line whose checksum is `chain`, and its
+    own."""
+    return _sealed(memoryview(line)[:-_SEAL], chain)
+
+
+def _sealed(body: memoryview, chain: int) -> tuple[bytes, int]:
     chain = zlib.crc32(body, chain)
     return b'%b,"crc":"%08x"}\n' % (body, chain), chain
 

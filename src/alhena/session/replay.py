@@ -15,6 +15,7 @@ from alhena.session.records import (
     KnownRecord,
     Prompted,
     Started,
+    Tagged,
     Undone,
     record_of,
 )
@@ -44,12 +45,13 @@ class _Responded(msgspec.Struct, frozen=True):
 class Replay:
     """Takes the lines of a journal in order. `contents` is the history they lead to.
 
-    `prompts` counts what people have said, `model` is who was last to answer; `times` says when
-    each content came. `counted` is how many contents the service counted last, and as how many
-    tokens; None where these are gone. `superseded` are those that are part of it no more, with
-    their times, when somebody wants them (`whole`). `incomplete`: records behind those that were
-    taken are gone, which may have said more of the last calls. `feed` raises msgspec.DecodeError
-    for a line that contradicts those before it.
+    `prompts` counts what people have said, `first` is the first of that, `model` is who was last to
+    answer; `times` says when each content came. `counted` is how many contents the service counted
+    last, and as how many tokens; None where these are gone. `superseded` are those that are part of
+    it no more, with their times, when somebody wants them (`whole`). `incomplete`: records behind
+    `contents` are gone, which may have said more of the last calls. `damage` are the damaged ends
+    that were moved since a person was last at work, `moved` the files of all of them. `feed` raises
+    msgspec.DecodeError for a line that contradicts those before it.
     """
 
     def __init__(self, *, whole: bool = False) -> None:
@@ -60,9 +62,14 @@ class Replay:
         self.times: list[str] = []
         self.superseded: list[tuple[str, EncodedContent]] = []
         self.prompts = 0
+        self.first = ""
         self.model = ""
         self.last_at = ""
         self.counted: tuple[int, int] | None = None
+        self.damage: list[Continued] = []
+        self.moved: set[str] = set()
+        self._going_on = False
+        self._unsure: list[str] = []
         self._answers: dict[str, tuple[bytes, ...]] = {}
         self._started: set[str] = set()
 
@@ -93,11 +100,18 @@ class Replay:
                 self._answers[record.call_id] = tuple(map(bytes, record.parts))
             case Prompted():
                 self.prompts += 1
+                if self.prompts == 1:
+                    self.first = record.text
+                self._going_on = False
+                self.damage.clear()
+                self._unsure.clear()
             case Undone():
                 self._started.difference_update(record.calls)
                 for call_id in record.calls:
                     self._answers.pop(call_id, None)
-            case Happened() | Continued():
+            case Continued():
+                self._continue(record)
+            case Happened() | Tagged():
                 pass
             case _:
                 assert_never(record)
@@ -127,11 +141,13 @@ class Replay:
         return None if not raws else _contents().decode(joined(raws))
 
     def unknown_calls(self) -> tuple[str, ...]:
-        """The names of calls that had started, or may have, and have no result."""
+        """The names of calls that had started, or may have, and have no result; also of those that
+        another run has answered with that, before anybody has heard of it."""
+        unsure = tuple(self._unsure)
         if not self.contents or self.contents[-1].content.role != MODEL:
-            return ()
+            return unsure
         calls = (part.function_call for part in self.contents[-1].content.parts)
-        return tuple(
+        return unsure + tuple(
             call.name
             for call in calls
             if call is not None and call.id not in self._answers and self._may_have_started(call.id)
@@ -139,6 +155,13 @@ class Replay:
 
     def _may_have_started(self, call_id: str | None) -> bool:
         return self.incomplete or call_id in self._started
+
+    def _continue(self, record: Continued) -> None:
+        self._going_on = True
+        if record.dropped:
+            self.damage.append(record)
+            self.moved.add(record.moved_to)
+            self.incomplete = self.incomplete or not record.torn
 
     def _count(self, line: bytes) -> None:
         try:
@@ -153,23 +176,33 @@ class Replay:
             raise msgspec.DecodeError("contents that are not there cannot be kept")
         if self.counted is not None and record.keep < self.counted[0]:
             self.counted = None
-        self._supersede(record.keep)
+        fresh: list[EncodedContent] = []
         for raw in record.contents:
             data = bytes(raw)
             if data.startswith(_REFS):
                 data = self._answering(data)
             content = _contents().decode(data)
-            self.contents.append(EncodedContent(content, lambda _content, data=data: data))
-            self.times.append(record.at)
+            fresh.append(EncodedContent(content, lambda _content, data=data: data))
+            self.incomplete = False  # whoever went on has told what is gone
             if content.role != USER:
                 self._answers.clear()
                 self._started.clear()
+            elif self._going_on:
+                self._unsure += _told_unknown(content)
+        self._replace(record.keep, fresh, record.at)
 
-    def _supersede(self, keep: int) -> None:
+    def _replace(self, keep: int, fresh: list[EncodedContent], at: str) -> None:
+        """What stands behind the first `keep` contents goes, and `fresh` comes; what is in both
+        stays, with its time."""
+        times = [at] * len(fresh)
         if self._whole:
-            gone = zip(self.times[keep:], self.contents[keep:], strict=True)
-            self.superseded.extend(gone)
-        del self.contents[keep:], self.times[keep:]
+            gone = list(zip(self.times[keep:], self.contents[keep:], strict=True))
+            staying = _staying([bytes(entry.raw) for _, entry in gone], fresh)
+            for old, new in staying.items():
+                times[new] = gone[old][0]
+            self.superseded += (each for old, each in enumerate(gone) if old not in staying)
+        self.contents[keep:] = fresh
+        self.times[keep:] = times
 
     def _answering(self, refs: bytes) -> bytes:
         calls = _refs().decode(refs).calls
@@ -184,6 +217,29 @@ def joined(parts: list[bytes]) -> bytes:
     ordered = [part for part in parts if part.startswith(_RESPONSE)]
     ordered += (part for part in parts if not part.startswith(_RESPONSE))
     return b'{"parts":[%b],"role":"%b"}' % (b",".join(ordered), USER.encode())
+
+
+def _staying(gone: list[bytes], fresh: list[EncodedContent]) -> dict[int, int]:
+    """Which contents are still there when others take their place, by their positions: what is the
+    same at the same place, where there are as many, or else at the beginning and at the end. A
+    content that says the same elsewhere is another one."""
+    raws = [bytes(entry.raw) for entry in fresh]
+    if len(raws) == len(gone):
+        return {place: place for place, raw in enumerate(raws) if raw == gone[place]}
+    shorter = min(len(raws), len(gone))
+    first = next((at for at in range(shorter) if raws[at] != gone[at]), shorter)
+    found = {place: place for place in range(first)}
+    for back in range(1, shorter - first + 1):
+        if raws[-back] != gone[-back]:
+            break
+        found[len(gone) - back] = len(raws) - back
+    return found
+
+
+def _told_unknown(content: Content) -> list[str]:
+    answers = (part.function_response for part in content.parts)
+    unknown = {"error": UNKNOWN_OUTCOME}
+    return [each.name for each in answers if each is not None and each.response == unknown]
 
 
 @cache

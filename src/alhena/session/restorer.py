@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from alhena.session.errors import CheckpointError, GitFailedError
+from alhena.session.errors import CheckpointError
 from alhena.session.moments import (
     ALL,
     EXECUTABLE,
@@ -36,7 +36,7 @@ from alhena.system.leftovers import temporary_name
 from alhena.system.replacement import replace_file
 
 _RULES = (".gitignore", ".geminiignore")
-_DAMAGED = "what it was is damaged in the checkpoint"
+DAMAGED = "what it was is damaged in the checkpoint"
 _NO_LIST = "the list of what the checkpoint leaves out is damaged"
 _NO_RULES = "what it was left out by could not be put back"
 
@@ -169,25 +169,22 @@ class Restorer:
         back: list[Change] = []
         for tree in sorted({later[each.path] for each in changes if each.path in later}):
             paths = {each.path for each in changes if later.get(each.path) == tree}
-            try:
-                known = self._repository.known(tree)
-                found = self._repository.changes(self._before.tree, tree) if known else None
-            except GitFailedError:
-                found = None
-            if found is None:
+            if not self._repository.known(tree):
                 self.leave(sorted(paths), "what it was is not kept any more")
                 continue
-            wanted = [change for change in found if change.path in paths]
+            found = self._repository.difference(self._before.tree, tree)
+            self.leave(sorted(filter(found.hides, paths)), DAMAGED)
+            wanted = [change for change in found.changes if change.path in paths]
             self._remove([change for change in wanted if change.new_mode == NOTHING])
             back += (change for change in wanted if change.new_mode != NOTHING)
         return back
 
     def _write(self, changes: Sequence[Change]) -> None:
         fresh = [change for change in changes if change.old != change.new or _is_link(change)]
-        contents = self._repository.git.blobs([change.new for change in fresh])
+        contents = self._repository.git.objects([change.new for change in fresh])
         for change, data in zip(fresh, contents, strict=True):
             if data is None:
-                self.leave((change.path,), _DAMAGED)
+                self.leave((change.path,), DAMAGED)
             else:
                 self._attempt(change, data)
         for change in changes:

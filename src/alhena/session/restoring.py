@@ -11,34 +11,39 @@ from pathlib import Path
 
 import msgspec
 
-from alhena.session.errors import CheckpointError
+from alhena.session.errors import CheckpointError, LostMomentError
 from alhena.session.moments import EMPTY, NOTHING, Change, Snapshot
-from alhena.session.restorer import Restoration, Restorer, Target
+from alhena.session.restorer import DAMAGED, Restoration, Restorer, Target
 from alhena.session.shadow import ShadowRepository
 from alhena.session.shadow_files import is_there, trouble
-from alhena.session.shadow_mending import HeldFile, keep_anew, unreadable
+from alhena.session.shadow_mending import HeldFile, keep_anew
+from alhena.session.shadow_trees import Difference, unreadable
 from alhena.system.replacement import open_made, remove_directory
 
 
 class Step(msgspec.Struct, frozen=True):
     """What is to become of one place. Without an `end` its files are made what they were at the
     moment of `target`; with one, what has changed from then to that tree ("": to now) is taken
-    back, and a file that is no more what it was then is left as it is."""
+    back, and a file that is no more what it was then is left as it is. A `further` place is done
+    without when it cannot be had, and made again when it is gone."""
 
     repository: ShadowRepository
     target: Target
     end: str | None = None
+    further: bool = False
 
 
 class Plan(msgspec.Struct, frozen=True):
     """The changes that a step comes to. `before` are the files until now, `conflicts` those that
-    have changed since, `unkept` those of which the repository cannot keep what they are."""
+    have changed since, `unkept` those of which the repository cannot keep what they are, `damaged`
+    directories of which it is not known what they were."""
 
     step: Step
     before: Snapshot
     changes: Sequence[Change]
     conflicts: Sequence[str] = ()
     unkept: Sequence[str] = ()
+    damaged: Sequence[str] = ()
 
     @property
     def place(self) -> Path:
@@ -49,49 +54,72 @@ class Plan(msgspec.Struct, frozen=True):
 def go_back(
     steps: Sequence[Step], kept: Callable[[Sequence[Plan]], object] = lambda _plans: None
 ) -> tuple[tuple[Path, Restoration], ...]:
-    """Carries out steps of different places, the first of which is the project's, and returns what
-    has come of each. `kept` is told of the moments before, ahead of the first change. A further
-    place that cannot be had is left. What belongs to two of them belongs to the inner one. Raises
-    CheckpointError as long as no file has changed; what cannot be done then is left."""
+    """Carries out steps of different places and returns what has come of each. `kept` is told of
+    the moments before, ahead of the first change. A place is left when it is a further one that
+    cannot be had, or its moment is lost. What belongs to two of them belongs to the inner one.
+    Raises CheckpointError as long as no file has changed, also when every place would be left; what
+    cannot be done then is left."""
     left: list[tuple[Path, Restoration]] = []
+    failures: list[CheckpointError] = []
     with ExitStack() as stack:
         plans: list[Plan] = []
         for step in steps:
             inner = _inner(step.repository.project, steps)
             try:
-                if step is not steps[0]:
+                if step.further:
                     _require_directory(step.repository.project, stack)
                 stack.enter_context(step.repository.alone())
                 plans.append(_returnable(_planned(step, inner)))
             except CheckpointError as error:
-                if step is steps[0] or step.repository.cancellation.is_set():
+                spared = step.further or isinstance(error, LostMomentError)
+                if not spared or step.repository.cancellation.is_set():
                     raise
+                failures.append(error)
                 reason = error.message.removesuffix(".")
                 found = Restoration(Snapshot(""), left=(("", reason),))
                 left.append((step.repository.project, found))
         for step in steps:
             if step.repository.cancellation.is_set():
                 raise CheckpointError("it was interrupted; no file has changed.")
+        if failures and not plans:
+            raise failures[0]
         kept(plans)
         return (*_carried_out(plans), *left)
 
 
 def _planned(step: Step, inner: Collection[str]) -> Plan:
     """What a step comes to, without what is in the directories `inner`. Raises CheckpointError."""
-    repository, start = step.repository, step.target.moment.tree
-    _require_known(repository, start)
+    _require_known(step.repository, step.target.moment.tree)
+    lost: set[str] = set()
 
     def between(old: str, new: str) -> list[Change]:
-        found = repository.changes(old, new)
-        return [each for each in found if not any(map(each.path.startswith, inner))]
+        found = step.repository.difference(old, new)
+        lost.update(each for each in found.lost if not _is_in(each, inner))
+        return [each for each in found.changes if not _is_in(each.path, inner)]
 
-    if step.end is None:
-        return _restoring(step, between)
-    if step.end:
-        _require_known(repository, step.end)
-        changes = between(step.end, start)
+    plan = _restoring(step, between) if step.end is None else _undoing(step, step.end, between)
+    if "" in lost:
+        raise LostMomentError("what the files were is damaged in the checkpoint.")
+    unknown = Difference((), frozenset(lost))
+    return msgspec.structs.replace(
+        plan,
+        changes=[each for each in plan.changes if not unknown.hides(each.path)],
+        conflicts=[each for each in plan.conflicts if not unknown.hides(each)],
+        damaged=sorted(lost, key=os.fsencode),
+    )
+
+
+Between = Callable[[str, str], list[Change]]
+"""What differs between two moments, as far as a step has to do with it."""
+
+
+def _undoing(step: Step, end: str, between: Between) -> Plan:
+    repository, start = step.repository, step.target.moment.tree
+    if end:
+        _require_known(repository, end)
+        changes = between(end, start)
         before = repository.taken((*step.target.named, *(change.path for change in changes)))
-        since = {change.path for change in between(step.end, before.tree)}
+        since = {change.path for change in between(end, before.tree)}
     else:
         before, since = repository.taken(step.target.named), set[str]()
         changes = between(before.tree, start)
@@ -100,7 +128,7 @@ def _planned(step: Step, inner: Collection[str]) -> Plan:
     return Plan(step, before, [each for each in changes if each.path not in since], conflicts)
 
 
-def _restoring(step: Step, between: Callable[[str, str], list[Change]]) -> Plan:
+def _restoring(step: Step, between: Between) -> Plan:
     repository, start = step.repository, step.target.moment.tree
     before = repository.taken(step.target.named)
     changes = between(before.tree, start)
@@ -136,7 +164,7 @@ def _lost(plan: Plan, wanted: Sequence[str]) -> frozenset[str]:
         return frozenset()
     files = (
         HeldFile(plan.place / each.path, each.new_mode, each.new)
-        for each in repository.changes(EMPTY, plan.before.tree)
+        for each in repository.difference(EMPTY, plan.before.tree).changes
     )
     return keep_anew(repository.git, files, wanted)
 
@@ -150,6 +178,7 @@ def _carried_out(plans: Sequence[Plan]) -> list[tuple[Path, Restoration]]:
         plan.step.repository.git.carrying = True
         restorer = Restorer(plan.step.repository, plan.before, plan.step.target)
         restorer.leave(plan.conflicts, "it has changed since that turn")
+        restorer.leave(plan.damaged, DAMAGED)
         restorer.leave(plan.unkept, "what it is now cannot be kept")
         done.append((plan.place, restorer.restored(plan.changes)))
         if restorer.failure is not None:
@@ -169,9 +198,13 @@ def _inner(place: Path, steps: Sequence[Step]) -> tuple[str, ...]:
     )
 
 
+def _is_in(path: str, directories: Collection[str]) -> bool:
+    return any(map(path.startswith, directories))
+
+
 def _require_known(repository: ShadowRepository, tree: str) -> None:
     if not repository.known(tree):
-        raise CheckpointError(f"the files of the checkpoint ({tree[:12]}) are not kept any more.")
+        raise LostMomentError(f"the files of the checkpoint ({tree[:12]}) are not kept any more.")
 
 
 def _require_directory(place: Path, stack: ExitStack) -> None:

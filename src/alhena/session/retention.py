@@ -3,15 +3,19 @@
 import re
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from threading import Thread
 
 import msgspec
 
 from alhena.config.errors import ConfigError
+from alhena.config.settings import Settings
+from alhena.events import Event, WarningEvent
 from alhena.session.errors import SessionError
 from alhena.session.names import is_made_id, session_of
 from alhena.session.reading import is_begun
-from alhena.session.store import SessionStore
+from alhena.session.store import SessionStore, open_store
 
 MAX_AT_ONCE = 20
 """So many are removed when a session begins; the others have their turn with the next ones."""
@@ -89,13 +93,27 @@ def prune(
         ]
     except SessionError:
         return ()
-    gone: list[str] = []
-    for session_id in outdated(found, limits, clock()):
-        if session_id == keep:
-            continue
-        with suppress(SessionError):
-            store.delete(session_id)
-            gone.append(session_id)
-        if len(gone) >= MAX_AT_ONCE:
-            break
-    return tuple(gone)
+    return store.delete_all(
+        (each for each in outdated(found, limits, clock()) if each != keep), MAX_AT_ONCE
+    )
+
+
+def pruned_beside(
+    temp: Path, settings: Settings, keep: str, emit: Callable[[Event], None]
+) -> Thread | None:
+    """Removes the sessions in a project's directory that are older than the settings want them, but
+    for `keep`, in a thread that is returned: there may be much to be read."""
+    asked = settings.general.session_retention
+    if not asked.enabled:
+        return None
+    try:
+        limits = retention(
+            max_age=asked.max_age, max_count=asked.max_count, min_retention=asked.min_retention
+        )
+    except ConfigError as error:
+        emit(WarningEvent(message=str(error)))
+        return None
+    work = partial(prune, open_store(temp), limits, keep)
+    thread = Thread(target=work, name="alhena-retention", daemon=True)
+    thread.start()
+    return thread

@@ -11,17 +11,21 @@ import os
 import threading
 import zlib
 from collections.abc import Callable, Generator, Iterable, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from alhena.session.errors import CheckpointError, GitFailedError, TooMuchError
+from alhena.session.errors import (
+    CheckpointError,
+    GitFailedError,
+    HeldShadowError,
+    TooMuchError,
+)
 from alhena.session.moments import (
     FULL_NAME,
     NO_NAMES,
     Around,
-    Change,
     Snapshot,
-    changes_of,
+    is_name,
     items,
 )
 from alhena.session.shadow_files import (
@@ -29,14 +33,16 @@ from alhena.session.shadow_files import (
     below,
     require_readable,
     rule_of,
+    shown,
     trouble,
     work_tree,
 )
 from alhena.session.shadow_git import GitPlace, ShadowGit, search_path
 from alhena.session.shadow_index import ShadowIndex
 from alhena.session.shadow_making import make_ready, write_whole
-from alhena.session.shadow_mending import indexed, keep_anew
-from alhena.system.errors import FileError
+from alhena.session.shadow_mending import keep_index_anew, keep_trees_anew
+from alhena.session.shadow_trees import TREE, Difference, damaged, difference, unreadable
+from alhena.system.errors import FileError, WriteFailureError, printable
 from alhena.system.files import read_small_text
 from alhena.system.gitconfig import excludes_file
 from alhena.system.locking import alone_on
@@ -45,7 +51,7 @@ REFS = "refs/alhena/"
 MAX_LOOSE = 5_000
 MAX_PACKS = 50
 _LOCK = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-_PATIENCE_S = 60.0
+_A_WHILE_S = 3.0
 _TRIES = 3
 _FULL = tuple(map(os.strerror, (errno.ENOSPC, errno.EDQUOT)))
 
@@ -84,16 +90,19 @@ class ShadowRepository:
         self._index = ShadowIndex(self.git, project, self._prefix, around.limits)
         self._rule_files = _rule_files(top, project, (self._excluded, excludes))
         self._apart = around.apart
-        self._ready = False
+        self._patience_s, self._waits = around.patience_s, around.waits
+        self._made = self._prepared = False
 
     def snapshot(self, forced: Iterable[str] = ()) -> Snapshot:
         """Keeps the files as they are now. `forced` are paths that are kept although they may be
-        ignored or large."""
+        ignored or large, and seen to be: where what was kept of them is damaged, that is mended."""
         with self.alone():
             return self.taken(forced)
 
     def taken(self, forced: Iterable[str] = ()) -> Snapshot:
         """As `snapshot`, within `alone`."""
+        if not self._prepared:
+            self._prepare()
         wanted = tuple(forced)
         for attempt in range(1, _TRIES + 1):
             try:
@@ -103,7 +112,8 @@ class ShadowRepository:
                 for listed in (passed.ignored, passed.bare):
                     if listed not in ("", NO_NAMES):
                         self._hold(listed)
-                return Snapshot(tree, passed.left_out, passed.private, passed.ignored, passed.bare)
+                left_out = (*passed.left_out, *self._unkept(tree, wanted))
+                return Snapshot(tree, left_out, passed.private, passed.ignored, passed.bare)
             except GitFailedError as error:  # files come and go under its hands
                 if attempt == _TRIES or self.cancellation.is_set():
                     raise
@@ -111,30 +121,37 @@ class ShadowRepository:
                     self._mend(error)
         raise AssertionError("the last try returns or raises")
 
+    def _unkept(self, tree: str, paths: tuple[str, ...]) -> tuple[str, ...]:
+        """Those of the paths that nobody could bring back from a tree, although what the files
+        have now was kept anew."""
+        if not damaged(self.git, tree, paths):
+            return ()
+        keep_index_anew(self.git, self._prefix)
+        return tuple(map(shown, sorted(damaged(self.git, tree, paths))))
+
     def _mend(self, error: GitFailedError) -> None:
         """Makes good what a crash of the machine may have left of the index, and of what the files
         have now."""
         if not any(each in error.message for each in _FULL):
             with suppress(GitFailedError):
-                keep_anew(self.git, indexed(self.git), ())
+                keep_index_anew(self.git, self._prefix)
         self.git.place.index.unlink(missing_ok=True)
 
     @contextmanager
-    def alone(self) -> Generator[None]:
-        """Nobody else is at work on the repository for the length of a block."""
+    def alone(self, *, ready: bool = True) -> Generator[None]:
+        """Nobody else is at work on the repository for the length of a block. It is made ready for
+        that, unless it need not be before `taken`."""
         try:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.directory.chmod(0o700)
             descriptor = os.open(self.directory / "alhena.lock", _LOCK, 0o600)
             try:
-                with alone_on(
-                    descriptor,
-                    self.directory,
-                    cancellation=self.cancellation,
-                    patience_s=_PATIENCE_S,
-                ):
+                with ExitStack() as stack:
+                    self._wait_for(descriptor, stack)
                     self.git.held = descriptor
-                    self._prepare()
+                    self._prepared = False
+                    if ready:
+                        self._prepare()
                     yield
             finally:
                 self.git.held = None
@@ -144,15 +161,44 @@ class ShadowRepository:
         except FileError as error:
             raise CheckpointError(error.message) from error
 
+    def _wait_for(self, descriptor: int, stack: ExitStack) -> None:
+        """Has the repository for itself until the end of the stack. Raises HeldShadowError,
+        WriteFailureError when it is cancelled, OSError."""
+        first = min(_A_WHILE_S, self._patience_s / 2)
+        if self._got(descriptor, first, stack):
+            return
+        self._waits()
+        if not self._got(descriptor, self._patience_s - first, stack):
+            raise HeldShadowError(
+                f"another process holds {printable(self.directory)}, and has not come to its end "
+                f"in {self._patience_s:.0f} s.",
+                remedy="See whether an alhena was stopped (`jobs`, `ps`): go on with it or end it.",
+            )
+
+    def _got(self, descriptor: int, patience_s: float, stack: ExitStack) -> bool:
+        cancelled = self.cancellation
+        held = alone_on(descriptor, self.directory, cancellation=cancelled, patience_s=patience_s)
+        try:
+            stack.enter_context(held)
+        except WriteFailureError:
+            if cancelled.is_set():
+                raise
+            return False
+        return True
+
     def paths(self, tree: str) -> tuple[str, ...]:
         """The files of a moment."""
         listed = self.git.run(("ls-tree", "-r", "-z", "--name-only", "--full-tree", tree))
         return tuple(map(os.fsdecode, items(listed)))
 
-    def changes(self, old: str, new: str) -> tuple[Change, ...]:
-        """What differs between two moments, but for what is neither a file nor a symlink."""
-        given = ("diff-tree", "-r", "-z", "--raw", "--no-renames", "--full-index", old, new)
-        return changes_of(self.git.run(given))
+    def difference(self, old: str, new: str) -> Difference:
+        """What differs between two moments. A tree that is lost is kept anew where the files that
+        were taken last have it."""
+        found = difference(self.git, old, new)
+        if found.lost:
+            keep_trees_anew(self.git, self._prefix)
+            found = difference(self.git, old, new)
+        return found
 
     def known(self, tree: str) -> bool:
         """Whether the repository has that moment; one of the reference's is a commit."""
@@ -168,7 +214,7 @@ class ShadowRepository:
         none without a name, None when the list is lost."""
         if name in ("", NO_NAMES):
             return frozenset()
-        (said,) = self.git.blobs((name,))
+        (said,) = self.git.objects((name,))
         return None if said is None else frozenset(map(os.fsdecode, items(said)))
 
     def ignored(self, paths: Iterable[str]) -> frozenset[str]:
@@ -184,15 +230,29 @@ class ShadowRepository:
 
     def keep_only(self, trees: Callable[[], Iterable[str]]) -> int:
         """Lets go of every moment but these, which are asked for when nobody else is at work;
-        returns of how many. Their contents stay until `collect`."""
+        returns of how many. Their contents stay until `collect`, which fails at a moment whose file
+        a crash of the machine has emptied, and lets go of one whose file it took: these are written
+        anew."""
         with self.alone():
-            kept = {f"{REFS}{tree}" for tree in trees()}
+            held, kept = self.held, frozenset(trees())
+            for name in (held & kept) | self._there(kept - held):
+                self._hold(name)
+            gone = held - kept
+            for name in gone:
+                (self.git.place.git_dir / REFS / name).unlink(missing_ok=True)
+            # Another program's git may have put them together in one file.
             listed = self.git.run(("for-each-ref", "--format=%(refname)", REFS)).decode().split()
-            gone = [name for name in listed if name not in kept]
-            if gone:
-                said = [f"delete {name}\0".encode() for name in gone]
+            packed = {name.removeprefix(REFS) for name in listed} - kept
+            if packed:
+                said = [f"delete {REFS}{name}\0".encode() for name in packed]
                 self.git.run(("update-ref", "-z", "--stdin"), said)
-        return len(gone)
+        return len(gone | packed)
+
+    def _there(self, names: Iterable[str]) -> frozenset[str]:
+        """Those of the names, of moments or of what is said of them, that the repository has."""
+        chosen = frozenset(each for each in names if is_name(each))
+        lost = unreadable(self.git, chosen, TREE) if chosen else chosen
+        return chosen - (unreadable(self.git, lost) if lost else lost)
 
     def collect(self) -> None:
         """Packs what is kept, and removes what no moment needs and is a day old."""
@@ -217,14 +277,14 @@ class ShadowRepository:
     def _prepare(self) -> None:
         git_dir = self.git.place.git_dir
         require_readable((*self._rule_files, *self.git.obstacles))
-        if not self._ready:
+        if not self._made:
             if self.directory.resolve().is_relative_to(self.project):
                 raise TooMuchError(
                     f"{self.project} holds the checkpoints themselves: it is too much to keep.",
                     remedy="Work in a directory of the project's own.",
                 )
             make_ready(self.git)
-            self._ready = True
+            self._made = True
         # Whoever made these is gone, for the repository is ours alone now.
         Path(f"{self.git.place.index}.lock").unlink(missing_ok=True)
         with suppress(FileNotFoundError), os.scandir(git_dir / REFS) as entries:
@@ -232,6 +292,7 @@ class ShadowRepository:
                 if entry.name.endswith(".lock"):
                     os.unlink(entry)
         write_whole(git_dir / "info" / "exclude", self._rules())
+        self._prepared = True
 
     def _rules(self) -> str:
         """What is left out besides what the .gitignore files of the project say."""
@@ -246,9 +307,8 @@ class ShadowRepository:
     def _hold(self, name: str) -> None:
         """Keeps a moment, or what is said of one, from being collected."""
         ref = self.git.place.git_dir / REFS / name
-        if not ref.exists():
-            ref.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(ref, f"{name}\n")
+        ref.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(ref, f"{name}\n")
 
 
 def _listed(directory: Path) -> list[str]:

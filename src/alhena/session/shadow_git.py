@@ -20,6 +20,7 @@ import msgspec
 
 from alhena.session.errors import CheckpointError, GitFailedError, NoGitError, TooMuchError
 from alhena.session.git_output import GRACE_S, GitOutput
+from alhena.session.loose import loose_object
 from alhena.session.moments import content_name
 from alhena.session.shadow_files import refuse_blocking, trouble
 from alhena.system.errors import ProcessStartError, printable
@@ -31,6 +32,7 @@ PATIENCE_S = 60.0
 MAX_OUTPUT = 256 << 20
 _PIECE = 1 << 20
 _WORDS = 500
+_WANTS = (b"out of memory", b"cannot allocate memory", b"too many open files")
 
 IDENTITY = {"NAME": "alhena", "EMAIL": "alhena@localhost"}
 
@@ -148,35 +150,43 @@ class ShadowGit:
 
             def outcome() -> tuple[bytes, bytes]:
                 written = _whole(output)
-                code = output.code()
-                said.seek(0)
-                complaints = said.read(_PIECE)
+                code, complaints = output.code(), _complaints(said)
                 if code not in accepted:
-                    words = " ".join(complaints.decode("utf-8", "replace").split())[:_WORDS]
-                    raise GitFailedError(f"{_name(arguments)} failed ({code}): {printable(words)}")
+                    raise _failed(code, complaints, arguments)
                 return written, complaints
 
             yield outcome
 
-    def blobs(self, names: Sequence[str]) -> Iterator[bytes | None]:
-        """The contents of files, by the names of their objects, in order; None for one that is not
-        there or damaged. Raises CheckpointError."""
+    def objects(self, names: Sequence[str], kind: str = "blob") -> Iterator[bytes | None]:
+        """The contents of objects (those of files, unless another kind is meant), by their names,
+        in order; None for one that is not there, damaged or of another kind. Raises
+        CheckpointError, also where git had not the means to read one."""
         done = 0
         while done < len(names):  # git ends at what is damaged, and is begun again behind it
-            for data in self._contents(names[done:]):
+            for data in self._contents(names[done:], kind):
+                if isinstance(data, bytes):
+                    yield data
+                else:
+                    found = loose_object(self.place.git_dir, names[done], kind)
+                    if found is None and data is not None:
+                        raise data
+                    yield found
                 done += 1
-                yield data
 
-    def _contents(self, names: Sequence[str]) -> Iterator[bytes | None]:
-        """As `blobs`, up to the first at which git ends."""
+    def _contents(self, names: Sequence[str], kind: str) -> Iterator[bytes | GitFailedError | None]:
+        """As `objects`, up to the first at which git ends; a reason instead of it when that says
+        nothing of the object."""
         given = (f"{name}\n".encode() for name in names)
         arguments = ("cat-file", "--batch")
         with (
-            self._running(arguments, given, self.place, end=b"") as (process, _said),
+            self._running(arguments, given, self.place, end=b"") as (process, said),
             self._output(process, arguments) as output,
         ):
             for name in names:
                 head = output.line()
+                if not head:
+                    yield _want_of_means(output.code(), said, arguments)
+                    return
                 if head.endswith(b" missing\n"):
                     yield None
                     continue
@@ -184,9 +194,10 @@ class ShadowGit:
                 size = int(fields[2]) if len(fields) == 3 and fields[2].isdigit() else -1
                 data = output.exactly(max(0, size))
                 if len(data) != size or output.exactly(1) != b"\n":
-                    yield None
+                    ended = 0 <= len(data) < size
+                    yield _want_of_means(output.code(), said, arguments) if ended else None
                     return
-                yield data if content_name(data) == name else None
+                yield data if content_name(data, kind) == name else None
 
     def _output(self, process: "subprocess.Popen[bytes]", arguments: Sequence[str]) -> GitOutput:
         output = GitOutput(
@@ -307,6 +318,24 @@ def _whole(output: GitOutput) -> bytes:
         if size > MAX_OUTPUT:
             raise TooMuchError("there are too many files.")
     return b"".join(pieces)
+
+
+def _complaints(said: IO[bytes]) -> bytes:
+    said.seek(0)
+    return said.read(_PIECE)
+
+
+def _failed(code: int, complaints: bytes, arguments: Sequence[str]) -> GitFailedError:
+    words = " ".join(complaints.decode("utf-8", "replace").split())[:_WORDS]
+    return GitFailedError(f"{_name(arguments)} failed ({code}): {printable(words)}")
+
+
+def _want_of_means(code: int, said: IO[bytes], arguments: Sequence[str]) -> GitFailedError | None:
+    """Why a command that ended early did so, unless it met damage."""
+    complaints = _complaints(said)
+    if code == -signal.SIGKILL or any(each in complaints.lower() for each in _WANTS):
+        return _failed(code, complaints, arguments)
+    return None
 
 
 def _name(arguments: Sequence[str]) -> str:

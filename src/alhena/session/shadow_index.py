@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from alhena.session.errors import TooMuchError
+from alhena.session.loose import keep_loose
 from alhena.session.moments import ALL, ANY, NO_NAMES, Limits, items, object_name, within
 from alhena.session.shadow_files import found, ordinary, shown
 from alhena.session.shadow_git import IN_ONE_PACK, LITERAL, GitPlace, ShadowGit
@@ -142,8 +143,8 @@ class ShadowIndex:
         if not found:
             return ""
         start = len(os.fsencode(self._prefix))
-        said = self._git.run(("hash-object", "-w", "--stdin"), (name[start:] for name in found))
-        return object_name(said.decode("ascii", "replace").strip(), "hash-object")
+        data = b"".join(name[start:] + b"\0" for name in found)
+        return keep_loose(self._git.place.git_dir, data, "blob")
 
     def _listed(self, command: tuple[str, ...], nested: bytes) -> bytes:
         """What a listing says of the project, or of a repository in it."""

@@ -1,28 +1,25 @@
 """What a shadow repository has lost by damage: found when it is needed, and kept anew where a file
 still has it.
 
-git writes no content of which it believes that it is there. So what is damaged is put in its place
+git writes no object of which it believes that it is there. So what is damaged is put in its place
 here, in the form of a loose object, to which git turns as well where a pack is damaged.
 """
 
 import os
-import stat
-import zlib
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
-from alhena.session.moments import SYMLINK, content_name, items
+from alhena.session.loose import discard_loose, put_loose
+from alhena.session.moments import FULL_NAME, SYMLINK, content_name, items, object_name
 from alhena.session.shadow_git import ShadowGit
-from alhena.system.durable import CREATE, synchronise
+from alhena.session.shadow_trees import TREE, Entry, made_of, unreadable
 from alhena.system.errors import FileError
 from alhena.system.files import read_whole
 
 LIMIT = 1 << 30
-_LEVEL = 1
-_TEMPORARY = "tmp_obj_"  # git removes what is left of these
 
 
 class HeldFile(msgspec.Struct, frozen=True):
@@ -31,14 +28,6 @@ class HeldFile(msgspec.Struct, frozen=True):
     path: Path
     mode: str
     name: str
-
-
-def unreadable(git: ShadowGit, names: Iterable[str]) -> frozenset[str]:
-    """Those of the contents that are lost. Raises CheckpointError."""
-    chosen = sorted(set(names))
-    return frozenset(
-        name for name, data in zip(chosen, git.blobs(chosen), strict=True) if data is None
-    )
 
 
 def keep_anew(git: ShadowGit, files: Iterable[HeldFile], wanted: Iterable[str]) -> frozenset[str]:
@@ -51,17 +40,37 @@ def keep_anew(git: ShadowGit, files: Iterable[HeldFile], wanted: Iterable[str]) 
             _keep(git, file)
     lost = unreadable(git, lost)
     for name in lost:
-        _discard(_loose(git, name))
+        discard_loose(git.place.git_dir, name)
     return lost
 
 
-def indexed(git: ShadowGit) -> list[HeldFile]:
-    """The files of the index. Raises CheckpointError."""
-    found: list[HeldFile] = []
+def keep_trees_anew(git: ShadowGit, prefix: str) -> None:
+    """Keeps anew what is lost of the trees of the index, in the directory `prefix` (with a slash at
+    its end, "" for all). Raises CheckpointError."""
+    start = os.fsencode(prefix)
+    inside = ((path, entry) for path, entry in _index(git) if path.startswith(start))
+    made = made_of((path.removeprefix(start), entry) for path, entry in inside)
+    for name in unreadable(git, made, TREE):
+        with suppress(OSError):  # it stays lost
+            put_loose(git.place.git_dir, made[name], TREE)
+
+
+def keep_index_anew(git: ShadowGit, prefix: str) -> None:
+    """As both of these, for what files have of the contents of the index, and for its trees.
+    Raises CheckpointError."""
+    top = git.place.work_tree
+    listed = _index(git)
+    held = (HeldFile(top / os.fsdecode(path), each.mode, each.content) for path, each in listed)
+    keep_anew(git, held, ())
+    keep_trees_anew(git, prefix)
+
+
+def _index(git: ShadowGit) -> list[tuple[bytes, Entry]]:
+    found: list[tuple[bytes, Entry]] = []
     for item in items(git.run(("ls-files", "-s", "-z"))):
         head, _, path = item.partition(b"\t")
-        mode, name, *_ = head.decode("ascii", "replace").split()
-        found.append(HeldFile(git.place.work_tree / os.fsdecode(path), mode, name))
+        mode, _, rest = head.decode("ascii", "replace").partition(" ")
+        found.append((path, Entry(mode, object_name(rest[:FULL_NAME], "ls-files"))))
     return found
 
 
@@ -72,34 +81,6 @@ def _keep(git: ShadowGit, file: HeldFile) -> None:
         else:
             data = read_whole(file.path, LIMIT)[0]
         if content_name(data) == file.name:
-            _put(_loose(git, file.name), data)
+            put_loose(git.place.git_dir, data, "blob")
     except (FileError, OSError):  # it stays lost
         return
-
-
-def _put(path: Path, data: bytes) -> None:
-    """Puts a content there in one step, whatever is there."""
-    path.parent.mkdir(exist_ok=True)
-    fresh = path.with_name(f"{_TEMPORARY}{os.urandom(4).hex()}")
-    descriptor = os.open(fresh, CREATE, stat.S_IRUSR)
-    try:
-        with open(descriptor, "wb") as file:
-            file.write(zlib.compress(b"blob %d\0" % len(data) + data, _LEVEL))
-            file.flush()
-            synchronise(file.fileno())
-        fresh.replace(path)
-    except BaseException:
-        fresh.unlink(missing_ok=True)
-        raise
-
-
-def _discard(path: Path) -> None:
-    """Removes an object that is damaged, so that git takes in its content when it sees that again.
-    What cannot be read now may be whole."""
-    with suppress(OSError):
-        path.read_bytes()
-        path.unlink()
-
-
-def _loose(git: ShadowGit, name: str) -> Path:
-    return git.place.git_dir / "objects" / name[:2] / name[2:]

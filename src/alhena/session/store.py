@@ -2,12 +2,15 @@
 
 import os
 import stat
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from alhena.config.home import project_checkpoints
+from alhena.config.home import project_checkpoints, project_temp
 from alhena.session.errors import (
     CheckpointError,
     HeldSessionError,
@@ -23,13 +26,18 @@ from alhena.session.names import (
     is_session_id,
     session_of,
 )
-from alhena.session.reading import Extent, read_session
+from alhena.session.reading import Extent, is_begun, is_torn, read_session
 from alhena.session.records import VERSION, Continued, Header, Prompted, now, record_of
 from alhena.session.replay import Replay
 from alhena.system.errors import FileError, from_os_error, printable
 from alhena.system.files import require_regular
 
+if TYPE_CHECKING:
+    from alhena.session.ownership import Ownership
+
 LATEST = "latest"
+_AHEAD_S = 60.0
+"""So far the clock of a disk may be ahead."""
 
 _HEAD = 1 << 18
 _LOOK = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
@@ -39,30 +47,41 @@ _DIGITS_OF_AN_ID = 8
 
 class SessionSummary(msgspec.Struct, frozen=True, kw_only=True):
     """A session as a list shows it. `title` is the beginning of its first prompt; `started` is in
-    ISO form, `updated` seconds since 1970, `size` bytes."""
+    ISO form, `updated` seconds since 1970, `size` bytes. `project` is what its header says."""
 
     session_id: str
     title: str
+    project: str
     started: str
     updated: float
     size: int
     path: str
 
 
+class Listed(msgspec.Struct, frozen=True):
+    """The sessions of a project in the order in which they began, and the `others`: names of files
+    that are called as the one of a session would be, and do not begin as one. `foreign` are those
+    that say that they are another project's."""
+
+    sessions: tuple[SessionSummary, ...]
+    others: tuple[str, ...]
+    foreign: tuple[SessionSummary, ...]
+
+
 class Resumed(msgspec.Struct, frozen=True, kw_only=True):
-    """A session that goes on. `moved`: what was damaged of its record is in this file now."""
+    """A session that goes on. `extent` is what its record was before that."""
 
     journal: Journal
     replay: Replay
     extent: Extent
-    moved: Path | None
 
 
 class SessionStore:
     """The journals of one project, each a file `ID.jsonl` in `directory`, which need not exist.
 
     `beside` are directories that hold what else belongs to a session, in one that is called by a
-    prefix and the session's id; `checkpoints` is where those of all sessions are.
+    prefix and the session's id; `checkpoints` is where those of all sessions are. `owner` tells
+    them from those of other projects that have come to be among them.
     """
 
     def __init__(
@@ -70,8 +89,10 @@ class SessionStore:
         directory: Path,
         beside: tuple[tuple[Path, str], ...] = (),
         checkpoints: Path | None = None,
+        owner: "Ownership | None" = None,
     ) -> None:
         self.directory = directory
+        self._owner = owner
         self._beside = beside
         self._checkpoints = checkpoints
 
@@ -97,25 +118,52 @@ class SessionStore:
             raise SessionError(str(from_os_error(error, self.directory))) from error
         return found
 
+    def listed(self) -> Listed:
+        """What there is. A session that was killed before it wrote anything is none. One whose
+        first records are damaged has neither time nor title, and is only known by an id that
+        sessions are given: under another name it is among the others. Raises SessionError."""
+        found: list[SessionSummary] = []
+        foreign: list[SessionSummary] = []
+        others: list[str] = []
+        for path, status in self.files():
+            if not status.st_size:
+                continue
+            item, begun = _summary(path, status)
+            if not (begun or is_made_id(item.session_id)):
+                others.append(path.name)
+            elif self._owner is None or self._owner.has(item.project):
+                found.append(item)
+            else:
+                foreign.append(item)
+        for each in (found, foreign):
+            each.sort(key=lambda item: (item.started, item.session_id))
+        return Listed(tuple(found), tuple(sorted(others)), tuple(foreign))
+
     def summaries(self) -> tuple[SessionSummary, ...]:
-        """The sessions in the order in which they began. One whose first records are damaged has
-        neither time nor title; one that was killed before it wrote anything is none. Raises
-        SessionError."""
-        found = [_summary(path, status) for path, status in self.files() if status.st_size]
-        return tuple(sorted(found, key=lambda item: (item.started, item.session_id)))
+        """The sessions of `listed`. Raises SessionError."""
+        return self.listed().sessions
 
     def find(self, name: str) -> SessionSummary:
-        """The session that is meant: `latest` (the one that was last at work), its number in
-        `summaries` from 1, its id, or the beginning of its id. Fewer than eight digits are always
-        a number, so that no number past the last one reaches a session whose id happens to begin
-        with it. Raises NoSessionError."""
-        found = self.summaries()
+        """The session that is meant: `latest` (the one that was last at work; by a time to come
+        only where there is no other), its number in `summaries` from 1, its id, or the beginning of
+        its id. Fewer than eight digits are always a number, so that no number past the last one
+        reaches a session whose id happens to begin with it. One of another project goes by its
+        whole id alone. Raises NoSessionError; SessionError for a file that is no session."""
+        listed = self.listed()
+        found = listed.sessions
+        for item in listed.foreign:
+            if item.session_id == name:
+                return item
+        if f"{name}{SUFFIX}" in listed.others:
+            raise _no_session(self.path(name))
         if not found:
             raise NoSessionError(
                 "there are no sessions of this project.", remedy="Begin one with alhena."
             )
         if name == LATEST:
-            return max(found, key=lambda item: item.updated)
+            soon = time.time() + _AHEAD_S
+            # A time to come is of a clock that was wrong, and would count before all for ever.
+            return max(found, key=lambda item: (item.updated <= soon, item.updated))
         for item in found:
             if item.session_id == name:
                 return item
@@ -132,30 +180,64 @@ class SessionStore:
         )
 
     def resume(self, name: str, writer: str, disk: Disk | None = None) -> Resumed:
-        """Opens the session that `name` means to go on with it. Raises SessionError,
-        HeldSessionError, JournalError."""
-        path = Path(self.find(name).path)
+        """Opens the session that `name` means to go on with it. Raises SessionError, ForeignError
+        for one of another project, HeldSessionError, JournalError."""
+        item = self.find(name)
+        path = Path(item.path)
         replay = Replay()
 
         def read(path: Path) -> Extent:
             extent = read_session(path, replay.feed)
-            require_readable(path, replay.header)
+            header = require_readable(path, replay.header)
+            if self._owner is not None:
+                self._owner.require(header.project, f"the session {item.session_id}", path)
             return extent
 
-        journal, extent, moved = Journal.reopen(path, read, disk)
-        replay.incomplete = extent.damage is not None and not extent.damage.torn
-        dropped = 0 if extent.damage is None else extent.damage.size
-        name = "" if moved is None else moved.name
+        journal, extent, _ = Journal.reopen(path, read, disk)
         try:
-            journal.append(Continued(at=now(), writer=writer, dropped=dropped, moved_to=name))
+            for record in self._continued(item.session_id, writer, replay):
+                journal.add(record)
+                replay.take(record)
+            journal.write()
         except JournalError:
             journal.drop()
             raise
-        return Resumed(journal=journal, replay=replay, extent=extent, moved=moved)
+        except OSError as error:
+            journal.drop()
+            raise SessionError(str(from_os_error(error, path))) from error
+        return Resumed(journal=journal, replay=replay, extent=extent)
+
+    def _continued(self, session_id: str, writer: str, replay: Replay) -> Iterator[Continued]:
+        """What a journal is told of another run. A damaged end of which it says nothing was moved
+        just now, or by a run that came no further. Raises OSError."""
+        for name in self._damaged_ends(session_id):
+            path = self.directory / name
+            size = path.stat().st_size
+            if size and name not in replay.moved:
+                torn = is_torn(path)
+                yield Continued(at=now(), writer=writer, dropped=size, moved_to=name, torn=torn)
+        yield Continued(at=now(), writer=writer)
 
     def delete(self, session_id: str) -> None:
         """Removes a session and what belongs to it. Raises HeldSessionError while another process
-        is at work on it, and SessionError."""
+        is at work on it, and SessionError, also for a file that is no session."""
+        self._delete_record(session_id)
+        self._remove_checkpoints((session_id,))
+
+    def delete_all(self, session_ids: Iterable[str], at_most: int) -> tuple[str, ...]:
+        """As `delete`, for the first of these that can be removed; which these are."""
+        gone: list[str] = []
+        for session_id in session_ids:
+            if len(gone) == at_most:
+                break
+            with suppress(SessionError):
+                self._delete_record(session_id)
+                gone.append(session_id)
+        if gone:
+            self._remove_checkpoints(gone)
+        return tuple(gone)
+
+    def _delete_record(self, session_id: str) -> None:
         if not is_session_id(session_id):
             raise NoSessionError(f"there is no session {session_id!r}.")
         path = self.path(session_id)
@@ -163,8 +245,12 @@ class SessionStore:
             descriptor = os.open(path, _LOOK)
             try:
                 require_regular(os.fstat(descriptor), path)
+                if not (is_made_id(session_id) or is_begun(path)):
+                    raise _no_session(path)
                 _require_free(descriptor, path)
-                self._remove_damaged_ends(session_id)
+                for name in self._damaged_ends(session_id):
+                    with suppress(FileNotFoundError):
+                        os.unlink(self.directory / name)
                 path.unlink()
             finally:
                 os.close(descriptor)
@@ -176,12 +262,10 @@ class SessionStore:
             raise SessionError(str(from_os_error(error, path, writing=True))) from error
         self._remove_beside(session_id)
 
-    def _remove_damaged_ends(self, session_id: str) -> None:
-        with os.scandir(self.directory) as entries:
-            gone = [entry.path for entry in entries if is_damaged_end(entry.name, session_id)]
-        for path in gone:
-            with suppress(FileNotFoundError):
-                os.unlink(path)
+    def _damaged_ends(self, session_id: str) -> list[str]:
+        """The names of the files that hold them. Raises OSError."""
+        names = os.listdir(self.directory)
+        return sorted(name for name in names if is_damaged_end(name, session_id))
 
     def _remove_beside(self, session_id: str) -> None:
         import shutil
@@ -192,17 +276,28 @@ class SessionStore:
             found = directory / f"{prefix}{session_id}"
             if found.is_dir() and not found.is_symlink():
                 shutil.rmtree(found, ignore_errors=True)
+
+    def _remove_checkpoints(self, session_ids: Collection[str]) -> None:
         if self._checkpoints is not None and self._checkpoints.is_dir():
             from alhena.session.checkpoints import CheckpointFiles
 
             with suppress(CheckpointError):  # as with the rest of what belongs to a session
-                CheckpointFiles(self._checkpoints).remove_session(session_id)
+                CheckpointFiles(self._checkpoints).remove_sessions(session_ids)
 
 
-def open_store(temp: Path) -> SessionStore:
-    """The sessions of the project whose temporary directory this is."""
+def open_store(temp: Path, owner: "Ownership | None" = None) -> SessionStore:
+    """The sessions of the project whose temporary directory this is, told from others by
+    `owner`."""
     beside = ((temp / "tool-outputs", "session-"), (temp, ""))
-    return SessionStore(temp / "sessions", beside, project_checkpoints(temp))
+    return SessionStore(temp / "sessions", beside, project_checkpoints(temp), owner)
+
+
+def project_store(environ: Mapping[str, str], project: Path) -> SessionStore:
+    """The sessions of a project. Raises ConfigError."""
+    from alhena.session.ownership import Ownership
+
+    temp = project_temp(environ, project)
+    return open_store(temp, Ownership(environ, temp, project))
 
 
 def require_readable(path: Path, header: Header | None) -> Header:
@@ -220,6 +315,14 @@ def require_readable(path: Path, header: Header | None) -> Header:
     return header
 
 
+def _no_session(path: Path) -> SessionError:
+    return SessionError(
+        f"{printable(path)} does not begin as a session does: it is something else, or its "
+        "beginning is damaged.",
+        remedy="The file was left as it is; see `alhena sessions list`.",
+    )
+
+
 def _require_free(descriptor: int, path: Path) -> None:
     import fcntl
 
@@ -232,8 +335,9 @@ def _require_free(descriptor: int, path: Path) -> None:
         ) from error
 
 
-def _summary(path: Path, status: os.stat_result) -> SessionSummary:
-    """Reads no further than to the first prompt."""
+def _summary(path: Path, status: os.stat_result) -> tuple[SessionSummary, bool]:
+    """What a list shows, for which no more is read than up to the first prompt; and whether the
+    file begins as a session does."""
     header: Header | None = None
     title = ""
     seen = 0
@@ -252,11 +356,13 @@ def _summary(path: Path, status: os.stat_result) -> SessionSummary:
     # One that cannot be read, or has gone meanwhile, is shown with what its name says.
     with suppress(SessionError):
         read_session(path, take)
-    return SessionSummary(
+    summary = SessionSummary(
         session_id=path.name.removesuffix(SUFFIX),
         title=title,
+        project="" if header is None else header.project,
         started="" if header is None else header.at,
         updated=status.st_mtime,
         size=status.st_size,
         path=str(path),
     )
+    return summary, header is not None

@@ -1,6 +1,7 @@
 """What was said in a session, for people to read: as Markdown, as JSON, as a page."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from alhena.session.records import Header
 from alhena.session.replay import Replay
 from alhena.session.store import require_readable
 from alhena.suspicious_text import shown
-from alhena.wire.content import MODEL, Content, Part
+from alhena.wire.content import MODEL, Part
 from alhena.wire.encoded import EncodedContent
 
 _TITLE = 100
@@ -30,36 +31,38 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True):
     role: str = "user"
 
 
+class _RawContent(msgspec.Struct, frozen=True):
+    parts: tuple[msgspec.Raw, ...]
+
+
 class Transcript(msgspec.Struct, frozen=True, kw_only=True):
     """A session that was read. `contents` leave out what the environment said; `earlier` are those
-    that are part of the conversation no more."""
+    that are part of the conversation no more, `first` is the first prompt."""
 
     header: Header
     contents: tuple[tuple[str, EncodedContent], ...]
     earlier: tuple[tuple[str, EncodedContent], ...]
     prompts: int
+    first: str
     model: str
     updated: str
     extent: Extent
 
     @property
     def title(self) -> str:
-        """The beginning of the first prompt."""
-        for piece in self.pieces():
-            return " ".join(piece.body[: 10 * _TITLE].split())[:_TITLE]
-        return ""
+        """The beginning of the first prompt, or of what stands first where none is known."""
+        said = self.first or next((piece.body for piece in self.pieces()), "")
+        return " ".join(said[: 10 * _TITLE].split())[:_TITLE]
 
     def pieces(self) -> Iterator[Piece]:
         """The conversation as it stands."""
         for at, entry in self.contents:
-            yield from _pieces(at, entry.content)
+            yield from _pieces(at, entry)
 
     def earlier_pieces(self) -> Iterator[Piece]:
         """What is part of it no more."""
-        now = {bytes(entry.raw) for _, entry in self.contents}
         for at, entry in self.earlier:
-            if bytes(entry.raw) not in now:
-                yield from _pieces(at, entry.content)
+            yield from _pieces(at, entry)
 
 
 def read_transcript(path: Path) -> Transcript:
@@ -73,6 +76,7 @@ def read_transcript(path: Path) -> Transcript:
         contents=timed[header.opening :],
         earlier=tuple(replay.superseded),
         prompts=replay.prompts,
+        first=replay.first,
         model=replay.model,
         updated=replay.last_at,
         extent=extent,
@@ -183,17 +187,21 @@ def _markdown(pieces: Iterator[Piece]) -> list[str]:
     return lines
 
 
-def _pieces(at: str, content: Content) -> Iterator[Piece]:
-    for part in content.parts:
-        piece = _piece(at, "Model" if content.role == MODEL else "User", part)
+def _pieces(at: str, entry: EncodedContent) -> Iterator[Piece]:
+    content = entry.content
+    for place, part in enumerate(content.parts):
+        raw = partial(_raw, entry, place)
+        piece = _piece(at, "Model" if content.role == MODEL else "User", part, raw)
         if piece is not None:
             yield msgspec.structs.replace(piece, role="model" if content.role == MODEL else "user")
 
 
-def _piece(at: str, who: str, part: Part) -> Piece | None:
+def _piece(at: str, who: str, part: Part, raw: Callable[[], bytes]) -> Piece | None:
+    """What a part says; of one that is of another kind all that was written, `raw`, as a later
+    version may know more of it."""
     if part.function_call is not None:
         call = part.function_call
-        body = msgspec.json.format(msgspec.json.encode(call.args or {}), indent=2).decode()
+        body = _indented(msgspec.json.encode(call.args or {}))
         return Piece(at=at, heading=f"Call of {call.name}", body=body, code=True, language="json")
     if part.function_response is not None:
         response = part.function_response
@@ -207,8 +215,16 @@ def _piece(at: str, who: str, part: Part) -> Piece | None:
         return Piece(at=at, heading=f"{who}: a file", body=body, code=True)
     if part.text == "":
         return None
-    body = msgspec.json.format(msgspec.json.encode(part), indent=2).decode()
+    body = _indented(raw())
     return Piece(at=at, heading=f"{who}: something else", body=body, code=True, language="json")
+
+
+def _raw(entry: EncodedContent, place: int) -> bytes:
+    return bytes(msgspec.json.decode(entry.raw, type=_RawContent).parts[place])
+
+
+def _indented(data: bytes) -> str:
+    return msgspec.json.format(data, indent=2).decode()
 
 
 def _result(response: dict[str, Any]) -> str:
@@ -216,4 +232,4 @@ def _result(response: dict[str, Any]) -> str:
         (value,) = response.values()
         if isinstance(value, str):
             return value
-    return msgspec.json.format(msgspec.json.encode(response), indent=2).decode()
+    return _indented(msgspec.json.encode(response))

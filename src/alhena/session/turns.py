@@ -29,31 +29,27 @@ class EditingTurn(msgspec.Struct, frozen=True, kw_only=True):
 
 def last_turn(found: Sequence[Named], session_id: str) -> EditingTurn | None:
     """The last turn of a session that has changed files and is not undone, of the checkpoints of
-    its project, the oldest first."""
-    stands: list[str] = []
-    before: dict[str, list[str]] = {}
-    prompts: dict[str, str] = {}
-    first: dict[str, str] = {}
+    its project, the oldest first. Where the files went back to a checkpoint, those turns stand that
+    stood when it was made."""
+    stands: dict[str, str] = {}
+    before: dict[str, dict[str, str]] = {}
     for name, checkpoint in found:
         if checkpoint.session_id != session_id:
             continue
+        prompt = checkpoint.prompt_id
+        before[name] = dict(stands)
         if checkpoint.kind == "call":
-            prompts[name] = checkpoint.prompt_id
-            if checkpoint.prompt_id not in stands:
-                stands.append(checkpoint.prompt_id)
-            first.setdefault(checkpoint.prompt_id, name)
+            if prompt in stands:  # whoever goes back to here is in the middle of it
+                before[name][prompt] = name
+            stands[prompt] = ""
+        elif checkpoint.under_way:  # it was broken off: it can be said again
             continue
-        before[name] = list(stands)
-        if checkpoint.under_way:  # it was broken off: it can be said again
-            continue
-        if checkpoint.undoes in stands:
-            stands.remove(checkpoint.undoes)
+        elif checkpoint.undoes in stands:
+            del stands[checkpoint.undoes]
         elif checkpoint.back_to in before:
-            stands = list(before[checkpoint.back_to])
-        elif checkpoint.back_to in prompts:
-            stands = _until(stands, prompts[checkpoint.back_to], checkpoint.back_to, first)
-    for prompt in reversed(stands):
-        turn = _turn(found, prompt)
+            stands = dict(before[checkpoint.back_to])
+    for prompt, cut in reversed(stands.items()):
+        turn = _turn(found, prompt, cut)
         if turn is not None and any(each.end != each.start.tree for each in turn.places):
             return turn
     return None
@@ -72,14 +68,9 @@ def named_later(found: Iterable[Named], start: KeptPlace) -> dict[str, str]:
     return later
 
 
-def _until(stands: list[str], prompt: str, name: str, first: dict[str, str]) -> list[str]:
-    """What stands when the files are again what they were in the middle of a prompt, or before."""
-    if prompt not in stands:
-        return stands
-    return stands[: stands.index(prompt) + (first[prompt] != name)]
-
-
-def _turn(found: Sequence[Named], prompt: str) -> EditingTurn | None:
+def _turn(found: Sequence[Named], prompt: str, cut: str) -> EditingTurn | None:
+    """What a prompt has changed: as far as the checkpoint `cut`, when the files went back to that,
+    in the places that it has."""
     of_it = [
         number
         for number, (_, each) in enumerate(found)
@@ -93,10 +84,11 @@ def _turn(found: Sequence[Named], prompt: str) -> EditingTurn | None:
         for place in found[number][1].places:
             starts.setdefault(place.root, (count, place))
     behind = found[of_it[-1] + 1 :]
+    ends = {each.root: each.tree for at, one in found if at == cut for each in one.places}
     places = tuple(
         EditedPlace(
             start,
-            first.ended(root) or _next_tree(behind, root),
+            ends.get(root) or first.ended(root) or _next_tree(behind, root),
             named_later((found[number] for number in of_it[count:]), start),
         )
         for root, (count, start) in starts.items()

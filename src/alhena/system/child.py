@@ -154,11 +154,16 @@ class Child:
         return self._process.poll() if self._process and self.exited.done() else None
 
     def release(self) -> None:
-        """Closes the pipes; the process is reaped now or when it ends."""
+        """Takes what the pipes still hold and closes them; the process is reaped now or when it
+        ends. On a loop that is closed nobody is told anything any more."""
         self._released = True
-        for pipe in tuple(self._pipes):
-            self._close_pipe(pipe)
-        self.reap()
+        try:
+            if not self._loop.is_closed():
+                self.read_available()
+        finally:
+            for pipe in tuple(self._pipes):
+                self._close_pipe(pipe)
+            self.reap()
 
     def _popen(self, outputs: list[int]) -> Popen[bytes]:
         import subprocess

@@ -2,7 +2,6 @@
 to others, not even for a moment."""
 
 import os
-import secrets
 import threading
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
@@ -19,7 +18,7 @@ from alhena.system.durable import (
 from alhena.system.errors import (
     FileTooLargeError,
     LockHeldError,
-    ReadFailureError,
+    NotRegularFileError,
     from_os_error,
     printable,
 )
@@ -52,7 +51,7 @@ class PrivateFiles:
         except TooLargeError as error:
             raise FileTooLargeError(f"Cannot use {printable(path)}: {error}.") from error
         except NotReadableError as error:
-            raise ReadFailureError(f"Cannot use {printable(path)}: {error}.") from error
+            raise NotRegularFileError(f"Cannot use {printable(path)}: {error}.") from error
         except OSError as error:
             raise from_os_error(error, path) from error
 
@@ -116,12 +115,16 @@ class PrivateFiles:
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def _replace(self, path: Path, data: bytes) -> None:
+        from alhena.system.leftovers import hold, remove_leftovers, temporary_name
+
         directory = os.open(path.parent, _DIRECTORY)
         try:
-            temporary = f".{path.name}.{secrets.token_hex(8)}.new"
+            remove_leftovers(directory)
+            temporary = temporary_name()
             descriptor = os.open(temporary, CREATE, 0o600, dir_fd=directory)
             try:
                 try:
+                    hold(descriptor)
                     os.fchmod(descriptor, 0o600)
                     write_all(descriptor, data, threading.Event())
                     synchronise(descriptor)

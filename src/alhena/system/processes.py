@@ -97,10 +97,7 @@ class ProcessGroups:
     @property
     def pgids(self) -> tuple[int, ...]:
         """The process groups that still have members."""
-        for child in tuple(self._kept.values()):
-            if not child.members():
-                self._forget(child)
-        return tuple(self._kept)
+        return tuple(pid for pid, child in tuple(self._kept.items()) if child.members())
 
     @property
     def members(self) -> tuple[int, ...]:
@@ -143,13 +140,17 @@ class ProcessGroups:
 
     def watch(self, pgid: int) -> None:
         """A group has started. Raises ProcessStartError."""
-        if self._kept:
-            _ = self.pgids  # what has ended meanwhile is not watched any longer
+        for child in tuple(self._kept.values()):
+            self._when_ended(child)  # what has ended meanwhile is not watched any longer
         self.watchdog.add(pgid)
 
     def unwatch(self, pgid: int) -> None:
-        """A group has ended."""
-        self.watchdog.remove(pgid)
+        """A group has ended. If it was kept, and nothing of it lives, it is kept no longer."""
+        kept = self._kept.get(pgid)
+        if kept is None:
+            self.watchdog.remove(pgid)
+        else:
+            self._when_ended(kept)
 
     def keep(self, child: Child, label: str) -> None:
         """Takes over the ended child's group; `label` is the command that left it."""
@@ -201,14 +202,14 @@ class ProcessGroups:
     def _when_ended(self, child: Child) -> None:
         if self._kept.get(child.pid) is not child:
             return
-        child.read_available()
-        if not child.members():
+        # One whose end the loop has not heard of yet could not be said to have ended, nor how.
+        if child.exited.done() and not child.members():
             self._forget(child)
 
     def _forget(self, child: Child) -> None:
         child.release()
-        self.unwatch(child.pid)
         self._kept.pop(child.pid, None)
+        self.unwatch(child.pid)
         self._labels.pop(child.pid, None)
         background = self._background.get(child.pid)
         if background is not None and background.child is child:

@@ -79,7 +79,8 @@ class ServedProcess(Child):
         """Its output stays with whoever talks to it."""
 
     def release(self) -> None:
-        """Closes all pipes; the process is reaped now or when it ends."""
+        """Takes what its pipes still hold and closes them all; the process is reaped now or when it
+        ends."""
         if not self._loop.is_closed():
             self.close_input()
         super().release()
@@ -151,4 +152,4 @@ async def end_served(child: ServedProcess, groups: ProcessGroups, patience_s: fl
     finally:
         await stop(child)
         child.release()
-        _ = groups.pgids  # those that have ended are not kept any longer
+        groups.unwatch(child.pid)

@@ -53,9 +53,11 @@ class ExecConfirmation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
 
 class McpConfirmation(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag="mcp"):
     """A tool of an MCP server is about to be called; what it is called with, and what the server
-    says of it. `changed` is a diff of that against what it said when the tool was approved, ""
-    where it is the same. `warnings` say what nobody sees of the arguments or of the description, or
-    what of the names may deceive; where there are any, no answer holds beyond this call."""
+    says of it. `server` says what that is: its command line or URL, then its directory, variables
+    and headers, with nothing secret; empty where nobody knows. `changed` is a diff of what it says
+    against what it said when the tool was approved, "" where it is the same. `warnings` say what
+    nobody sees of the arguments or of the description, or what of the names may deceive; where
+    there are any, no answer holds beyond this call."""
 
     title: str
     server_name: str
@@ -64,6 +66,7 @@ class McpConfirmation(msgspec.Struct, frozen=True, kw_only=True, rename="camel",
     tool_args: dict[str, Any] = {}
     tool_description: str = ""
     tool_parameter_schema: dict[str, Any] = {}
+    server: tuple[str, ...] = ()
     changed: str = ""
     warnings: tuple[str, ...] = ()
 

@@ -91,8 +91,9 @@ def decode_error(body: bytes) -> ApiStatus | None:
     """The API error in a body, None when there is none.
 
     Understood are `{"error": {code, message, status, details}}`, an array that holds one,
-    `{"error": "text", "error_description": "text"}`, and a whole error object as JSON inside the
-    message of another, as gateways make them: the innermost counts.
+    `{"error": "text", "error_description": "text"}`, `{"object": "error", code, message}`, and a
+    whole error object as JSON inside the message of another, as gateways make them: the innermost
+    counts.
     """
     return _find_status(_parse(body))
 
@@ -164,7 +165,7 @@ def _find_status(value: object, depth: int = 0) -> ApiStatus | None:
     if (fields := as_object(error)) is not None:
         return _status(fields, depth)
     if not isinstance(error, str) or not error:
-        return None
+        return _status(holder, depth) if holder.get("object") == "error" else None
     described = holder.get("error_description") or holder.get("message")
     message = f"{error}: {described}" if isinstance(described, str) else error
     return _inner_status(message, depth) or ApiStatus(message=message)
@@ -178,6 +179,7 @@ def _status(error: dict[str, Any], depth: int) -> ApiStatus:
         message=message,
         status=_text(error.get("status")),
         details=tuple(detail for detail in details if detail is not None),
+        words=_words(error),
     )
     inner = _inner_status(message, depth)
     if inner is None:
@@ -187,6 +189,7 @@ def _status(error: dict[str, Any], depth: int) -> ApiStatus:
         message=inner.message or outer.message,
         status=inner.status or outer.status,
         details=inner.details or outer.details,
+        words=inner.words or outer.words,
     )
 
 
@@ -195,6 +198,12 @@ def _inner_status(message: str, depth: int) -> ApiStatus | None:
     if depth >= _MAX_NESTING or start < 0 or '"error"' not in message:
         return None
     return _find_status(_parse(message[start : end + 1]), depth + 1)
+
+
+def _words(error: dict[str, Any]) -> tuple[str, ...]:
+    said = (error.get("code"), error.get("type"))
+    words = (one for one in said if isinstance(one, str) and one and not one.isdigit())
+    return tuple(dict.fromkeys(words))
 
 
 def _text(value: Any) -> str:

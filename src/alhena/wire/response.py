@@ -36,6 +36,11 @@ class FinishReason(StrEnum):
     MISSING_THOUGHT_SIGNATURE = "MISSING_THOUGHT_SIGNATURE"
 
 
+CUT_CALL = "the output limit cut off a call to "
+"""How the finish message begins, at MAX_TOKENS, where a call that had begun did not become whole;
+the name of its tool follows. Such a call is no part of the answer."""
+
+
 class UsageMetadata(Wire, frozen=True, kw_only=True):
     """Token counts as the server gives them (WIRE-08). One below 0 counts nothing and is 0."""
 

@@ -17,7 +17,7 @@ _LONGEST_PREFIX = len(b"data: ")
 _JUDGED_BYTES = 4096
 _IGNORED_FIELDS = (b"event", b"id", b"retry")
 _FOREIGN_STARTS = (b"{", b"[", b"<")
-_REMEDY = "Check that the base URL is a Gemini API endpoint and that no proxy rewrites its answers."
+_REMEDY = "Check the address of the service, and that no proxy rewrites its answers."
 
 
 class SseDecoder:

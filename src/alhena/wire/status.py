@@ -10,12 +10,15 @@ class ApiStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     `code` is the HTTP status (0 when the body names none), `status` the canonical name such as
     "RESOURCE_EXHAUSTED", `details` the typed detail objects (`@type` ErrorInfo, RetryInfo, …).
+    `words` are what services of other dialects say instead of these: the `code` and the `type` of
+    an OpenAI error, the `type` of an Anthropic one ("insufficient_quota", "overloaded_error").
     """
 
     code: int = 0
     message: str = ""
     status: str = ""
     details: tuple[dict[str, Any], ...] = ()
+    words: tuple[str, ...] = ()
 
     @property
     def reasons(self) -> tuple[str, ...]:

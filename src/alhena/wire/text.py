@@ -30,3 +30,17 @@ def excerpt(data: bytes | str, limit: int = 160) -> str:
     if len(window) == len(data) and len(line) <= limit:
         return line
     return line[: limit - 1].rstrip() + ELLIPSIS
+
+
+def is_token(text: str) -> bool:
+    """Whether a header or a form can carry `text` as a credential: visible ASCII without a blank,
+    and not empty."""
+    return bool(text) and text.isascii() and text.isprintable() and " " not in text
+
+
+def carried_text(value: object) -> str:
+    """A text that a header or a form can carry, without the blanks around it; "" for anything
+    else."""
+    if not isinstance(value, str) or not (value.isascii() and value.isprintable()):
+        return ""
+    return value.strip()

@@ -7,11 +7,12 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from alhena.events import Event, ToolCallResponseEvent
+from alhena.frontends.terminal.advancing import advance
 from alhena.frontends.terminal.lines import Block, Lines, plain
 from alhena.frontends.terminal.live import live
 from alhena.frontends.terminal.menu import Menu
 from alhena.frontends.terminal.screen import Status
-from alhena.frontends.terminal.view import View, advance
+from alhena.frontends.terminal.view import View
 
 
 def text_of(blocks: Iterable[Block]) -> str:
@@ -54,6 +55,7 @@ class ListScreen:
         self.asked: list[str] = []
         self.waiting = asyncio.Event()
         self.closed = False
+        self.keys = True
         self._changed = asyncio.Event()
 
     async def until(self, condition: Callable[[], bool]) -> None:

@@ -11,7 +11,7 @@ from inline_snapshot import snapshot
 from alhena.bus.messages import LastingRule
 from alhena.display_text import exact
 from alhena.frontends.terminal.asking import choices, question_menu, request_blocks, rule_words
-from alhena.frontends.terminal.lines import Markdown, plain, width
+from alhena.frontends.terminal.lines import plain, width
 from alhena.frontends.terminal.menu import Menu, Option, Picked, menu_lines, press
 from alhena.policy.model import Decision, PolicyOutcome, PolicyRule
 from alhena.scheduler.confirm import Answer, ConfirmationRequest
@@ -149,8 +149,42 @@ def test_other_calls_are_shown_in_their_own_words():
     plan = ExitPlanModeConfirmation(
         title="t", plan_path="/p/plan.md", plan="# Do\n\x1b[2Jit", next_mode="default"
     )
-    blocks = request_blocks(request(plan))
-    assert Markdown("# Do\nit") in blocks
+    assert text_of(request_blocks(request(plan))) == snapshot("""\
+
+? Plan (/p/plan.md)
+  # Do
+  \\x1b[2Jit
+  why: no rule matches\
+""")
+
+
+PLAN = """# Plan
+
+1. Change List<int> to Vec<str>, [as said](http://x).
+
+<!-- 3. then remove the backups and push --force -->
+
+<div>
+4. delete *tests*
+</div>
+
+[3]: rm-the-database
+```sh
+# comment
+```
+| a |
+|---|
+| b | and rm -rf |
+"""
+
+
+def test_a_plan_is_shown_as_it_was_written():
+    plan = ExitPlanModeConfirmation(
+        title="t", plan_path="/p", plan=PLAN + "\u202ego" + " " * 300 + "rm", next_mode="default"
+    )
+    shown = text_of(request_blocks(request(plan)))
+    assert "".join(f"  {each}\n" for each in PLAN.splitlines()) in shown
+    assert "\n  \\u202ego\\{300 spaces}rm" in shown
 
 
 HIDING = [

@@ -218,7 +218,7 @@ async def test_questions_of_the_model_are_answered_by_choice_and_in_words():
     async with sitting(generator, screen) as conversation:
         shown = await finished(conversation, screen, "ask me")
     assert '"0":"A, B","1":"Yes","2":"Ada","3":"C"' in str(generator.seen(1)[-1])
-    for question in ("? Which?", "? Sure?", "? Name?", "? Else?"):
+    for question in ("? Which?\n  A, B", "? Sure?\n  Yes", "? Name?\n  Ada", "? Else?\n  C"):
         assert question in shown
 
 
@@ -229,7 +229,7 @@ async def test_dismissed_questions_are_told_as_such():
     )
     screen = ListScreen(None)
     async with sitting(generator, screen) as conversation:
-        await finished(conversation, screen, "ask me")
+        assert "? Name?\n  no answer" in await finished(conversation, screen, "ask me")
     assert "dismissed" in str(generator.seen(1)[-1])
 
 

@@ -28,7 +28,7 @@ def test_a_short_paste_stands_there_as_it_is():
     [
         (LONG, "[pasted 5,000 lines]"),
         ("x" * 100_000, "[pasted 100,000 characters]"),
-        ("\n" * MAX_PASTED_LINES, f"[pasted {MAX_PASTED_LINES + 1} lines]"),
+        ("\n" * MAX_PASTED_LINES, f"[pasted {MAX_PASTED_LINES} lines]"),
         ("y" * (MAX_PASTED_CHARACTERS + 1), "[pasted 1,001 characters]"),
     ],
 )

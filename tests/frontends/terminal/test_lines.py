@@ -1,5 +1,6 @@
 """Lines in the columns of a terminal."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
@@ -7,10 +8,13 @@ from inline_snapshot import snapshot
 from alhena.frontends.terminal.lines import (
     Line,
     clipped,
+    first_sign,
     folded,
+    last_sign,
     line,
     plain,
     prefix,
+    spoken,
     width,
     wrapped,
 )
@@ -89,3 +93,33 @@ Allow this?
   Up/Down, a number or a letter…\
 """)
     assert chosen == 5
+    assert menu_lines(menu, 32, rows=7)[0] == rows
+    assert plain(menu_lines(menu, 32, rows=6)[0]) == snapshot("""\
+Allow this?
+  1/y Yes, this once  1 of 3
+> 2/a Yes, always: edits of
+      workspace files  for this
+      session, 2 of 3
+  3/n No  3 of 3
+  Up/Down, a number or a letter…\
+""")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("👩\u200d👩\u200d👧 ❤\ufe0f", "👩\u200d👩\u200d👧 ❤\ufe0f"),
+        ("می\u200cخواهم", "می\u200cخواهم"),
+        ("a\u200db\x1b[2J\u202e\t.", "a\\u200db\\x1b[2J\\u202e    ."),
+    ],
+)
+def test_a_persons_own_words_keep_what_joins_their_signs(text: str, shown: str):
+    assert spoken(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "last"),
+    [("", 0, 0), ("ab", 1, 1), ("e\u0301o", 2, 1), ("👍🏽🇩🇪", 2, 2), ("a👩\u200d👧", 1, 3)],
+)
+def test_a_sign_is_what_a_reader_takes_for_one(text: str, first: int, last: int):
+    assert (first_sign(text), last_sign(text)) == (first, last)

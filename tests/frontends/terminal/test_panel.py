@@ -52,7 +52,8 @@ class Asked:
 
     def __init__(self, *, typing: bool = False) -> None:
         self.clock = Clock()
-        self.panel = Panel(lambda: None, self.clock.time, self.clock.later)
+        self.typed: list[str] = []
+        self.panel = Panel(lambda: None, self.clock.time, self.clock.later, self.typed.append)
         self.answer = asyncio.ensure_future(self.panel.choose(MENU, typing=typing))
 
     async def keys(self, keys: list[str], every: float = 0.1) -> None:
@@ -83,6 +84,19 @@ async def test_words_pick_nothing_even_with_enter_behind_them(word: str):
     await asked.keys(["y"])
     asked.clock.pass_(ALONE)
     assert await asked.answer == {0}
+
+
+async def test_words_that_were_no_answer_are_kept_for_the_input_line():
+    asked = Asked()
+    await asked.keys(["s", "o", "space", "n", "o", "t", "down", "enter"])
+    assert "".join(asked.typed) == "so not"
+    asked.panel.words("\npasted")
+    assert asked.typed[-1] == "\npasted"
+    asked.clock.pass_(PAUSE)
+    await asked.keys(["y"])
+    asked.clock.pass_(ALONE)
+    assert await asked.answer == {0}
+    assert "".join(asked.typed) == "so not\npasted"
 
 
 async def test_who_was_typing_has_to_pause_before_a_key_counts():
@@ -120,7 +134,7 @@ async def test_a_question_that_is_given_up_leaves_no_timer_and_no_menu():
 
 
 async def test_a_line_is_written_or_dismissed():
-    panel = Panel(lambda: None, lambda: 0.0, Clock().later)
+    panel = Panel(lambda: None, lambda: 0.0, Clock().later, lambda _text: None)
     for act, answer in ((lambda: panel.accept(" text "), "text"), (panel.dismiss, None)):
         written = asyncio.ensure_future(panel.write("Why?", "hint"))
         await asyncio.sleep(0)

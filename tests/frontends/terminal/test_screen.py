@@ -205,6 +205,40 @@ async def test_keys_reach_the_person():
         await somebody.until("leave")
 
 
+@pytest.mark.parametrize(
+    ("typed", "keys", "sent"),
+    [
+        ("a👍🏽", "\x7f", "a"),
+        ("a👩\u200d👩\u200d👧b", "\x7f\x7f", "a"),
+        ("e\u0301x", "\x1b[D\x7f", "x"),
+        ("🇩🇪🇫🇷", "\x1b[D\x1b[D\x1b[3~", "🇫🇷"),
+        ("👍🏽ab", "\x1b[D\x1b[D\x1b[D\x1b[C-", "👍🏽-ab"),
+        ("ab", "\x1b[D\x7f", "b"),
+    ],
+)
+async def test_keys_go_by_what_is_one_sign_for_a_reader(typed: str, keys: str, sent: str):
+    async with shown() as made:
+        somebody = Somebody()
+        made.screen.hands.attach(somebody)
+        made.keys.send_text(typed + keys + "\r")
+        await somebody.until(f"submit {sent}")
+
+
+async def test_words_that_are_no_answer_go_to_the_input_line():
+    menu = Menu(title="Allow?", options=(Option(label="Yes", key="y"),))
+    async with shown() as made:
+        somebody = Somebody()
+        made.screen.hands.attach(somebody)
+        asked = asyncio.create_task(made.screen.choose(menu))
+        await made.until("Allow?")
+        made.keys.send_text("later\x1b[200~ on\x1b[201~")
+        await made.until("That was typing, no answer.")
+        asked.cancel()
+        await asyncio.wait({asked})
+        made.keys.send_text("!\r")
+        await somebody.until("submit later on!")
+
+
 async def test_the_end_of_the_input_ends_the_screen():
     async with shown() as made:
         made.keys.close()

@@ -68,10 +68,14 @@ def test_a_question_shows_what_the_server_says_and_what_of_it_changed() -> None:
         tool_name="pay",
         tool_display_name="pay",
         tool_description="Pays.\u202e" + "x" * 3000,
+        server=("npx -y pay\x1b[2J", "in sub", "TOKEN", "NODE_OPTIONS=${X_TOKEN}"),
         changed="--- approved\n+++ now\n@@ -1,1 +1,1 @@\n-Pays.\n+Pays all.",
     )
     shown = text_of(request_blocks(request(details)))
     assert "What the server says of it:\n    Pays.\\u202exxx" in shown
+    assert "The server is:\n    npx -y pay" in shown
+    assert "\n    with in sub, TOKEN, NODE_OPTIONS=${X_TOKEN}\n" in shown
+    assert "\x1b" not in shown
     assert "1,006 characters more" in shown
     assert "! It is not as it was when it was approved:" in shown
     assert "+ Pays all." in shown

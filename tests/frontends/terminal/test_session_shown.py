@@ -3,8 +3,9 @@
 import os
 from pathlib import Path
 
+from alhena.frontends.terminal.lines import Lines
 from alhena.policy.model import ApprovalMode
-from tests.frontends.terminal.kit import ListScreen
+from tests.frontends.terminal.kit import ListScreen, text_of
 from tests.frontends.terminal.test_conversation import finished, sitting
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import call, chunk, text
@@ -42,12 +43,33 @@ async def test_commands_tell_of_the_session():
             "/nop",
         )
         assert "Commands" in shown
-        assert "/quit, /exit" in shown
+        assert "leave (also /exit)" in shown
         assert "read_file" in shown
         assert "rules hold in mode default" in shown
         assert "No hooks are configured." in shown
         assert conversation.agent.session_id not in shown  # it was another one's
         assert "Unknown command /nop." in shown
+
+
+async def test_all_about_the_tools_is_shown_whole():
+    screen = ListScreen()
+    async with sitting(ScriptedGenerator(), screen) as conversation:
+        await finished(conversation, screen, "/tools", "/tools desc")
+    listed, told = (each for each in screen.blocks if "read_file" in text_of([each]))
+    assert isinstance(listed, Lines)
+    assert isinstance(told, Lines)
+    assert listed.clip
+    assert not told.clip
+    assert told.hang == 6
+
+
+async def test_a_tool_that_is_hidden_has_its_title_still():
+    screen = ListScreen()
+    async with sitting(ScriptedGenerator(), screen) as conversation:
+        assert conversation.agent.workbench.registry.get("exit_plan_mode") is None
+        assert conversation.view.titles["exit_plan_mode"] == "Exit Plan Mode"
+        assert conversation.view.titles.get("nothing", "nothing") == "nothing"
+        assert "read_file" in list(conversation.view.titles)
 
 
 async def test_clearing_forgets_the_conversation_and_its_counts():
@@ -90,7 +112,7 @@ async def planned(screen: ListScreen) -> tuple[ScriptedGenerator, str]:
 async def test_a_plan_is_shown_and_approved_with_the_mode_that_follows():
     screen = ListScreen("Yes, and edit files")
     generator, mode = await planned(screen)
-    assert "|# Do it\n\nNow.|" in screen.text
+    assert "  # Do it\n  \n  Now.\n" in screen.text
     assert mode == "autoEdit"
     assert "Plan approved" in str(generator.seen(1)[-1])
 
@@ -113,3 +135,16 @@ async def test_one_answer_for_always_settles_the_calls_beside_it(project: Path):
     assert len(screen.menus) == 1
     assert (project / "one").exists()
     assert (project / "two").exists()
+
+
+async def test_a_call_of_a_hidden_tool_has_one_reason():
+    generator = ScriptedGenerator(
+        [chunk(call("exit_plan_mode", {"plan": "x"}, id="1"), finish="STOP")], [text("I see.")]
+    )
+    screen = ListScreen()
+    async with sitting(generator, screen) as conversation:
+        shown = await finished(conversation, screen, "go")
+    assert "✗ Exit Plan Mode  not allowed" in shown
+    assert "  Tool execution denied by policy." in shown
+    assert "not found" not in shown
+    assert "not found" in str(generator.seen(1)[-1])

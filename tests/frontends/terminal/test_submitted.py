@@ -9,9 +9,9 @@ import pytest
 from alhena import Agent
 from alhena.agent.options import AgentSettings
 from alhena.config.settings import Settings
+from alhena.frontends.mentions import missing_words
 from alhena.frontends.terminal.conversation import Conversation
 from alhena.frontends.terminal.lines import Block
-from alhena.frontends.terminal.mentions import missing_words
 from alhena.frontends.terminal.view import View
 from tests.frontends.terminal.kit import ListScreen
 from tests.frontends.terminal.test_conversation import finished, sitting
@@ -36,7 +36,7 @@ async def test_paths_that_are_not_there_are_told_in_one_line():
     told = "! @gone0, @gone1, @gone2, @gone3, @gone4 and 4 more: there are no such files; sent as text."
     assert shown.count("no such file") == 1
     assert told in shown
-    assert missing_words(["x"]) == "! @x: there is no such file; sent as text."
+    assert missing_words(["x"]) == "@x: there is no such file; sent as text."
 
 
 class BrokenScreen(ListScreen):

@@ -106,7 +106,8 @@ def test_words_that_are_typed_into_a_question_approve_nothing(
         assert not (project / "x").exists()
         terminal.send(CTRL_C)
         terminal.until("■ cancelled")
-        leave(terminal)
+        terminal.until("> yes please")
+        leave_at_once(terminal)
     assert not (project / "x").exists()
 
 
@@ -309,8 +310,15 @@ def test_a_dumb_terminal_gets_lines_and_nothing_else(server: ScriptedServer, pro
         terminal.until("Number (empty: no):", times=3)
         terminal.send("1\n")
         terminal.until("**Done.**")
+        terminal.until("ms\n>")
+        assert terminal.screen.text.count("\n>") == 3  # at the beginning, what was said, at the end
+        terminal.send("/help\n")
+        told = terminal.until("next prompt\n>")
+        assert "Esc" not in told
+        assert "the model is told of it with the\n" in told  # broken at a blank
         terminal.send(CTRL_D)
         assert terminal.ended() == 0
+    assert terminal.raw.endswith("> \r\n")
     assert "\x1b" not in terminal.raw
     assert (project / "a.txt").exists()
     assert "again" in server.requests[1].body.decode()

@@ -229,10 +229,42 @@ async def test_an_acceptance_that_cannot_be_written_down_is_said(home: Path, pro
     trusted(home, project)
     workspace(project, {"mcpServers": {"s": {"command": "x"}}})
     place = open_place(project, os.environ)
-    write(home / ".gemini" / "trusted_commands.json", "{")
+    (home / ".gemini" / ".trusted_commands.json.lock").mkdir()
     screen, shown = ListScreen("Yes, as it is now"), list[Line]()
     assert not await ask_changed(place, screen.choose, shown.extend)
-    assert "cannot be used" in plain(tuple(shown))
+    assert "what was accepted was not written down" in plain(tuple(shown))
+
+
+async def test_a_damaged_file_of_what_was_accepted_is_put_aside_with_an_answer(
+    home: Path, project: Path
+) -> None:
+    trusted(home, project)
+    workspace(project, {"mcpServers": {"s": {"command": "x"}}})
+    file = write(home / ".gemini" / "trusted_commands.json", "{")
+    written, shown = await changed(project, "Yes, as it is now")
+    assert written
+    assert "it cannot be told whether it was accepted" in shown
+    assert f"{file} could not be used, and is now {file}.damaged-1" in shown
+    assert open_place(project, os.environ).pending == ()
+
+
+async def test_what_a_server_writes_itself_is_asked_about_once(home: Path, project: Path) -> None:
+    trusted(home, project)
+    write(project / "memory.json", "1")
+    args = ["server.py", "memory.json"]
+    workspace(project, {"mcpServers": {"s": {"command": "x", "args": args}}})
+    label = "Yes, and not again for its data"
+    screen = ListScreen("Yes, as it is now")
+    await ask_changed(open_place(project, os.environ), screen.choose, lambda _lines: None)
+    assert label not in [option.label for menu in screen.menus for option in menu.options]
+    write(project / "memory.json", "2")
+    written, shown = await changed(project, label)
+    assert written
+    assert "memory.json is watched, for it may say what is run" in shown
+    write(project / "memory.json", "3")
+    assert open_place(project, os.environ).pending == ()
+    write(project / "server.py", "1")
+    assert len(open_place(project, os.environ).pending) == 1
 
 
 def test_at_a_terminal_a_server_that_nobody_accepted_is_held_back(

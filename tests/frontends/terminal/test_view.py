@@ -19,10 +19,11 @@ from alhena.events import (
     UserMessageEvent,
     WarningEvent,
 )
+from alhena.frontends.terminal.advancing import advance
 from alhena.frontends.terminal.lines import Lines, width
 from alhena.frontends.terminal.live import live
 from alhena.frontends.terminal.theme import STYLES
-from alhena.frontends.terminal.view import View, advance
+from alhena.frontends.terminal.view import View
 from tests.frontends.terminal.kit import ended, played, shown_live
 
 STARTED = RunStartedEvent(session_id="s", model="m", cwd="/w")
@@ -216,7 +217,7 @@ def test_failures_denials_and_cancellations_look_different():
   no such file
   second line
 ✗ b  not allowed  1.2 s
-  Tool execution denied.
+  why not
 ■ c  1.2 s
   [Operation Cancelled] Reason: User said no
   of 90,000 characters the model gets the two ends; all of it: /tmp/x.txt\
@@ -338,3 +339,15 @@ def test_every_style_that_is_used_is_one_of_the_theme():
         }
     assert used <= set(STYLES)
     assert {"added", "removed", "error", "warning", "accent"} <= used
+
+
+def test_the_terminals_own_lines_are_broken_at_blanks():
+    for event in (
+        WarningEvent(message="w"),
+        ErrorEvent(message="e", error_type="t", exit_code=1),
+        RunFinishedEvent(reason="done", text="", turns=1, duration_ms=1),
+        ended("t", status="error", error="no"),
+    ):
+        _, blocks = advance(View(), event, 0.0)
+        assert isinstance(blocks[-1], Lines)
+        assert blocks[-1].hang == 2

@@ -10,17 +10,17 @@ from hypothesis import strategies as st
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
-from alhena.frontends.terminal.commands import COMMANDS, KEYS, command_names, named, unknown
-from alhena.frontends.terminal.completion import OFFERED, PromptCompleter, path_word
-from alhena.frontends.terminal.history import NAME, TAIL_BYTES, PromptHistory
-from alhena.frontends.terminal.lines import plain
-from alhena.frontends.terminal.mentions import (
+from alhena.frontends.mentions import (
     attachment,
     existing,
     mentioned,
     quoted_path,
     shell_note,
 )
+from alhena.frontends.terminal.commands import COMMANDS, KEYS, command_names, named, unknown
+from alhena.frontends.terminal.completion import OFFERED, PromptCompleter, path_word
+from alhena.frontends.terminal.history import NAME, TAIL_BYTES, PromptHistory
+from alhena.frontends.terminal.lines import plain
 from alhena.wire.content import Blob, FunctionResponse, Part
 
 

@@ -38,7 +38,7 @@ def test_a_paste_of_thousands_of_lines_is_one_word_and_is_sent_whole(server: Scr
         terminal.until("default  m")
         terminal.send("see ")
         terminal.send(PASTE.format("twice\n" * 20))
-        terminal.until("[pasted 21 lines]")
+        terminal.until("[pasted 20 lines]")
         terminal.send(BACKSPACE)
         terminal.until("> see", gone="pasted")
         terminal.send(PASTE.format("\r".join(lines)))

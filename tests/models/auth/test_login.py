@@ -18,6 +18,7 @@ from alhena.models.errors import CredentialsError, ServerFaultError
 from tests.models.auth.kit import BrokenFiles, ScriptedPerson, accounts, get, kept, login
 from tests.support.disk import mode
 from tests.support.google import ADDRESS, GoogleServer
+from tests.support.ports import reserved_port
 from tests.support.server import Reply, json_reply
 
 
@@ -191,16 +192,16 @@ async def test_a_login_that_is_given_up_leaves_its_port(google: GoogleServer, ho
 
 
 async def test_a_port_that_was_asked_for_is_used_or_named(google: GoogleServer, home: Path) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
+    person = agreeing(google)
+    with reserved_port() as port:
         ways = ways_from({"OAUTH_CALLBACK_PORT": str(port), "DISPLAY": ":0"})
         assert ways == LoginWays(browser=True, port=port)
-        with pytest.raises(ConfigError, match=f"{port}.*OAUTH_CALLBACK_PORT"):
+        with (
+            socket.create_server(("127.0.0.1", port)),
+            pytest.raises(ConfigError, match=f"{port}.*OAUTH_CALLBACK_PORT"),
+        ):
             await login(google, home, agreeing(google)).run(ways)
-    person = agreeing(google)
-    await login(google, home, person).run(ways)
+        await login(google, home, person).run(ways)
     person.done()
     assert f"127.0.0.1%3A{port}%2Foauth2callback" in person.opened[0]
 

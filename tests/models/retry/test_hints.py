@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.models.retry.hints import FAR_S, duration_s, retry_after_s
+from alhena.models.retry.hints import (
+    FAR_S,
+    duration_s,
+    retry_after_ms,
+    retry_after_s,
+    retry_hint,
+)
+from alhena.wire.status import ApiStatus
 
 NOON = 1_700_000_000.0  # Tue, 14 Nov 2023 22:13:20 GMT
 
@@ -32,6 +39,47 @@ NOON = 1_700_000_000.0  # Tue, 14 Nov 2023 22:13:20 GMT
 )
 def test_retry_after_is_seconds_or_a_date(header: str, date: str, seconds: float | None):
     assert retry_after_s(header, date, NOON) == seconds
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [("2500", 2.5), (" 1.5 ", 0.0015), ("", None), ("2s", None), ("-1", None), ("9" * 15, FAR_S)],
+)
+def test_a_wait_may_be_told_in_milliseconds(header: str, seconds: float | None):
+    assert retry_after_ms(header) == seconds
+
+
+@pytest.mark.requirement("WIRE-18")
+@pytest.mark.parametrize(
+    ("message", "seconds"),
+    [
+        ("Rate limit reached (TPM): Limit 30000. Please try again in 8s.", 8),
+        ("on requests per day (RPD): Limit 200. Please try again in 7m12s.", 432),
+        ("Please try again in 1h2m3.5s. Visit …", 3723.5),
+        ("Please try again in 2d1h", 176_400),
+        ("Please try again in 120ms.", 0.12),
+        ("Please retry after 7 seconds.", 7),
+        ("Please retry in 2.5s.", 2.5),
+        ("please retry in 300ms", 0.3),
+        ("Try again in 1 minute, 30 seconds", 90),
+        ("Please try again in 20 s", 20),
+        ("Please try again in 5 mins", 300),
+        ("try again in 99999999999d", FAR_S),
+        ("Please try again in a while.", None),
+        ("try again in 5 months", None),
+        ("try again in 5", None),
+        ("try again in 1.2.3s", None),
+        ("take 8s", None),
+    ],
+)
+def test_a_wait_is_read_in_the_words_of_a_service(message: str, seconds: float | None):
+    assert retry_hint(ApiStatus(message=message)) == pytest.approx(seconds)
+
+
+@given(st.text(st.sampled_from("0123456789.msh dtry again in"), max_size=200))
+def test_any_message_gives_a_wait_or_none(message: str):
+    seconds = retry_hint(ApiStatus(message=f"try again in {message}"))
+    assert seconds is None or 0 <= seconds <= FAR_S
 
 
 @pytest.mark.parametrize(

@@ -228,3 +228,30 @@ def test_details_of_any_shape_give_an_error_of_the_tree(
     error = refusal(code, body(message, *details, code=code), ASKED)
     assert error.status == code
     assert error.retry_after_s is None or error.retry_after_s >= 0
+
+
+def said(message: str, code: str | None, kind: str) -> bytes:
+    """An error object of OpenAI's."""
+    error = {"message": message, "type": kind, "param": None, "code": code}
+    return json.dumps({"error": error}).encode()
+
+
+@pytest.mark.requirement("WIRE-18")
+@pytest.mark.parametrize(
+    ("body", "header", "expected", "hint"),
+    [
+        (said("no", "insufficient_quota", "insufficient_quota"), None, SpentQuotaError, None),
+        (said("no", None, "insufficient_quota"), 3, SpentQuotaError, 3),
+        (said("Please try again in 8s.", "rate_limit_exceeded", "tokens"), None, RateLimitError, 8),
+        (said("Please try again in 8s.", None, "tokens"), 9.5, RateLimitError, 9.5),
+        (said("(RPD). Please try again in 7m12s.", "x", "requests"), None, SpentQuotaError, 432),
+        (said("slow down", "rate_limit_exceeded", "tokens"), None, QuotaError, None),
+    ],
+)
+def test_the_words_of_other_services_say_whether_a_wait_helps_and_how_long(
+    body: bytes, header: float | None, expected: type, hint: float | None
+):
+    error = refusal(429, body, ASKED, retry_after_s=header)
+    assert (type(error), error.retry_after_s) == (expected, hint)
+    never = expected is SpentQuotaError
+    assert (manner_of(error) is Manner.NEVER) == never

@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from alhena.policy.bash.model import Analysis, Effect, Part, Word, WordKind
+from tests.support.patience import PATIENCE_S
 
 BASH = shutil.which("bash") or ""
 needs_bash = pytest.mark.skipif(not BASH, reason="bash is the oracle")
@@ -76,7 +77,7 @@ def words_in_bash(text: str) -> tuple[str, ...]:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             check=False,
-            timeout=5,
+            timeout=PATIENCE_S,
         )
     return tuple(done.stdout.decode("utf-8", "surrogateescape").split("\0")[1:-1])
 

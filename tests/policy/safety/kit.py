@@ -19,6 +19,7 @@ from alhena.policy.safety.model import SafetyChecker
 from alhena.policy.safety.registry import CheckerRegistry
 from alhena.policy.safety.runner import ExternalRunner
 from alhena.policy.surroundings import DirectorySurroundings
+from tests.support.patience import PATIENCE_S
 
 ALLOW, ASK, DENY = PolicyOutcome.ALLOW, PolicyOutcome.ASK_USER, PolicyOutcome.DENY
 ALLOWED = Decision(outcome=ALLOW, reason="allowed by a rule")
@@ -71,7 +72,7 @@ def checkers(*tables: str, tier: Tier = Tier.USER) -> tuple[SafetyChecker, ...]:
     return loaded.checkers
 
 
-def checks(folder: Path, *tables: str, seconds: float = 5.0, **options: Any) -> SafetyChecks:
+def checks(folder: Path, *tables: str, seconds: float = PATIENCE_S, **options: Any) -> SafetyChecks:
     runner = ExternalRunner({"PATH": os.environ["PATH"]}, seconds=seconds, **options)
     registry = CheckerRegistry(folder, folder.parent / "admin")
     return SafetyChecks(checkers(*tables), registry, runner)

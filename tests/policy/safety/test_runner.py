@@ -15,6 +15,7 @@ from alhena.policy.safety.runner import SECONDS, ExternalRunner
 from alhena.system.descent import session_members
 from alhena.system.processes import ProcessGroups
 from tests.policy.safety.kit import ALLOW, ASK, DENY, directory, program
+from tests.support.patience import PATIENCE_S
 
 HANG = "import time\nwhile True: time.sleep(60)"
 
@@ -25,7 +26,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 def runner(**options: Any) -> ExternalRunner:
-    return ExternalRunner({"PATH": os.environ["PATH"], "GIVEN": "1"}, **options)
+    around = {"PATH": os.environ["PATH"], "GIVEN": "1"}
+    return ExternalRunner(around, **({"seconds": PATIENCE_S} | options))
 
 
 async def run(folder: Path, body: str, question: bytes = b"{}", **options: Any) -> Verdict:

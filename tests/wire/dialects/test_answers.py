@@ -74,7 +74,7 @@ def through_events(parts: tuple[Part, ...]) -> tuple[list[dict[str, Any]], tuple
     events = [event for part in parts for event in writer.feed(answer(part, finish=None))]
     events += writer.feed(answer(usage_metadata=USAGE))
     events += writer.finish()
-    reader = anthropic.EventReader(NAMES)
+    reader = anthropic.EventReader(NAMES, ids())
     chunks = [chunk for event in events for chunk in reader.feed(event)] + reader.finish()
     return events, tuple(part for chunk in chunks for part in chunk.parts)
 
@@ -83,7 +83,7 @@ def through_events(parts: tuple[Part, ...]) -> tuple[list[dict[str, Any]], tuple
 @given(answers())
 def test_an_answer_survives_the_way_through_a_message(parts: tuple[Part, ...]) -> None:
     message = anthropic.write_response(answer(*parts), model="m", names=NAMES, new_id=ids())
-    assert anthropic.read_response(message, NAMES).parts == parts
+    assert anthropic.read_response(message, NAMES, ids()).parts == parts
 
 
 @settings(max_examples=100, deadline=None)
@@ -254,7 +254,7 @@ def test_calls_of_servers_without_indexes_and_ids_are_told_apart() -> None:
 
 def test_an_error_in_a_stream_is_raised() -> None:
     with pytest.raises(DialectError, match="overloaded_error: try later"):
-        anthropic.EventReader(NAMES).feed(
+        anthropic.EventReader(NAMES, ids()).feed(
             {"type": "error", "error": {"type": "overloaded_error", "message": "try later"}}
         )
     with pytest.raises(DialectError, match="out of memory"):

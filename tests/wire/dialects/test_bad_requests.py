@@ -121,6 +121,7 @@ def test_a_bad_openai_conversation_is_refused_with_its_place(
     ("settings", "path"),
     [
         ({"n": 2}, "n"),
+        ({"n": 0}, "n"),
         ({"logprobs": True}, "logprobs"),
         ({"functions": []}, "functions"),
         ({"tool_choice": "sometimes"}, "tool_choice"),

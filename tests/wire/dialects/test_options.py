@@ -25,6 +25,8 @@ def asking(**fields: Any) -> dict[str, Any]:
         {"mcp_servers": [{"name": "x"}]},
         {"container": "c"},
         {"context_management": {"edits": [{}]}},
+        {"context_management": {"edits": [{"type": "clear_x"}, {"type": "compact_20260112"}]}},
+        {"thinking": {"type": "enabled", "budget_tokens": -5}},
         {"max_tokens": 0},
         {"max_tokens": -5},
         {"temperature": 1e39},
@@ -59,6 +61,27 @@ def test_what_a_chat_completion_asks_for_and_gemini_cannot_do_is_refused(
     with pytest.raises(DialectError) as raised:
         openai.read_request(asking(**fields))
     assert raised.value.path.startswith(next(iter(fields)))
+
+
+@pytest.mark.parametrize(
+    "management",
+    [
+        None,
+        {},
+        {"edits": []},
+        {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]},
+        {
+            "edits": [
+                {"type": "clear_tool_uses_20250919", "keep": {"type": "tool_uses", "value": 3}}
+            ]
+        },
+    ],
+)
+def test_edits_of_the_context_that_only_clear_are_no_reason_to_refuse(management: Any) -> None:
+    read = anthropic.read_request(asking(context_management=management))
+    assert anthropic.write_request(read, new_id=ids()) == anthropic.write_request(
+        anthropic.read_request(asking()), new_id=ids()
+    )
 
 
 def test_options_that_ask_for_nothing_are_no_reason_to_refuse() -> None:
@@ -128,3 +151,30 @@ def test_results_in_another_order_than_their_calls_come_back_with_them() -> None
     request = anthropic.read_request(asking(messages=messages))
     written = anthropic.write_request(request, new_id=ids())
     assert written["messages"][2]["content"] == results[::-1]
+
+
+@pytest.mark.parametrize(
+    "choice", ["required", {"type": "function", "function": {"name": "f"}}], ids=str
+)
+def test_a_call_that_is_demanded_of_no_tools_is_the_clients_error(choice: Any) -> None:
+    with pytest.raises(DialectError) as raised:
+        openai.read_request(asking(tool_choice=choice))
+    assert raised.value.path == "tool_choice"
+
+
+@pytest.mark.parametrize("choice", ["auto", "none"])
+def test_a_choice_among_no_tools_says_nothing(choice: str) -> None:
+    request = openai.read_request(asking(tool_choice=choice, tools=[]))
+    assert request.config.tool_config is None
+
+
+@pytest.mark.parametrize("mode", ["AUTO", "NONE", "VALIDATED"])
+def test_a_choice_among_no_tools_is_not_sent_to_another_service(mode: str) -> None:
+    body = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
+    choice = {"toolConfig": {"functionCallingConfig": {"mode": mode}}}
+    assert "tool_choice" not in openai.write_request(
+        gemini.read_request(body | choice, "m"), new_id=ids()
+    )
+    choice["toolConfig"]["functionCallingConfig"]["mode"] = "ANY"
+    with pytest.raises(DialectError, match="toolConfig"):
+        openai.write_request(gemini.read_request(body | choice, "m"), new_id=ids())

@@ -15,8 +15,8 @@ commands:
   alhena policy explain|test  what the policy says of a call, and why; the examples of rules
   alhena hooks list|test      the hooks and whether they run; enable, disable, trust
   alhena memory show|import   what GEMINI.md files say here, and what imports come to; refresh
-  alhena sessions list|show   the recorded sessions of this project: export, delete; checkpoints,
-                              restore
+  alhena sessions list|show   the recorded sessions of this project: export, delete, adopt;
+                              checkpoints, restore
   alhena auth login|status    signing in with a Google account, and who answers; logout
   alhena models list          the models that are known by name
   alhena mcp list|add|auth    MCP servers: remove, enable, disable; serve, to be one
@@ -40,11 +40,12 @@ class RunLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunArguments(msgspec.Struct, frozen=True, kw_only=True):
-    """A parsed command line. `prompt` is None when none was given; `sessions` are the
-    arguments of `alhena sessions` when options ask for that; `mcp_servers` the only ones that are
-    wanted, None for all."""
+    """A parsed command line. `prompt` is None when none was given; `words` are those it was made
+    of, unless they stood behind `--`; `sessions` are the arguments of `alhena sessions` when
+    options ask for that; `mcp_servers` the only ones that are wanted, None for all."""
 
     prompt: str | None = None
+    words: tuple[str, ...] = ()
     prompt_interactive: str | None = None
     model: str | None = None
     output_format: OutputFormat | None = None
@@ -64,10 +65,28 @@ class RunArguments(msgspec.Struct, frozen=True, kw_only=True):
     debug: bool = False
     all_files: bool = False
     limits: RunLimits = RunLimits()
+    wants_help: bool = False
+    wants_version: bool = False
+
+
+def before_dashes(argv: list[str]) -> tuple[list[str], list[str]]:
+    """What may be options, and what stands behind the first `--`, of which nothing is one."""
+    end = argv.index("--") if "--" in argv else len(argv)
+    return argv[:end], argv[end + 1 :]
 
 
 class Parser(argparse.ArgumentParser):
     """An argument parser whose errors are one line: UsageError instead of usage and exit."""
+
+    def parse_words(
+        self, argv: list[str], namespace: argparse.Namespace | None = None
+    ) -> argparse.Namespace:
+        """Options and `words` in any order. What `parse_intermixed_args` makes of `--` is another
+        thing in each version of Python, and in some of them an option follows it."""
+        given, rest = before_dashes(argv)
+        found = self.parse_intermixed_args(given, namespace or argparse.Namespace())
+        found.words = [*(found.words or ()), *rest]
+        return found
 
     def error(self, message: str) -> NoReturn:
         """Raises the error for the top level to print."""
@@ -98,6 +117,12 @@ _LIMITS = (
 )
 
 
+_PROMPTS = {
+    **dict.fromkeys(("-p", "--prompt"), "--prompt"),
+    **dict.fromkeys(("-i", "--prompt-interactive"), "--prompt-interactive"),
+}
+
+
 def run_parser() -> Parser:
     """The parser of a run."""
     parser = Parser(
@@ -106,9 +131,16 @@ def run_parser() -> Parser:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
+        add_help=False,
     )
     add = parser.add_argument
-    add("words", nargs="*", metavar="PROMPT", help="what to do; standard input comes before it")
+    add("-h", "--help", action="store_true", help="show this text")
+    add(
+        "words",
+        nargs="*",
+        metavar="PROMPT",
+        help="what to do; standard input comes before it. Behind -- nothing is an option",
+    )
     add("-p", "--prompt", metavar="PROMPT", help="the prompt, as an option")
     add(
         *("-i", "--prompt-interactive"),
@@ -175,7 +207,7 @@ def run_parser() -> Parser:
 
 def parse_run(argv: list[str]) -> RunArguments:
     """The arguments of a run; raises UsageError."""
-    found = run_parser().parse_intermixed_args(argv)
+    found = run_parser().parse_words(_prompt_behind_dashes(argv))
     if found.prompt is not None and found.words:
         raise UsageError("a prompt was given twice.", remedy="Use either -p or the positional one.")
     if found.prompt_interactive is not None and (found.prompt is not None or found.words):
@@ -193,6 +225,7 @@ def parse_run(argv: list[str]) -> RunArguments:
     mode = "yolo" if found.yolo else found.approval_mode
     return RunArguments(
         prompt=found.prompt if found.prompt is not None else " ".join(found.words) or None,
+        words=() if "--" in argv else tuple(found.words),
         prompt_interactive=found.prompt_interactive,
         model=found.model,
         output_format=OutputFormat(found.output_format) if found.output_format else None,
@@ -219,7 +252,16 @@ def parse_run(argv: list[str]) -> RunArguments:
             max_seconds=found.max_seconds,
             max_cost=found.max_cost,
         ),
+        wants_help=found.help,
+        wants_version=found.version,
     )
+
+
+def _prompt_behind_dashes(argv: list[str]) -> list[str]:
+    """`-p -- PROMPT` is `-p PROMPT`, whatever the prompt looks like."""
+    given, rest = before_dashes(argv)
+    option = _PROMPTS.get(given[-1]) if given else None
+    return [*given[:-1], f"{option}={' '.join(rest)}"] if option and rest else argv
 
 
 def _sessions(delete: str | None, *, listing: bool) -> tuple[str, ...]:

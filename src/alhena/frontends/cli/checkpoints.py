@@ -70,4 +70,5 @@ def _come_to(restored: "Restored") -> dict[str, Any]:
         "problem": restored.problem,
         "conversation": restored.conversation,
         "toolCall": restored.tool_call,
+        "notices": list(restored.notices),
     }

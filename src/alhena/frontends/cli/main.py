@@ -15,7 +15,7 @@ COMMANDS = {
     "wire": ("check", "convert"),
     "hooks": ("list", "test", "enable", "disable", "trust"),
     "memory": ("show", "refresh", "import"),
-    "sessions": ("list", "show", "export", "delete", "checkpoints", "restore"),
+    "sessions": ("list", "show", "export", "delete", "checkpoints", "restore", "adopt"),
     "auth": ("login", "status", "logout"),
     "models": ("list",),
     "mcp": ("serve", "add", "remove", "list", "auth", "enable", "disable"),
@@ -29,7 +29,8 @@ word that several others follow begins a prompt: `alhena policy changes since Ma
 
 def run(argv: list[str]) -> int:
     """Carries out a command line; returns the exit code. Errors go to stderr as one line."""
-    debug = "--debug" in argv or "-d" in argv
+    options = argv[: argv.index("--")] if "--" in argv else argv
+    debug = "--debug" in options or "-d" in options
     try:
         return _command(argv)(argv)
     except OutputError as error:
@@ -62,6 +63,9 @@ def report(error: AlhenaError, *, debug: bool) -> int:
 
 def _command(argv: list[str]) -> Callable[[list[str]], int]:
     name = argv[0] if argv else ""
+    if len(argv) == 2 and name == "help" and argv[1] in COMMANDS:
+        helped = import_module(f"alhena.frontends.cli.{argv[1]}").run
+        return lambda _argv: helped(["--help"])
     short = len(argv) <= 2 or argv[1].startswith("-") or argv[2].startswith("-")
     if name in COMMANDS and (short or argv[1] in COMMANDS[name]):
         command = import_module(f"alhena.frontends.cli.{name}").run
@@ -73,13 +77,17 @@ def _prompt(argv: list[str]) -> int:
     from alhena.frontends.cli.arguments import parse_run, run_parser
     from alhena.version import __version__
 
-    arguments = parse_run([a for a in argv if a not in ("-h", "--help")])
-    if "-h" in argv or "--help" in argv:
+    arguments = parse_run(argv)
+    if arguments.wants_help or arguments.words == ("help",):
         write_stdout(run_parser().format_help())
         return 0
-    if "-v" in argv or "--version" in argv:
+    if arguments.wants_version:
         write_stdout(f"{__version__}\n")
         return 0
+    if arguments.words:
+        from alhena.frontends.cli.meant import refuse_commands
+
+        refuse_commands(arguments.words, COMMANDS)
     if arguments.sessions:
         from alhena.frontends.cli import sessions
 

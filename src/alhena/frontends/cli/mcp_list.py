@@ -9,16 +9,16 @@ from alhena.agent.mcp_surroundings import surroundings
 from alhena.config.home import config_home
 from alhena.config.mcp_servers import ConfiguredServers, configured_servers
 from alhena.config.place import Place
+from alhena.config.secret_variables import SecretVariables
 from alhena.display_text import one_line
 from alhena.frontends.cli.arguments import Parser
 from alhena.frontends.here import place_here, tell
 from alhena.frontends.mcp_words import MARKS, state_words
-from alhena.frontends.secret_variables import SecretVariables
 from alhena.frontends.streams import write_json, write_stdout
 from alhena.mcp.opening import opener
 from alhena.mcp.pins import Pins
 from alhena.mcp.servers import Outlets, ServerReport, Servers
-from alhena.mcp.shown import server_more, server_words
+from alhena.mcp.shown import Named, shown_server
 from alhena.system.private_files import PrivateFiles
 from alhena.system.processes import ProcessGroups
 from alhena.tools.registry import ToolRegistry
@@ -39,9 +39,15 @@ def run(argv: list[str]) -> int:
     configured = configured_servers(place.settings, place.environ, held=place.held_servers)
     configured = _placed(configured, place)
     warnings: list[str] = []
-    reports = asyncio.run(_looked_at(place, configured, warnings))
+    variables = SecretVariables(place)
+    reports = asyncio.run(_looked_at(place, configured, warnings, variables.named))
     tell(dict.fromkeys(warnings))
-    words, more = _words(place, configured), _more(place, configured)
+    shown_as = {
+        name: shown_server(name, server, variables.named)
+        for name, server in configured.servers.items()
+    }
+    words = {name: what for name, (what, *_) in shown_as.items()}
+    more = {name: rest for name, (_, *rest) in shown_as.items()}
     if options.json:
         write_json(
             [
@@ -73,7 +79,7 @@ def _placed(configured: ConfiguredServers, place: Place) -> ConfiguredServers:
 
 
 async def _looked_at(
-    place: Place, configured: ConfiguredServers, warnings: list[str]
+    place: Place, configured: ConfiguredServers, warnings: list[str], named: Named
 ) -> tuple[ServerReport, ...]:
     """How the servers are once each has connected, has failed, or has had its time. `warnings` gets
     what is wrong with the files of tokens and approvals."""
@@ -91,7 +97,8 @@ async def _looked_at(
         opener(around),
         ToolRegistry(),
         Pins(PrivateFiles(config_home(place.environ)), warnings.append),
-        Outlets(warn=lambda _text: None, changed=lambda: None),  # the reports say it all
+        # The reports say it all.
+        Outlets(warn=lambda _text: None, changed=lambda: None, named=named),
     )
     try:
         servers.start()
@@ -100,25 +107,6 @@ async def _looked_at(
     finally:
         await servers.close()
         await groups.close()
-
-
-def _words(place: Place, configured: ConfiguredServers) -> dict[str, str]:
-    """What each server is, with nothing secret."""
-    variables = SecretVariables(place)
-    words: dict[str, str] = {}
-    for name, server in configured.servers.items():
-        said = variables.named(("mcpServers", name), server_words(server))
-        words[name] = variables.named(("mcp", "serverCommand"), said)
-    return words
-
-
-def _more(place: Place, configured: ConfiguredServers) -> dict[str, list[str]]:
-    """What else each server is, likewise."""
-    variables = SecretVariables(place)
-    return {
-        name: variables.named(("mcpServers", name), list(server_more(server)))
-        for name, server in configured.servers.items()
-    }
 
 
 def _as_json(report: ServerReport, words: str, more: list[str]) -> dict[str, Any]:

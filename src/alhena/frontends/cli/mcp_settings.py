@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from alhena.agent.mcp_turning import turn
+from alhena.config.accepted import folder_key
 from alhena.config.documents import settings_document
 from alhena.config.home import user_settings_path, workspace_settings_path
 from alhena.config.jsonc_edit import with_value, without_value
@@ -15,7 +16,7 @@ from alhena.frontends.cli.mcp_arguments import Added, parse_add, scope_of
 from alhena.frontends.here import place_here
 from alhena.frontends.json_files import change_json
 from alhena.frontends.streams import write_stdout
-from alhena.frontends.trusting import accept
+from alhena.frontends.trusting import accept, forget_accepted
 from alhena.system.workspace import current_directory, is_within
 
 UNCHANGED = "the settings are as they were"
@@ -63,6 +64,9 @@ def remove(argv: list[str]) -> int:
     file = files[having[0]]
     change_json(file, lambda text: without_value(text, (SERVERS, name)), UNCHANGED)
     _say(f"MCP server {name!r} removed from the {having[0]} settings.")
+    if having[0] == "project":
+        root, entry = folder_key(current_directory()), f"{SERVERS}.{name}"
+        forget_accepted(os.environ, lambda folder, key: (folder, key) == (root, entry))
     return 0
 
 

@@ -71,7 +71,7 @@ def _words(reports: tuple[RuleReport, ...]) -> list[str]:
         if report.rule is None:
             lines.append(f"FAILED {head}: {_said(report.problems[0])}")
             continue
-        count = f"{report.examples} example{'' if report.examples == 1 else 's'}"
+        count = _counted(report.examples, "example")
         what = f": {report.rule.decision}, {count}" if report.table == "rule" else ""
         lines.append(f"ok     {head}{what}")
         lines += [f"       warning: {_said(problem)}" for problem in report.problems]
@@ -85,7 +85,12 @@ def _said(problem: PolicyProblem) -> str:
 
 def _summary(loaded: LoadedPolicies) -> str:
     counts = _counts(loaded)
-    return f"{counts['rules']} rules, {counts['examples']} examples, {counts['failed']} failed"
+    words = (_counted(counts[f"{noun}s"], noun) for noun in ("rule", "example"))
+    return f"{', '.join(words)}, {counts['failed']} failed"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _counts(loaded: LoadedPolicies) -> dict[str, int]:

@@ -5,17 +5,25 @@ import asyncio
 import os
 import sys
 from collections.abc import Mapping
+from functools import partial
 
 from alhena.config.errors import ConfigError
-from alhena.config.home import config_home, installation_id_path
 from alhena.config.settings import Settings
 from alhena.errors import UsageError
 from alhena.frontends.cli.arguments import Parser
 from alhena.frontends.here import place_here
 from alhena.frontends.streams import write_stderr, write_stdout
-from alhena.models.endpoint import is_header_value, is_loopback
+from alhena.models.endpoint import is_loopback
 from alhena.models.retry.policy import RetryPolicy
-from alhena.models.select import ChosenGenerator, ModelChoice, choose_generator
+from alhena.models.select import (
+    ANTHROPIC,
+    OPENAI,
+    REHEARSAL,
+    ChosenGenerator,
+    ModelChoice,
+    choose_generator,
+)
+from alhena.wire.text import is_token
 
 KEY_VARIABLE = "ALHENA_GATEWAY_KEY"
 PORT = 8080
@@ -60,6 +68,7 @@ def run(argv: list[str]) -> int:
     _require_extra()
     place = place_here()
     chosen = _generator(found, place.settings, place.environ)
+    _require_service(named, chosen.model)
     for notice in chosen.notices:
         write_stderr(f"alhena: {notice}\n")
     _serve(found, chosen, named, key)
@@ -108,7 +117,7 @@ def _count(text: str) -> int:
 
 def _key(given: str | None, environ: Mapping[str, str]) -> str:
     key = (given if given is not None else environ.get(KEY_VARIABLE, "")).strip()
-    if not is_header_value(key) or " " in key:
+    if key and not is_token(key):
         source = "--api-key" if given is not None else KEY_VARIABLE
         raise UsageError(
             f"{source} holds characters that no header can.",
@@ -133,6 +142,24 @@ def _mapping(given: list[str]) -> dict[str, str]:
     return named
 
 
+def _require_service(named: Mapping[str, str], model: str) -> None:
+    """Raises for a model of another service than that of `model`, which alone is asked."""
+    own = _service_of(model)
+    for name, other in named.items():
+        if _service_of(other) not in {"", own}:
+            raise UsageError(
+                f"--map {name[:60]}={other[:60]} is of another service than {model}.",
+                remedy="Name a model of that one, or start another gateway.",
+            )
+
+
+def _service_of(model: str) -> str:
+    """The service that a name says beside that of the model, if it says one."""
+    if model == REHEARSAL or not model.startswith((OPENAI, ANTHROPIC)):
+        return REHEARSAL if model == REHEARSAL else ""
+    return model.partition(":")[0]
+
+
 def _require_extra() -> None:
     from importlib.util import find_spec
 
@@ -140,23 +167,15 @@ def _require_extra() -> None:
     if missing:
         raise ConfigError(
             f"`alhena serve` needs {' and '.join(missing)}, which the base install leaves out.",
-            remedy="Install them: pip install 'alhena[gateway]'.",
+            remedy=f"Install what is missing: pip install {' '.join(missing)}.",
         )
 
 
 def _generator(
     found: argparse.Namespace, settings: Settings, environ: Mapping[str, str]
 ) -> ChosenGenerator:
+    from alhena.agent.session_generator import installation_number, private_files
     from alhena.agent.session_model import SessionModels
-    from alhena.system.private_files import PrivateFiles
-
-    def private_files() -> PrivateFiles:
-        return PrivateFiles(config_home(environ))
-
-    def number() -> str:
-        from alhena.telemetry.installation import installation_id
-
-        return installation_id(installation_id_path(environ))[0]
 
     return choose_generator(
         ModelChoice(
@@ -167,9 +186,9 @@ def _generator(
             fake_strict=not found.fake_responses_non_strict,
             record_responses=found.record_responses,
             retry=RETRIES,
-            private_files=private_files,
+            private_files=partial(private_files, environ),
             tell=lambda text: write_stderr(f"alhena: {text}\n"),
-            installation_id=number,
+            installation_id=partial(installation_number, environ),
         )
     )
 

@@ -3,21 +3,21 @@
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from alhena.config.home import project_temp
 from alhena.display_text import escaped, one_line
-from alhena.errors import InputError
 from alhena.frontends.streams import is_terminal, write_json, write_stdout
-from alhena.session.store import open_store
+from alhena.session.store import project_store
 from alhena.system.workspace import current_directory
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
     from alhena.session.store import SessionStore, SessionSummary
+
+_OTHERS = 5
 
 USAGE = """\
 usage: alhena sessions list [--json]
@@ -26,11 +26,13 @@ usage: alhena sessions list [--json]
        alhena sessions delete SESSION …
        alhena sessions checkpoints [--json]
        alhena sessions restore CHECKPOINT [--json]
+       alhena sessions adopt FOLDER
 
 SESSION is its number in the list, its id or the beginning of that, or `latest`. To go on with one:
 alhena --resume SESSION.
 
-list: the sessions of this project, the oldest first.
+list: the sessions of this project, the oldest first. Files beside them that do not begin as a
+session does are named at the end; no command takes them for one.
 
 show: what there is to know of a session, and what was said in it.
 
@@ -43,6 +45,10 @@ checkpoints: what the files can be put back to, the oldest first (general.checkp
 restore: makes the files of this project what they were at a checkpoint (its name, its number in the
 list, or `latest`), and the conversation that it belongs to. What they are now is kept as another.
 Where a file had to be left as it is, the exit code is 1.
+
+adopt: after a project was moved or renamed: what is kept of the FOLDER that it was in (sessions,
+checkpoints, the prompts) is this folder's from then on. Refused while FOLDER is still there, and
+where this folder has sessions of its own.
 """
 
 
@@ -52,7 +58,7 @@ def run(argv: list[str]) -> int:
         write_stdout(USAGE)
         return 0
     options = _options(argv)
-    store = open_store(project_temp(os.environ, current_directory()))
+    store = project_store(os.environ, current_directory())
     commands: dict[str, Callable[[Namespace, SessionStore], int | None]] = {
         "list": _list,
         "show": _show,
@@ -60,6 +66,7 @@ def run(argv: list[str]) -> int:
         "delete": _delete,
         "checkpoints": _checkpoints,
         "restore": _restore,
+        "adopt": _adopt,
     }
     return commands[options.command](options, store) or 0
 
@@ -81,24 +88,56 @@ def _options(argv: list[str]) -> "Namespace":
         commands.add_parser(name, add_help=False) for name in ("checkpoints", "restore")
     )
     restoring.add_argument("checkpoint", metavar="CHECKPOINT")
+    adopting = commands.add_parser("adopt", add_help=False)
+    adopting.add_argument("folder", metavar="FOLDER")
     for each in (listing, showing, keeping, restoring):
         each.add_argument("--json", action="store_true")
-    for each in (listing, showing, exporting, deleting, keeping, restoring):
+    for each in (listing, showing, exporting, deleting, keeping, restoring, adopting):
         each.add_argument("-d", "--debug", action="store_true")
     return parser.parse_args(argv)
 
 
 def _list(options: "Namespace", store: "SessionStore") -> None:
-    found = store.summaries()
+    listed = store.listed()
+    found, others = listed.sessions, listed.others
     if options.json:
-        write_json({"sessions": [_as_json(item) for item in found]})
-    elif not found:
-        write_stdout("There are no sessions of this project.\n")
-    else:
-        now = time.time()
-        lines = [f"Sessions of this project ({len(found)}):\n"]
-        lines += (_line(number, item, now) for number, item in enumerate(found, start=1))
-        write_stdout("".join(lines))
+        write_json(
+            {
+                "sessions": [_as_json(item) for item in found],
+                "others": list(others),
+                "foreign": [_as_json(item) for item in listed.foreign],
+            }
+        )
+        return
+    now = time.time()
+    lines = [f"Sessions of this project ({len(found)}):\n"]
+    lines += (_line(number, item, now) for number, item in enumerate(found, start=1))
+    write_stdout("".join(lines) if found else "There are no sessions of this project.\n")
+    if others:
+        told = _first(others)
+        write_stdout(f"Not listed, for they do not begin as a session does: {told}\n")
+    if not found:
+        _tell_departed()
+    if listed.foreign:
+        told = _first([f"{item.session_id} ({item.project})" for item in listed.foreign])
+        write_stdout(f"Not listed, for they are of other projects: {told}\n")
+
+
+def _tell_departed() -> None:
+    """Names the folders that this one may have been before it was moved."""
+    from alhena.session.adopting import departed
+
+    folders = departed(os.environ)
+    if folders:
+        write_stdout(
+            f"There are some of folders that are gone: {_first(folders)}\n"
+            "If this is one of them, moved or renamed: alhena sessions adopt FOLDER\n"
+        )
+
+
+def _first(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _OTHERS:,} more" if len(names) > _OTHERS else ""
+    return ", ".join(map(one_line, names[:_OTHERS])) + more
 
 
 def _show(options: "Namespace", store: "SessionStore") -> None:
@@ -118,28 +157,17 @@ def _show(options: "Namespace", store: "SessionStore") -> None:
 
 
 def _export(options: "Namespace", store: "SessionStore") -> None:
+    from alhena.frontends.exported import form_of, write_document
     from alhena.session.transcript import FORMS, read_transcript
 
     transcript = read_transcript(Path(store.find(options.session).path))
-    form = options.format or _form_of(options.output)
+    form = options.format or form_of(options.output)
     document = FORMS[form](transcript)
     if options.output is None:
         text = document.decode("utf-8")
         write_stdout(escaped(text, block=True) if is_terminal(sys.stdout) else text)
         return
-    try:
-        with open(options.output, "xb", opener=_private) as file:
-            file.write(document)
-    except OSError as error:
-        raise InputError(
-            f"cannot write {one_line(options.output)}: {error.strerror or error}.",
-            remedy="Name a file that is not there yet.",
-        ) from error
-
-
-def _private(path: str, flags: int) -> int:
-    """Opens a file that only its owner can read, as the session is that goes into it."""
-    return os.open(path, flags, 0o600)
+    write_document(options.output, document)
 
 
 def _delete(options: "Namespace", store: "SessionStore") -> None:
@@ -161,9 +189,13 @@ def _restore(options: "Namespace", _store: "SessionStore") -> int:
     return restore(options)
 
 
-def _form_of(output: str | None) -> str:
-    suffix = "" if output is None else Path(output).suffix.lower()
-    return {".json": "json", ".html": "html", ".htm": "html"}.get(suffix, "markdown")
+def _adopt(options: "Namespace", _store: "SessionStore") -> None:
+    from alhena.session.adopting import adopt
+
+    project = current_directory()
+    adopt(os.environ, project, options.folder)
+    count = len(project_store(os.environ, project).summaries())
+    write_stdout(f"Sessions of this project ({count}): alhena sessions list\n")
 
 
 def _line(number: int, item: "SessionSummary", now: float) -> str:
@@ -186,5 +218,6 @@ def _as_json(item: "SessionSummary") -> dict[str, Any]:
         "started": item.started,
         "updated": item.updated,
         "size": item.size,
+        "project": item.project,
         "path": item.path,
     }

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from alhena.config.environment import REDACTED, has_secret_name, without_secrets
+from alhena.config.errors import ConfigError
 from alhena.config.home import (
     system_defaults_path,
     system_settings_path,
@@ -14,16 +15,18 @@ from alhena.config.home import (
 )
 from alhena.config.layers import ORDER, Layer, LayerKind
 from alhena.config.place import Place
+from alhena.config.secret_variables import SecretVariables
 from alhena.config.settings import known_keys
 from alhena.display_text import escaped, one_line
 from alhena.errors import InputError
-from alhena.frontends.here import place_here, tell
-from alhena.frontends.secret_variables import SecretVariables
+from alhena.frontends.here import included, place_here, tell
 from alhena.frontends.streams import write_json, write_stdout
 from alhena.system.workspace import current_directory
 
 if TYPE_CHECKING:
     from argparse import Namespace
+
+    from alhena.agent.settings_trial import Trial
 
 USAGE = """\
 usage: alhena settings show [KEY] [--origin] [--all] [--json] [--skip-trust]
@@ -38,8 +41,9 @@ Secrets are not shown.
 
 path: the files that settings are read from, the strongest last, and the .env file.
 
-check: reads them all; exit code 1 when there is something to say about them, 52 when one cannot be
-used.
+check: reads them all, and tries them as a run does at its start: policies, sandbox, hooks, limits,
+models, telemetry. Exit code 1 when there is something to say about them, 52 when no run begins with
+them.
 
   --skip-trust   this folder is trusted
   --json         JSON instead of text
@@ -158,18 +162,10 @@ def _origins(place: Place, path: tuple[str, ...]) -> list[dict[str, Any]]:
     """The layers that say something of a key, the strongest first."""
     found: list[dict[str, Any]] = []
     for layer in reversed(place.layers):
-        if _has(layer.document, path):
+        if layer.says(path):
             name = {"layer": str(layer.kind), "file": str(layer.path), "line": layer.line(path)}
             found.append(name)
     return found or [{"layer": DEFAULT, "file": None, "line": None}]
-
-
-def _has(document: Any, path: tuple[str, ...]) -> bool:
-    for name in path:
-        if not isinstance(document, dict) or name not in document:
-            return False
-        document = cast("dict[str, Any]", document)[name]
-    return True
 
 
 def _where(origin: dict[str, Any]) -> str:
@@ -228,17 +224,42 @@ def _state(place: Place, kind: LayerKind, layer: Layer | None) -> str:
 
 
 def _check(options: "Namespace", place: Place) -> int:
-    servers = _of_servers(place)
-    told = (*place.told, *servers)
+    trial = _tried(place, skip_trust=options.skip_trust)
+    odd = (*place.warnings, *_of_servers(place), *trial.warnings)
+    told = (*dict.fromkeys(odd), *((place.notice,) if place.notice else ()))
     if options.json:
-        write_json({"warnings": told, "notes": place.notes})
+        write_json({"errors": trial.errors, "warnings": told, "notes": place.notes})
     else:
-        for kind, lines in (("warning", told), ("note", place.notes)):
+        kinds = (("error", trial.errors), ("warning", told), ("note", place.notes))
+        for kind, lines in kinds:
             for each in lines:
                 write_stdout(f"{kind}: {one_line(each)}\n")
-        if not (place.warnings or servers):
+        if trial.errors:
+            write_stdout("With these settings no run begins.\n")
+        elif not odd:
             write_stdout("The settings can be used as they are.\n")
-    return 1 if place.warnings or servers else 0
+    return ConfigError.exit_code if trial.errors else 1 if odd else 0
+
+
+def _tried(place: Place, *, skip_trust: bool) -> "Trial":
+    """What a run here would have to say of the settings."""
+    import asyncio
+
+    from alhena.agent.settings_trial import Trial, tried
+    from alhena.agent.workbench import WorkbenchOptions
+    from alhena.policy.model import ApprovalMode
+
+    roots, missing = included(place, ())
+    options = WorkbenchOptions(
+        cwd=place.cwd,
+        environ=place.environ,
+        settings=place.settings,
+        mode=ApprovalMode.parse(place.settings.general.default_approval_mode),
+        include_directories=roots,
+        skip_trust=skip_trust,
+    )
+    trial = asyncio.run(tried(options))
+    return Trial(trial.errors, (*missing, *trial.warnings))
 
 
 def _of_servers(place: Place) -> tuple[str, ...]:

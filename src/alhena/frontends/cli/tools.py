@@ -38,14 +38,18 @@ def run(argv: list[str]) -> int:
     commands = parser.add_subparsers(dest="command", required=True, parser_class=Parser)
     listing = commands.add_parser("list", help="all tools with their parameters")
     calling = commands.add_parser("call", help="run one tool through the policy")
-    calling.add_argument("name", help="the tool's name")
-    calling.add_argument("args", nargs="?", default="{}", help="its parameters as a JSON object")
+    calling.add_argument(
+        "words",
+        nargs="*",
+        metavar=("NAME", "ARGS"),
+        help="the tool's name, and its parameters as a JSON object",
+    )
     calling.add_argument("-m", "--model", metavar="NAME", help="for tools that ask a model")
     for each in (listing, calling):
         each.add_argument("--json", action="store_true", help="print JSON")
         add_workbench_arguments(each)
     if argv[:1] == ["call"]:  # its options may stand between the name and the parameters
-        found = calling.parse_intermixed_args(argv[1:], argparse.Namespace(command="call"))
+        found = calling.parse_words(argv[1:], argparse.Namespace(command="call"))
     else:
         found = parser.parse_args(argv)
     options = workbench_options(found)
@@ -55,7 +59,7 @@ def run(argv: list[str]) -> int:
         emit=_warn,
     )
     if found.command == "call":
-        done = _call(options, links, found.name, found.args)
+        done = _call(options, links, *_named(calling, found.words))
         if found.json:
             write_json(done)
         elif done["error"]:
@@ -70,6 +74,15 @@ def run(argv: list[str]) -> int:
 
         asyncio.run(_look(bench))
     return _list(bench, as_json=found.json)
+
+
+def _named(parser: Parser, words: list[str]) -> tuple[str, str]:
+    """The tool, and its parameters. Raises UsageError."""
+    if not words:
+        parser.error("a tool has to be named")
+    if len(words) > 2:
+        parser.error(f"the parameters are to be one JSON object, not {len(words) - 1} words")
+    return words[0], words[1] if len(words) > 1 else "{}"
 
 
 def _open(

@@ -5,7 +5,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from alhena.config.accepted import own_data
 from alhena.config.bound import Bound
+from alhena.config.errors import ConfigError
 from alhena.config.home import trusted_folders_path
 from alhena.config.place import Place, open_place
 from alhena.config.trust import TrustLevel, trust_entries
@@ -17,8 +19,11 @@ from alhena.frontends.trusting import (
     Waits,
     accept,
     accept_shown,
+    aside_words,
+    call_data,
     forget_trust,
     say_trust,
+    set_aside,
     what_waits,
 )
 from alhena.system.workspace import current_directory
@@ -27,7 +32,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
 USAGE = """\
-usage: alhena trust [PATH] [--parent | --never | --forget]
+usage: alhena trust [PATH] [--parent | --never | --forget | --data FILE]
        alhena trust --status [PATH] [--json]
        alhena trust --list [--json]
 
@@ -38,7 +43,9 @@ command shows and accepts them as they are then.
 
   --parent   trusts the folder that PATH is in
   --never    does not trust it, and is not to ask again
-  --forget   takes back what was said of it
+  --forget   takes back what was said of it, and all that was accepted
+  --data     trusts the folder, and takes FILE in it for what its servers write themselves:
+             when it changes, nobody is asked
   --status   whether it is trusted, and why; what in it waits for that
   --list     what was said of which folders
   --json     JSON instead of sentences
@@ -60,12 +67,17 @@ def run(argv: list[str]) -> int:
     folder = _folder(options.path)
     if options.status:
         return _status(folder, as_json=options.json)
+    for moved in set_aside(os.environ):
+        _say(f"{aside_words(moved)}.")
     if options.forget:
         there = forget_trust(os.environ, folder)
         _say(f"{folder}: {'forgotten' if there else 'nothing was said of it'}.")
         return 0
     level = TrustLevel.DO_NOT_TRUST if options.never else TrustLevel.TRUST_FOLDER
-    return _say_it(folder, TrustLevel.TRUST_PARENT if options.parent else level)
+    code = _say_it(folder, TrustLevel.TRUST_PARENT if options.parent else level)
+    if options.data is not None:
+        _call_data(folder, options.data)
+    return code
 
 
 def _say_it(folder: Path, level: TrustLevel) -> int:
@@ -104,6 +116,22 @@ def _accept_rest(place: Place) -> None:
             _say(f"{each.label} is held back: {each.why}.")
 
 
+def _call_data(folder: Path, path: str) -> None:
+    """Takes a file for the own data of what names it. Raises InputError where nothing can."""
+    place = open_place(folder, os.environ)
+    called = call_data(place, path)
+    if not called:
+        entries = () if place.acceptance is None else place.acceptance.entries
+        known = sorted({name for each in entries for name in each.loose})
+        raise InputError(
+            f"{path} is no file that can be the data of a server or command of {folder}: none "
+            "names it, or it may be run, or git tracks it, or it is not watched anyway.",
+            remedy=f"These can be: {', '.join(known)}." if known else "No other file can be, now.",
+        )
+    for each in called:
+        _say(f"{each.label} may change {', '.join(each.data)}: nobody is asked about that.")
+
+
 def _options(argv: list[str]) -> "Namespace":
     from alhena.frontends.cli.arguments import Parser
 
@@ -112,6 +140,7 @@ def _options(argv: list[str]) -> "Namespace":
     kinds = parser.add_mutually_exclusive_group()
     for name in ("--parent", "--never", "--forget", "--status", "--list"):
         kinds.add_argument(name, action="store_true")
+    kinds.add_argument("--data", metavar="FILE")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("-d", "--debug", action="store_true")
     return parser.parse_args(argv)
@@ -149,6 +178,11 @@ def _tell_waiting(place: Place) -> None:
         _say("These are not read:")
         for line in what_waits(place).lines:
             _say(f"  {line}")
+    try:
+        for key, names in own_data(place.cwd, place.environ).items():
+            _say(f"Files that {key} may change, as you said: {', '.join(names)}.")
+    except ConfigError as error:
+        _say(str(error))
     if place.pending:
         _say("These servers and commands are held back (alhena trust accepts them):")
         _tell_pending(place, place.pending)

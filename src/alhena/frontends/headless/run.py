@@ -4,6 +4,8 @@ import asyncio
 import os
 import signal
 import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from alhena.agent.agent import Agent
 from alhena.config.place import Place
@@ -17,6 +19,10 @@ from alhena.frontends.headless.stdin import join_prompt, piped_text
 from alhena.frontends.here import place_here
 from alhena.frontends.session_settings import session_settings
 from alhena.frontends.streams import OutputError, is_terminal, write_stderr, write_stdout
+
+if TYPE_CHECKING:
+    from alhena.scheduler.states import CompletedToolCall
+    from alhena.wire.content import Part
 
 
 def run_headless(arguments: RunArguments) -> int:
@@ -41,7 +47,7 @@ def run_headless(arguments: RunArguments) -> int:
         agent = _agent(arguments, place)
         for note in place.notes if arguments.debug else ():
             write_stderr(f"alhena: note: {one_line(note)}\n")
-        asyncio.run(_run(agent, prompt, result, debug=arguments.debug))
+        asyncio.run(_run(agent, (prompt, arguments.prompt or ""), result, debug=arguments.debug))
     except OutputError:
         raise
     except AlhenaError as error:
@@ -83,9 +89,11 @@ def _agent(arguments: RunArguments, place: Place) -> Agent:
     )
 
 
-async def _run(agent: Agent, prompt: str, result: Result, *, debug: bool) -> None:
-    """Carries out the prompt. The result is written before the session is closed, which may take
-    hooks their time. Raises InterruptedRunError for a signal that came by then, too."""
+async def _run(agent: Agent, prompt: tuple[str, str], result: Result, *, debug: bool) -> None:
+    """Carries out the prompt: the whole of it, and what of it was given on the command line. The
+    result is written before the session is closed, which may take hooks their time. Raises
+    InterruptedRunError for a signal that came by then, too."""
+    whole, given = prompt
     signals = Signals(agent)
     async with agent:
         for note in agent.workbench.notes if debug else ():
@@ -94,7 +102,8 @@ async def _run(agent: Agent, prompt: str, result: Result, *, debug: bool) -> Non
             result.cost = agent.workbench.spending.cost
         signals.listen()
         try:
-            async for event in agent.run(prompt):
+            attached = await _attached(agent, given, result) if "@" in given else ()
+            async for event in agent.run(whole, attached=attached):
                 result.feed(event)
         except AlhenaError as error:
             result.finish(error)
@@ -102,6 +111,29 @@ async def _run(agent: Agent, prompt: str, result: Result, *, debug: bool) -> Non
         result.finish(None)
     if signals.seen:
         raise InterruptedRunError("interrupted while the session ended; the result is complete.")
+
+
+async def _attached(agent: Agent, given: str, result: Result) -> "tuple[Part, ...]":
+    """What the @paths of the command line hold, as at the terminal. What was piped in is somebody
+    else's text, and none of it names files."""
+    from alhena.frontends.referenced import referenced
+
+    def warn(text: str) -> None:
+        result.feed(WarningEvent(message=text))
+
+    async def call(name: str, args: Mapping[str, object]) -> "CompletedToolCall | None":
+        run = agent.call(name, dict(args))
+        async for event in run:
+            if isinstance(event, WarningEvent):
+                result.feed(event)
+        done = run.completed
+        if done is not None and done.response.error:
+            warn(f"what the prompt names with @ is not sent along: {done.response.error}")
+        return done
+
+    if ":" in given:  # it may be a server's resource
+        await agent.workbench.sources.gather()
+    return await referenced(given, agent.workbench, call, warn)
 
 
 class Signals:

@@ -97,7 +97,9 @@ def _shown(request: ConfirmationRequest) -> list[str]:
             return [exact(details.prompt), *map(_inline, details.urls)]
         case McpConfirmation() as details:
             args = msgspec.json.encode(details.tool_args).decode("utf-8")
-            return [exact(f"{details.server_name}: {details.tool_name}({args})")]
+            called = exact(f"{details.server_name}: {details.tool_name}({args})")
+            server = exact(", ".join(details.server))
+            return [called, f"The server is: {server}"] if server else [called]
         case AskUserConfirmation() | ExitPlanModeConfirmation():
             return []
         case _:

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +42,10 @@ PATIENCE_S = 600.0
 APPROVAL = "approval"
 
 _READING = frozenset({Kind.READ, Kind.SEARCH, Kind.THINK, Kind.PLAN, Kind.FETCH})
+
+# Without a handler of its own what the SDK logs, which may be a line for each request, would go to
+# stderr.
+logging.getLogger("mcp").addHandler(logging.NullHandler())
 
 Opened = Callable[[bool], Workbench]
 """Opens the workbench; whether somebody can be asked."""

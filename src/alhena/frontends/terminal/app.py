@@ -21,7 +21,13 @@ from prompt_toolkit.output import Output
 from alhena.display_text import one_line
 from alhena.frontends.terminal.entry import Entry
 from alhena.frontends.terminal.hands import Hands
-from alhena.frontends.terminal.keys import answer_keys, input_keys, menu_keys, session_keys
+from alhena.frontends.terminal.keys import (
+    answer_keys,
+    input_keys,
+    menu_keys,
+    session_keys,
+    sign_keys,
+)
 from alhena.frontends.terminal.layout import Texts, placed
 from alhena.frontends.terminal.lines import Block, Line, Lines, Markdown, Span, clipped, line
 from alhena.frontends.terminal.live import live
@@ -69,8 +75,10 @@ class TerminalScreen:
         self._closing = False
         self._defects = 0
         self._timer: asyncio.TimerHandle | None = None
-        self._panel = Panel(self._panel_changed, self._loop.time, self._loop.call_later)
         self._entry = Entry(history, completer)
+        self._panel = Panel(
+            self._panel_changed, self._loop.time, self._loop.call_later, self._entry.paste
+        )
         self.hands = Hands(
             self._entry, self._panel, close=self.close, draw=lambda: self._draw_in(0)
         )
@@ -89,6 +97,7 @@ class TerminalScreen:
                 [
                     input_keys(self.hands, self._entry, self._panel),
                     session_keys(self.hands, self._panel),
+                    sign_keys(self._panel),
                 ]
             ),
             erase_when_done=True,
@@ -101,6 +110,11 @@ class TerminalScreen:
         )
         self._app.ttimeoutlen = 0.05
         self._app.timeoutlen = 0.15
+
+    @property
+    def keys(self) -> bool:
+        """As `Screen.keys`."""
+        return True
 
     async def run(self) -> None:
         """Draws and reads keys until `close`, and leaves the terminal as it was."""
@@ -265,7 +279,8 @@ class TerminalScreen:
         menu = self._panel.menu
         if menu is None:
             return []
-        lines, chosen = menu_lines(menu, self._output.get_size().columns, self._panel.note)
+        size = self._output.get_size()
+        lines, chosen = menu_lines(menu, size.columns, self._panel.note, size.rows - 1)
         return [
             *fragments([*lines[:chosen], ()]),
             ("[SetCursorPosition]", ""),  # a low window scrolls there

@@ -5,9 +5,9 @@ from typing import Any, Literal, assert_never
 
 import msgspec
 
-from alhena.display_text import escaped, exact, one_line, without_controls
+from alhena.display_text import escaped, exact, one_line
 from alhena.frontends.terminal.diffs import diff_lines
-from alhena.frontends.terminal.lines import TAB, Block, Line, Lines, Markdown, line
+from alhena.frontends.terminal.lines import TAB, Block, Line, Lines, line
 from alhena.frontends.terminal.menu import Menu, Option
 from alhena.policy.model import PolicyRule
 from alhena.scheduler.confirm import Answer, ConfirmationRequest, Payload
@@ -68,7 +68,7 @@ def request_blocks(request: ConfirmationRequest) -> tuple[Block, ...]:
             lines += _warnings(details.warnings)
         case ExitPlanModeConfirmation() as details:
             lines.append(_title(f"Plan ({details.plan_path})"))
-            plan = (Markdown(without_controls(details.plan)),)
+            plan = (Lines(tuple(_plan(details.plan)), hang=2),)
         case AskUserConfirmation() as details:
             lines.append(_title(details.title))
             lines += (line(f"  {_inline(each.question)}") for each in details.questions)
@@ -77,8 +77,24 @@ def request_blocks(request: ConfirmationRequest) -> tuple[Block, ...]:
     return (Lines(tuple(lines)), *plan, Lines(tuple(_why(request))))
 
 
+def _plan(plan: str) -> Iterator[Line]:
+    """A plan as it was written, nothing in it hidden or read as a mark: what stands there is what
+    is approved. Its headings are bold."""
+    code = False
+    for margin, (_, row) in _whole(plan, "  "):
+        code ^= row.lstrip().startswith(("```", "~~~"))
+        yield (margin, ("bold" if row.startswith("#") and not code else "", row))
+
+
 def _of_server(details: McpConfirmation) -> Iterator[Line]:
-    """What a server says of its tool, and what of that is new since it was approved."""
+    """What a server is, what it says of its tool, and what of that is new since it was
+    approved."""
+    if details.server:
+        what, *more = details.server
+        yield line("  The server is:", "dim")
+        yield from _whole(what, "    ")
+        if more:
+            yield from _whole(f"with {', '.join(more)}", "    ")
     said = details.tool_description.strip()
     if len(said) > MAX_SAID:
         said = f"{said[:MAX_SAID]}… ({len(details.tool_description) - MAX_SAID:,} characters more)"

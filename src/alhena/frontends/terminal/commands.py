@@ -9,7 +9,7 @@ from alhena.agent.workbench import Workbench
 from alhena.display_text import escaped, one_line
 from alhena.events import CompressedEvent
 from alhena.frontends.terminal.asking import rule_words
-from alhena.frontends.terminal.ended import duration
+from alhena.frontends.terminal.ended import counted, duration
 from alhena.frontends.terminal.going_back import GoingBack, restore, undo
 from alhena.frontends.terminal.lines import Line, line
 from alhena.frontends.terminal.view import Totals
@@ -31,6 +31,13 @@ KEYS = (
     ("@path", "sends the file's content with the prompt"),
     ("!command", "runs a command; the model is told of it with the next prompt"),
 )
+LINE_KEYS = (
+    ("Enter", "sends"),
+    ("Ctrl-C", "interrupts; where nothing runs it leaves"),
+    ("Ctrl-D", "leaves, at the beginning of a line"),
+    *KEYS[-2:],
+)
+"""What there is of them where a terminal can do nothing but lines."""
 
 
 class CommandContext(GoingBack, Protocol):
@@ -52,12 +59,21 @@ class CommandContext(GoingBack, Protocol):
         ...
 
     @property
+    def keys(self) -> bool:
+        """Whether the person presses keys, or sends lines."""
+        ...
+
+    @property
     def identity(self) -> tuple[str, str]:
         """The session's id and its model."""
         ...
 
     async def clear(self) -> None:
         """Begins another session."""
+        ...
+
+    async def go_on(self, session_id: str) -> None:
+        """Goes on with another session."""
         ...
 
     async def compress(self) -> CompressedEvent:
@@ -78,7 +94,8 @@ Carry = Callable[[CommandContext, str], Awaitable[list[Line]]]
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
     """A command. `at_once`: it need not wait until what runs has ended. `listing`: its lines are
-    cut where the terminal ends."""
+    cut where the terminal ends, unless more was asked for than the list; others go on in the next
+    row, `hang` columns from the margin."""
 
     name: str
     summary: str
@@ -86,28 +103,33 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     aliases: tuple[str, ...] = ()
     at_once: bool = True
     listing: bool = False
+    hang: int = HANG
 
 
-async def _help(_context: CommandContext, _rest: str) -> list[Line]:
-    lines = [line("Commands", "bold")]
-    for command in COMMANDS:
-        names = ", ".join(f"/{name}" for name in (command.name, *command.aliases))
-        lines.append(_row(names, command.summary))
-    lines += [(), line("Keys", "bold")]
-    return lines + [_row(key, what) for key, what in KEYS]
+async def _help(context: CommandContext, _rest: str) -> list[Line]:
+    commands = [_row(f"/{each.name}", _with_aliases(each)) for each in COMMANDS]
+    keys = [_row(key, what) for key, what in (KEYS if context.keys else LINE_KEYS)]
+    return [line("Commands", "bold"), *commands, (), line("Keys", "bold"), *keys]
+
+
+def _with_aliases(command: Command) -> str:
+    also = ", ".join(f"/{name}" for name in command.aliases)
+    return f"{command.summary} (also {also})" if also else command.summary
 
 
 async def _tools(context: CommandContext, rest: str) -> list[Line]:
     registry = context.workbench.registry
     tools = registry.all_tools
-    lines = [line(f"{len(tools)} tools", "bold")]
+    lines = [line(counted(len(tools), "tool"), "bold")]
     for tool in tools:
-        first = one_line(tool.description).partition(". ")[0]
-        lines.append(_row(tool.name, f"{tool.kind:11} {one_line(first, 200)}"))
         if rest.strip() == "desc":
+            lines.append(_row(tool.name, tool.kind))
             lines += (
                 line(f"      {escaped(each)}", "dim") for each in tool.description.split("\n")
             )
+        else:
+            first = one_line(tool.description).partition(". ")[0]
+            lines.append(_row(tool.name, f"{tool.kind:11} {one_line(first, 200)}"))
     return lines
 
 
@@ -191,6 +213,12 @@ async def _compress(context: CommandContext, _rest: str) -> list[Line]:
     return [line(one_line(compressed_words(event), 2_000), style)]
 
 
+async def _chat(context: CommandContext, rest: str) -> list[Line]:
+    from alhena.frontends.terminal.chat_command import chat
+
+    return await chat(context, rest)
+
+
 async def _mcp(context: CommandContext, rest: str) -> list[Line]:
     from alhena.frontends.terminal.mcp_command import mcp
 
@@ -209,8 +237,9 @@ COMMANDS: tuple[Command, ...] = (
         summary="the tools (`/tools desc`: all about them)",
         carry=_tools,
         listing=True,
+        hang=6,
     ),
-    Command(name="policies", summary="the rules that hold now", carry=_policies),
+    Command(name="policies", summary="the rules that hold now", carry=_policies, hang=12),
     Command(name="hooks", summary="the hooks of this session", carry=_hooks),
     Command(
         name="mcp",
@@ -234,6 +263,12 @@ COMMANDS: tuple[Command, ...] = (
         aliases=("summarize", "compact"),
         summary="put a summary in the place of what was said so far",
         carry=_compress,
+        at_once=False,
+    ),
+    Command(
+        name="chat",
+        summary="`save NAME` keeps the conversation; `list`, `resume`, `delete NAME`; `share FILE`",
+        carry=_chat,
         at_once=False,
     ),
     Command(
@@ -267,12 +302,10 @@ def named(text: str) -> tuple[Command | None, str, str] | None:
 
 def unknown(name: str) -> list[Line]:
     """What is said of a command that is none."""
-    from difflib import get_close_matches
+    from alhena.frontends.terminal.unknown_commands import unknown_words
 
-    names = [name for each in COMMANDS for name in (each.name, *each.aliases)]
-    near = get_close_matches(name.lower(), names, n=1)
-    hint = f"Did you mean /{near[0]}?" if near else "See /help."
-    return [line(f"Unknown command /{one_line(name, 60)}. {hint}", "error")]
+    names = (name for each in COMMANDS for name in (each.name, *each.aliases))
+    return [line(unknown_words(name, names), "error")]
 
 
 def command_names() -> tuple[tuple[str, str], ...]:

@@ -1,6 +1,7 @@
 """What the input line can be completed to: commands behind a slash, paths behind an @."""
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -10,12 +11,14 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
 from alhena.display_text import escaped
-from alhena.frontends.terminal.mentions import quoted_path
+from alhena.errors import AlhenaError
+from alhena.frontends.mentions import quoted_path
 
 if TYPE_CHECKING:
     from alhena.system.ignore import IgnoreRules
 
 OFFERED = 50
+_TAKES_A_TAG = re.compile(r"/chat +(?:resume|load|delete) +(.*)")
 LOOKED_AT = 20_000
 """Entries of the file tree that are looked at for one completion."""
 
@@ -40,11 +43,27 @@ class PromptCompleter(Completer):
                 if name.startswith(text):
                     yield Completion(name, -len(text), display_meta=summary)
             return
+        if (begun := _TAKES_A_TAG.match(text)) is not None:
+            for name in tags(self._cwd):
+                if name.startswith(begun[1]):
+                    yield Completion(name, -len(begun[1]), display=escaped(name))
+            return
         word = path_word(text)
         if word is None:
             return
         for path in paths(self._cwd, word):
             yield Completion(quoted_path(path), -len(word), display=escaped(path))
+
+
+def tags(cwd: Path) -> list[str]:
+    """The names of the conversations of a project that are saved."""
+    from alhena.config.home import project_temp
+    from alhena.session.tags import project_tags
+
+    try:
+        return [tag.name for tag in project_tags(project_temp(os.environ, cwd)).all()]
+    except AlhenaError:  # nothing to offer there; the command says why
+        return []
 
 
 def path_word(text: str) -> str | None:

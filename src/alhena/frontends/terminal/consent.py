@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from alhena.display_text import escaped
 from alhena.frontends.terminal.asking import Outcome, choices, question_menu, request_blocks
-from alhena.frontends.terminal.lines import Block, Lines, line
+from alhena.frontends.terminal.lines import Block, Lines, line, lines_of
 from alhena.frontends.terminal.screen import Screen
 from alhena.scheduler.confirm import Answer, ConfirmationRequest, Payload
 from alhena.tools.builtin.ask_user import Answers
@@ -54,6 +54,8 @@ class Consent:
         for index, question in enumerate(questions):
             show((Lines(((), line(f"? {escaped(question.question)}", "bold"))),))
             found = await self._one(question)
+            told = lines_of(found, "accent", "  ") if found else [line("  no answer", "dim")]
+            show((Lines(tuple(told)),))
             if found is None:
                 return None
             if found:

@@ -2,16 +2,12 @@
 
 import asyncio
 import os
-from collections import deque
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import msgspec
 
 from alhena.agent.agent import Agent
 from alhena.agent.run import Run
-from alhena.agent.workbench import Workbench
 from alhena.display_text import one_line
 from alhena.errors import AlhenaError
 from alhena.events import (
@@ -23,33 +19,18 @@ from alhena.events import (
     ModelFallbackEvent,
     UserMessageEvent,
 )
+from alhena.frontends.mentions import shell_note
+from alhena.frontends.referenced import referenced
 from alhena.frontends.terminal import commands
-from alhena.frontends.terminal.consent import Consent
+from alhena.frontends.terminal.advancing import advance, prompt_lines
 from alhena.frontends.terminal.editors import editor_command
-from alhena.frontends.terminal.lines import Block, Line, line
-from alhena.frontends.terminal.mentions import (
-    attachment,
-    existing,
-    mentioned,
-    missing_words,
-    shell_note,
-)
-from alhena.frontends.terminal.screen import Screen, Status
+from alhena.frontends.terminal.lines import line
 from alhena.frontends.terminal.servers import (
     filled_prompt,
-    resource_attachment,
-    resources_among,
     server_prompts,
 )
-from alhena.frontends.terminal.view import (
-    Totals,
-    View,
-    advance,
-    printed,
-    prompt_lines,
-    without_run,
-)
-from alhena.policy.model import ApprovalMode
+from alhena.frontends.terminal.shown_session import ShownSession, ToolTitles
+from alhena.frontends.terminal.view import View, without_run
 from alhena.scheduler.confirm import ConfirmationRequest, Verdict
 from alhena.scheduler.states import CompletedToolCall
 from alhena.tools.builtin.ask_user import Answers
@@ -60,113 +41,7 @@ from alhena.tools.editing import ProposedContents
 from alhena.tools.external_editor import edit_externally
 from alhena.wire.content import Part
 
-if TYPE_CHECKING:
-    from alhena.agent.restoring import AgentCheckpoints
-
-CYCLE = (ApprovalMode.DEFAULT, ApprovalMode.AUTO_EDIT, ApprovalMode.PLAN)
 MAX_MESSAGE = 2_000
-Clock = Callable[[], float]
-
-
-class ShownSession:
-    """A session with what the screen shows of it. `clock` gives seconds."""
-
-    def __init__(self, screen: Screen, clock: Clock) -> None:
-        self.view = View()
-        self._screen = screen
-        self._clock = clock
-        self._started = clock()
-        self._queue: deque[str] = deque()
-        self._wake = asyncio.Event()
-        self._leaving = False
-        self._agent: Agent | None = None
-        self._notes: list[Part] = []
-        self._tasks = asyncio.TaskGroup()
-        self._announced: dict[str, asyncio.Event] = {}
-        self._consent = Consent(screen)
-        self._failed = False
-        self._proposing = False
-
-    @property
-    def agent(self) -> Agent:
-        """The agent at work. Only while `run` runs."""
-        if self._agent is None:
-            raise RuntimeError("the conversation has not begun")
-        return self._agent
-
-    @property
-    def workbench(self) -> Workbench:
-        """Tools, policies and hooks of the session."""
-        return self.agent.workbench
-
-    @property
-    def totals(self) -> Totals:
-        """What was counted so far."""
-        return self.view.totals
-
-    @property
-    def age_ms(self) -> float:
-        """How long the session has lasted."""
-        return (self._clock() - self._started) * 1000
-
-    @property
-    def identity(self) -> tuple[str, str]:
-        """The session's id and its model."""
-        return self.agent.session_id, self.agent.model
-
-    @property
-    def checkpoints(self) -> "AgentCheckpoints":
-        """What the session can go back to."""
-        return self.agent.checkpoints
-
-    def tell(self, note: str) -> None:
-        """Tells the model something, with the next prompt."""
-        self._notes.append(Part(text=note))
-
-    def propose(self) -> None:
-        """Has the calls made again that the session went back to, when the command is over."""
-        self._notes.clear()  # of what was taken back
-        self._proposing = True
-
-    def next_mode(self) -> None:
-        """To the next approval mode; from yolo to the first."""
-        if self._agent is not None:
-            modes = self.workbench.modes
-            at = CYCLE.index(modes.mode) if modes.mode in CYCLE else -1
-            modes.switch(CYCLE[(at + 1) % len(CYCLE)])
-
-    def toggle_yolo(self) -> None:
-        """Everything runs without asking, or as by default again."""
-        if self._agent is not None:
-            modes = self.workbench.modes
-            on = modes.mode is ApprovalMode.YOLO
-            modes.switch(ApprovalMode.DEFAULT if on else ApprovalMode.YOLO)
-            if not modes.allows_yolo:
-                self.print([line("security.disableYoloMode turns yolo mode off.", "warning")])
-
-    def show_status(self) -> None:
-        """Brings the line at the foot up to date."""
-        if self._agent is None:
-            self._screen.show_status(Status(queued=tuple(self._queue)))
-            return
-        self._screen.show_status(
-            Status(
-                cwd=_shortened(self.workbench.workspace.cwd, os.environ),
-                mode=self.workbench.modes.mode,
-                model=self.agent.model,
-                queued=tuple(self._queue),
-            )
-        )
-
-    def print(
-        self, lines: list[Line], group: str = "notice", *, clip: bool = False, hang: int = 0
-    ) -> None:
-        """Prints lines above the prompt."""
-        self.view, blocks = printed(self.view, group, lines, clip=clip, hang=hang)
-        self._show(blocks)
-
-    def _show(self, blocks: tuple[Block, ...]) -> None:
-        self._screen.update(self.view, blocks)
 
 
 class Conversation(ShownSession):
@@ -185,7 +60,7 @@ class Conversation(ShownSession):
         if at_once and self._agent is not None and named is not None and named[0] is None:
             at_once = named[1] not in server_prompts(self.workbench)
         if at_once and self._agent is not None:
-            self._tasks.create_task(self._carry(text))
+            self._tasks.create_task(self._carry_beside(text))
             return
         self._queue.append(text)
         self._wake.set()
@@ -244,6 +119,16 @@ class Conversation(ShownSession):
         self._notes.clear()
         self._begin()
 
+    async def go_on(self, session_id: str) -> None:
+        """Goes on with another session, whose conversation is shown."""
+        await self.agent.clear(session_id)
+        self._notes.clear()
+        self._begin()
+        from alhena.frontends.terminal.earlier import recalled
+
+        self.view, blocks = await recalled(self.agent, self.view)
+        self._show(blocks)
+
     async def compress(self) -> CompressedEvent:
         """Compresses the conversation, which the screen shows as work."""
         self.view = msgspec.structs.replace(self.view, busy_since=self._clock())
@@ -277,10 +162,7 @@ class Conversation(ShownSession):
         return await self._consent.ask(questions, self._show)
 
     def _begin(self) -> None:
-        tools = self.workbench.registry.all_tools
-        self.view = View(
-            titles={tool.name: tool.display_name for tool in tools}, group=self.view.group
-        )
+        self.view = View(titles=ToolTitles(self.workbench.registry), group=self.view.group)
         self._started = self._clock()
         self.workbench.modes.subscribe(self.show_status)
         self.show_status()
@@ -298,25 +180,31 @@ class Conversation(ShownSession):
             if not self._failed:  # else it has been shown as an event
                 self.print([line(f"✗ {one_line(str(error), MAX_MESSAGE)}", "error")])
 
+    async def _carry_beside(self, text: str) -> None:
+        """A command beside what runs."""
+        await self._carry(text)
+        self._show(())
+
     async def _command(
         self, text: str, command: commands.Command | None, name: str, rest: str
     ) -> None:
         served = None if command is not None else server_prompts(self.workbench).get(name)
         if served is not None:
             filled, attached = await filled_prompt(served, rest)
-            self.print(prompt_lines(text), "user")
+            self.print(prompt_lines(text), "user", hang=0)
             await self._send(filled, attached)
             return
-        self.print(prompt_lines(text), "user")
+        self.print(prompt_lines(text), "user", hang=0)
         lines = commands.unknown(name) if command is None else await command.carry(self, rest)
-        listing = command is not None and command.listing
-        self.print(lines, "command", clip=listing, hang=0 if listing else commands.HANG)
+        listing = command is not None and command.listing and not rest.strip()
+        hang = commands.HANG if command is None else command.hang
+        self.print(lines, "command", clip=listing, hang=0 if listing else hang)
         proposing, self._proposing = self._proposing, False
         if proposing:
             await self._follow(self.agent.checkpoints.propose())
 
     async def _prompt(self, text: str) -> None:
-        self.print(prompt_lines(text), "user")
+        self.print(prompt_lines(text), "user", hang=0)
         await self._send(text, await self._referenced(text))
 
     async def _send(self, text: str, attached: tuple[Part, ...]) -> None:
@@ -328,27 +216,14 @@ class Conversation(ShownSession):
 
     async def _referenced(self, text: str) -> tuple[Part, ...]:
         """What a prompt's @paths hold."""
-        words = mentioned(text)
-        resources = resources_among(self.workbench, words)
-        others = [word for word in words if word not in resources]
-        paths, missing = existing(others, self.workbench.workspace.cwd)
-        if missing:
-            self.print([line(missing_words(missing), "warning")])
-        attached: list[Part] = []
-        for uri in resources:
-            read = await self._call("read_mcp_resource", {"uri": uri})
-            if read is not None and not read.response.error:
-                attached += resource_attachment(uri, read.response.response_parts)
-        if not paths:
-            return tuple(attached)
-        done = await self._call("read_many_files", {"paths": list(paths)})
-        if done is not None and not done.response.error:
-            attached += attachment(done.response.response_parts)
-        return tuple(attached)
+        return await referenced(text, self.workbench, self._call, self._warn)
+
+    def _warn(self, text: str) -> None:
+        self.print([line(f"! {text}", "warning")])
 
     async def _shell(self, command: str) -> None:
         """A command of the person's own; the model hears of it with the next prompt."""
-        self.print(prompt_lines(f"!{command}"), "user")
+        self.print(prompt_lines(f"!{command}"), "user", hang=0)
         done = await self._call("run_shell_command", {"command": command})
         if done is None:
             return
@@ -381,12 +256,3 @@ class Conversation(ShownSession):
             self.show_status()
         elif isinstance(event, ConfirmationRequestEvent):
             self._announced.setdefault(event.correlation_id, asyncio.Event()).set()
-
-
-def _shortened(path: Path, environ: Mapping[str, str]) -> str:
-    """A path with `~` for the home directory."""
-    home = environ.get("HOME", "")
-    text = str(path)
-    if home and (text == home or text.startswith(f"{home.rstrip('/')}/")):
-        text = f"~{text[len(home.rstrip('/')) :]}"
-    return one_line(text)

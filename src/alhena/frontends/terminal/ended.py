@@ -67,7 +67,9 @@ def ended_lines(
     display = event.display
     rows = OWN_ROWS if own else OUTPUT_ROWS
     if event.status != "success":
-        text = event.error or (display if isinstance(display, str) else "") or ""
+        told = display if isinstance(display, str) else ""
+        # Of a tool that may not be called the model hears no more than that there is none.
+        text = told if event.denied and told else event.error or told
         lines = _first(text, ERROR_ROWS, "error" if event.status == "error" else "dim")
         if isinstance(display, dict) and display.get("type") == "terminal_output":
             lines += _last(str(display.get("text", "")), rows)

@@ -28,8 +28,8 @@ class Entry:
     def paste(self, text: str) -> None:
         """Inserts a text at the cursor, or its mark."""
         text = text.replace("\r\n", "\n").replace("\r", "\n")
-        lines = text.count("\n") + 1
-        if lines > MAX_PASTED_LINES or len(text) > MAX_PASTED_CHARACTERS:
+        lines = text.count("\n") + (not text.endswith("\n"))
+        if text.count("\n") >= MAX_PASTED_LINES or len(text) > MAX_PASTED_CHARACTERS:
             text = self._mark(text, lines)
         self.buffer.insert_text(text)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 from prompt_toolkit.history import History
 
-from alhena.config.home import claim_project_temp, project_temp
+from alhena.config.home import claimed_project_temp, project_temp
 from alhena.errors import AlhenaError
 from alhena.system.files import open_regular
 
@@ -46,8 +46,7 @@ class PromptHistory(History):
         if not self._usable or len(string) > MAX_ENTRY:
             return
         try:
-            folder = project_temp(self._environ, self._cwd)
-            claim_project_temp(folder, self._cwd)
+            folder = claimed_project_temp(self._environ, self._cwd)
             _append(folder / NAME, msgspec.json.encode(string) + b"\n")
         except (OSError, AlhenaError, UnicodeEncodeError) as error:
             self._give_up("written", error)

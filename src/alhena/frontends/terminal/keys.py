@@ -9,8 +9,11 @@ from prompt_toolkit.keys import Keys
 
 from alhena.frontends.terminal.entry import Entry
 from alhena.frontends.terminal.hands import Hands
+from alhena.frontends.terminal.lines import first_sign, last_sign
 from alhena.frontends.terminal.panel import Panel
 
+MAX_SIGN = 64
+"""Characters that are looked at for what is one sign."""
 CONTINUED = "\\"
 _MENU_KEYS = {
     "up": "up",
@@ -99,6 +102,42 @@ def session_keys(hands: Hands, panel: Panel) -> KeyBindings:
     return keys
 
 
+def sign_keys(panel: Panel) -> KeyBindings:
+    """The keys that go by what is one sign for a reader, however many characters it is made of: an
+    emoji with its skin tone, a letter with its marks."""
+    keys = KeyBindings()
+
+    def behind() -> int:
+        return last_sign(get_app().current_buffer.document.text_before_cursor[-MAX_SIGN:])
+
+    def ahead() -> int:
+        return first_sign(get_app().current_buffer.document.text_after_cursor[:MAX_SIGN])
+
+    writing = Condition(lambda: panel.menu is None)
+    before = writing & Condition(lambda: behind() > 1)
+    after = writing & Condition(lambda: ahead() > 1)
+
+    @keys.add("backspace", filter=before)
+    def _(event: KeyPressEvent) -> None:
+        event.current_buffer.delete_before_cursor(behind())
+
+    @keys.add("delete", filter=after)
+    def _(event: KeyPressEvent) -> None:
+        event.current_buffer.delete(ahead())
+
+    @keys.add("left", filter=before)
+    @keys.add("c-b", filter=before)
+    def _(event: KeyPressEvent) -> None:
+        event.current_buffer.cursor_left(behind())
+
+    @keys.add("right", filter=after)
+    @keys.add("c-f", filter=after)
+    def _(event: KeyPressEvent) -> None:
+        event.current_buffer.cursor_right(ahead())
+
+    return keys
+
+
 def menu_keys(panel: Panel) -> KeyBindings:
     """The keys of a menu: those that move, and characters."""
     keys = KeyBindings()
@@ -119,8 +158,9 @@ def menu_keys(panel: Panel) -> KeyBindings:
         event.app.renderer.clear()
 
     @keys.add(Keys.BracketedPaste)
-    def _(_event: KeyPressEvent) -> None:
+    def _(event: KeyPressEvent) -> None:
         """What is pasted is no answer."""
+        panel.words(event.data)
 
     return keys
 

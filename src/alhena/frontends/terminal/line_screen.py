@@ -7,7 +7,7 @@ from codecs import getincrementaldecoder
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager
 
-from alhena.frontends.terminal.lines import Block, Lines, plain
+from alhena.frontends.terminal.lines import Block, Lines, folded, plain
 from alhena.frontends.terminal.menu import Menu, Picked, press
 from alhena.frontends.terminal.screen import Person, Status
 from alhena.frontends.terminal.view import View
@@ -32,6 +32,11 @@ class LineScreen:
         self._left = False
         self._prompted = False
 
+    @property
+    def keys(self) -> bool:
+        """As `Screen.keys`."""
+        return False
+
     def attach(self, person: Person) -> None:
         """From now on `person` gets what is typed."""
         self._person = person
@@ -39,6 +44,7 @@ class LineScreen:
             person.leave()
             return
         self._listen()
+        self._prompt()
 
     def leave(self) -> None:
         """Ends the session; before there is one, the question it waits for."""
@@ -61,20 +67,22 @@ class LineScreen:
 
     def update(self, view: View, blocks: Iterable[Block] = ()) -> None:
         """As `Screen.update`: the view itself cannot be shown."""
-        for block in blocks:
-            text = plain(block.lines) if isinstance(block, Lines) else block.text
-            self._write(f"{text}\n")
+        shown = tuple(blocks)
+        for block in shown:
+            self._write(f"{self._text(block)}\n")
             self._prompted = False
-        if view.busy_since is None and not view.calls and not self._prompted:
-            self._prompted = True
-            self._write(PROMPT)
+        if not shown and view.busy_since is None and not view.calls:
+            self._prompt()
 
     def show_status(self, status: Status) -> None:
         """There is no place for it."""
 
     async def choose(self, menu: Menu) -> frozenset[int] | None:
         """As `Screen.choose`: a number, a letter, or several of them with commas."""
-        listed = (f"  {number} {each.label}" for number, each in enumerate(menu.options, 1))
+        listed = (
+            f"  {number} {each.label}{f' ({each.detail})' if each.detail else ''}"
+            for number, each in enumerate(menu.options, 1)
+        )
         self._write("\n".join((menu.title, *listed)) + "\n")
         async with self._question() as answers:
             while True:
@@ -120,6 +128,23 @@ class LineScreen:
             if early:  # what is typed from now on is for who is attached later
                 self._deaf()
 
+    def _text(self, block: Block) -> str:
+        if not isinstance(block, Lines):
+            return block.text
+        try:
+            columns = os.get_terminal_size(self._source).columns
+        except OSError:
+            columns = 0
+        if not block.hang or not columns:
+            return plain(block.lines)
+        return plain(row for each in block.lines for row in folded(each, columns, block.hang))
+
+    def _prompt(self) -> None:
+        """Shows that something can be typed, once somebody takes it."""
+        if self._person is not None and not self._prompted:
+            self._prompted = True
+            self._write(PROMPT)
+
     def _listen(self) -> None:
         self._reading = True
         self._loop.add_reader(self._source, self._read)
@@ -137,6 +162,8 @@ class LineScreen:
         for each in lines:
             self._take(each)
         if not data:
+            if self._prompted:
+                self._write("\n")
             self._deaf()
             self.leave()
 

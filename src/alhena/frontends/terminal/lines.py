@@ -3,6 +3,7 @@
 A style is a name of `theme.STYLES`, or "" for plain text.
 """
 
+import re
 from collections.abc import Iterable
 from functools import lru_cache
 from unicodedata import category, east_asian_width
@@ -14,6 +15,8 @@ from alhena.display_text import escaped
 Span = tuple[str, str]
 Line = tuple[Span, ...]
 TAB = 4
+_JOINING = re.compile("((?<=[^\\x00-\\x7f])[\u200c\u200d\ufe0e\ufe0f]+)")
+"""Joiners and selectors behind a letter or sign that is not ASCII, as emoji have them."""
 ELLIPSIS = "…"
 
 
@@ -45,6 +48,12 @@ def line(text: str, style: str = "") -> Line:
 def safe(text: str) -> str:
     """A text on one line as a terminal may show it."""
     return escaped(text.expandtabs(TAB))
+
+
+def spoken(text: str) -> str:
+    """A person's own words on one line: as `safe`, but what joins signs of their writing stays."""
+    pieces = re.split(_JOINING, text.expandtabs(TAB))
+    return "".join(piece if odd % 2 else escaped(piece) for odd, piece in enumerate(pieces))
 
 
 def lines_of(text: str, style: str = "", indent: str = "") -> list[Line]:
@@ -140,6 +149,22 @@ def _cut(given: Line, start: int, end: int) -> Line:
             spans.append((style, part))
         at += len(text)
     return tuple(spans)
+
+
+def last_sign(text: str) -> int:
+    """How many characters the last sign of a text is made of; 0 for an empty text."""
+    return min(len(text), 1) if text.isascii() else len(_signs(text)[-1])
+
+
+def first_sign(text: str) -> int:
+    """How many characters the first sign of a text is made of; 0 for an empty text."""
+    return min(len(text), 1) if text[:2].isascii() else len(_signs(text)[0])
+
+
+def _signs(text: str) -> list[str]:
+    import regex
+
+    return regex.findall(r"\X", text)
 
 
 @lru_cache(maxsize=4096)

@@ -6,6 +6,8 @@ from alhena.display_text import one_line
 from alhena.frontends.terminal.lines import Line, clipped, folded, line
 
 HANG = 6
+MIN_COLUMNS = 20
+"""Columns from which on there is room to say how many options there are."""
 
 
 class Option(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,9 +61,19 @@ def press(menu: Menu, key: str) -> Menu | Picked:
     return Picked(frozenset({index}))
 
 
-def menu_lines(menu: Menu, columns: int, note: str = "") -> tuple[list[Line], int]:
+def menu_lines(
+    menu: Menu, columns: int, note: str = "", rows: int | None = None
+) -> tuple[list[Line], int]:
     """The menu as it is drawn, and how many of its rows end with the selected option. A `note`
-    takes the place of what the keys do."""
+    takes the place of what the keys do. Where it does not fit in `rows`, each option says how many
+    there are: only those around the selected one are seen."""
+    shown, last = _menu_lines(menu, columns, note, counted=False)
+    if rows is None or len(shown) <= rows or columns < MIN_COLUMNS:
+        return shown, last
+    return _menu_lines(menu, columns, note, counted=True)
+
+
+def _menu_lines(menu: Menu, columns: int, note: str, *, counted: bool) -> tuple[list[Line], int]:
     lines = folded(line(one_line(menu.title), "bold"), columns, HANG)
     last = 0
     for index, option in enumerate(menu.options):
@@ -70,7 +82,9 @@ def menu_lines(menu: Menu, columns: int, note: str = "") -> tuple[list[Line], in
         pointer = ">" if here else " "
         letter = f"/{option.key}" if option.key else ""
         text = f"{pointer} {index + 1}{letter} {tick}{one_line(option.label)}"
-        detail = line(f"  {one_line(option.detail)}", "dim") if option.detail else ()
+        place = f"{index + 1} of {len(menu.options)}" if counted else ""
+        more = ", ".join(filter(None, (one_line(option.detail), place)))
+        detail = line(f"  {more}", "dim") if more else ()
         lines += folded((*line(text, "chosen" if here else ""), *detail), columns, HANG)
         last = len(lines) if here else last
     keys = "Space ticks, Enter takes them" if menu.checked is not None else "Enter takes it"

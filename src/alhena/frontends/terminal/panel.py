@@ -10,7 +10,7 @@ PAUSE = 0.7
 """Seconds without a key after which keys are answers again."""
 ALONE = 0.25
 """Seconds that a letter or a number has to stand alone to be an answer."""
-TYPING = "That was typing, no answer. Wait a moment, then press one key."
+TYPING = "That was typing, no answer. It is kept. Wait a moment, then press one key."
 
 
 class Timer(Protocol):
@@ -23,7 +23,7 @@ class Timer(Protocol):
 
 class Panel:
     """One question at a time. `changed` is called whenever another one stands there, or none;
-    `clock` gives seconds, and `later` calls a function after some.
+    `clock` gives seconds, and `later` calls a function after some. `typed` gets what was no answer.
 
     Somebody may be typing when a question appears, and words are no answers: a letter picks only
     when it stands alone, and behind one that picks nothing no key counts until there is a pause.
@@ -34,6 +34,7 @@ class Panel:
         changed: Callable[[], None],
         clock: Callable[[], float],
         later: Callable[[float, Callable[[], None]], Timer],
+        typed: Callable[[str], None],
     ) -> None:
         self.menu: Menu | None = None
         self.label: str | None = None
@@ -42,6 +43,8 @@ class Panel:
         self._changed = changed
         self._clock = clock
         self._later = later
+        self._typed = typed
+        self._begun = ""
         self._armed = float("-inf")
         self._timer: Timer | None = None
         self._picked: asyncio.Future[frozenset[int] | None] | None = None
@@ -85,9 +88,7 @@ class Panel:
         made = press(menu, name)
         words = not moves(name) and (made is menu or self._timer is not None)
         if words or self._clock() < self._armed:
-            self._forget()
-            self._armed = self._clock() + PAUSE
-            self.note = TYPING
+            self.words(self._begun + (" " if name == "space" else "" if moves(name) else name))
             return
         self._forget()
         self.note = ""
@@ -96,7 +97,16 @@ class Panel:
         elif moves(name):
             picked.set_result(made.indices)
         else:
+            self._begun = name
             self._timer = self._later(ALONE, lambda: self._settle(made))
+
+    def words(self, text: str) -> None:
+        """What was written while there is a menu: it is meant for the input line."""
+        self._forget()
+        self._armed = self._clock() + PAUSE
+        self.note = TYPING
+        if text:
+            self._typed(text)
 
     def accept(self, text: str) -> None:
         """The line is written."""
@@ -111,11 +121,12 @@ class Panel:
 
     def _settle(self, made: Picked) -> None:
         """The letter stood alone."""
-        self._timer = None
+        self._timer, self._begun = None, ""
         if self._picked is not None and not self._picked.done():
             self._picked.set_result(made.indices)
 
     def _forget(self) -> None:
+        self._begun = ""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

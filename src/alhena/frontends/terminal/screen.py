@@ -51,6 +51,11 @@ class Person(Protocol):
 class Screen(Protocol):
     """Shows a conversation and asks its person. Used in the event loop's thread only."""
 
+    @property
+    def keys(self) -> bool:
+        """Whether single keys are read, or lines."""
+        ...
+
     def update(self, view: View, blocks: Iterable[Block] = ()) -> None:
         """Prints blocks for good, then shows the view below them. Keeps order, does not wait."""
         ...

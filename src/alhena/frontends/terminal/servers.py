@@ -1,9 +1,8 @@
-"""What MCP servers bring to the input line: their prompts as commands, resources behind an @.
+"""What MCP servers bring to the input line: their prompts as commands.
 
 Where there are no servers, nothing of them is imported.
 """
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from alhena.agent.workbench import Workbench
@@ -37,24 +36,3 @@ async def filled_prompt(command: "PromptCommand", rest: str) -> tuple[str, tuple
     parts = await filled_in(command, rest)
     text = "\n\n".join(part.text for part in parts if part.text)
     return text, tuple(part for part in parts if not part.text)
-
-
-def resources_among(bench: Workbench, words: Sequence[str]) -> tuple[str, ...]:
-    """Those of the words behind an @ that mean resources of servers."""
-    if bench.servers is None:
-        return ()
-    from alhena.mcp.resources import find
-
-    servers = bench.servers.servers
-    return tuple(word for word in words if ":" in word and find(servers, word) is not None)
-
-
-def resource_attachment(uri: str, parts: Sequence[Part]) -> tuple[Part, ...]:
-    """What read_mcp_resource answered, as parts of a prompt."""
-    pieces: list[Part] = []
-    for part in parts:
-        if part.function_response is None:
-            pieces.append(part)
-        elif len(parts) == 1:
-            pieces.append(Part(text=str(part.function_response.response.get("output", ""))))
-    return (Part(text=f"\nContent from @{uri}:\n"), *pieces)

@@ -38,6 +38,10 @@ async def converse(
         greeting = f"alhena {__version__}  /help tells what can be done here"
         conversation.print([line(greeting, "dim")])
         if agent.workbench.resumed:
+            from alhena.frontends.terminal.earlier import recalled
+
+            conversation.view, blocks = await recalled(agent, conversation.view)
+            screen.update(conversation.view, blocks)
             conversation.print([line(f"Session {agent.session_id} goes on.", "dim")])
         if arguments.prompt_interactive:
             conversation.submit(arguments.prompt_interactive)

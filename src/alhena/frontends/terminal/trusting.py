@@ -2,8 +2,11 @@
 
 from collections.abc import Awaitable, Callable
 
+import msgspec
+
 from alhena.config.bound import Bound
 from alhena.config.errors import ConfigError
+from alhena.config.home import trusted_commands_path
 from alhena.config.place import Place
 from alhena.config.settings import EnvironmentRedaction
 from alhena.config.trust import TrustLevel
@@ -11,11 +14,15 @@ from alhena.display_text import one_line
 from alhena.frontends.bound_words import pending_lines
 from alhena.frontends.terminal.lines import Line, line
 from alhena.frontends.terminal.menu import Menu, Option
-from alhena.frontends.trusting import accept, accept_shown, say_trust, what_waits
+from alhena.frontends.trusting import accept, accept_shown, aside_words, say_trust, what_waits
 
 MAX_SHOWN = 30
 """Lines about what waits that are shown."""
+MAX_NAMES = 200
+"""Characters of the names of files in an answer."""
 _LATER = 2
+_DATA = 2
+"""Which answers these are."""
 
 
 async def ask_trust(
@@ -66,7 +73,8 @@ async def ask_changed(
     show: Callable[[list[Line]], None],
 ) -> bool:
     """Asks about servers and commands of a folder that are not as they were accepted, some at a
-    time; whether something was written down. Dismissed, the session begins without them."""
+    time; whether something was written down. Dismissed, the session begins without them. Files that
+    may be their own data can be called so with the answer."""
     written = False
     waiting = [each for each in place.pending if each.acceptable]
     redaction = place.settings.security.environment_variable_redaction
@@ -81,18 +89,28 @@ async def ask_changed(
                 *rows,
             ]
         )
-        options = (
+        options = [
             Option(label="Yes, as it is now", key="y", detail="and ask again when it changes"),
             Option(label="Not now", key="n", detail="the session begins without"),
-        )
-        picked = await choose(Menu(title="Accept this?", options=options, selected=1))
-        if not picked or min(picked) != 0:
+        ]
+        doubtful = sorted({name for each in page for name in each.doubtful})
+        if doubtful:
+            detail = f"it writes that itself: {one_line(', '.join(doubtful), MAX_NAMES)}"
+            options.append(Option(label="Yes, and not again for its data", key="d", detail=detail))
+        picked = await choose(Menu(title="Accept this?", options=tuple(options), selected=1))
+        answer = min(picked) if picked else 1
+        if answer == 1:
             return written
+        if answer == _DATA:
+            page = [msgspec.structs.replace(each, data=each.doubtful) for each in page]
         try:
-            accept(place, page)
+            aside = accept(place, page)
         except ConfigError as error:
             show([line(f"✗ {one_line(str(error))}", "error")])
             return written
+        if aside is not None:
+            moved = (trusted_commands_path(place.environ), aside)
+            show([line(f"  {one_line(aside_words(moved))}.", "dim")])
         written = True
     return written
 

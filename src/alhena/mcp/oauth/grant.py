@@ -10,6 +10,7 @@ from alhena.display_text import one_line
 from alhena.mcp.oauth.errors import RefusedError, SignInError
 from alhena.mcp.oauth.http import shown
 from alhena.mcp.oauth.tokens import StoredToken
+from alhena.wire.text import is_token
 
 BASIC = "client_secret_basic"
 MAX_SAID = 300
@@ -80,7 +81,7 @@ def read_grant(status: int, body: bytes, url: str, secrets: tuple[str, ...]) -> 
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         grant = None
     known = grant is not None and (grant.token_type or "bearer").lower() == "bearer"
-    if grant is None or not known or not sendable(grant.access_token):
+    if grant is None or not known or not is_token(grant.access_token):
         raise SignInError(f"{place} gave something else than a token that can be sent")
     return msgspec.structs.replace(grant, expires_in=_life(grant.expires_in))
 
@@ -90,11 +91,6 @@ def _life(seconds: float | None) -> float | None:
     if seconds is None or not seconds <= MAX_LIFE_S:  # which NaN is not, either
         return None
     return max(seconds, 0.0)
-
-
-def sendable(token: str) -> bool:
-    """Whether a header can carry a token."""
-    return bool(token) and token.isascii() and token.isprintable() and " " not in token
 
 
 def refusal_words(body: bytes, secrets: tuple[str, ...]) -> tuple[str, str]:

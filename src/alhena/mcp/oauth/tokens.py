@@ -15,6 +15,7 @@ import msgspec
 from alhena.mcp.oauth.errors import TokenFileError
 from alhena.system.errors import FileError
 from alhena.system.private_files import PrivateFiles
+from alhena.wire.text import carried_text
 
 FILE = "mcp-oauth-tokens.json"
 OWN_KEY = "alhena"
@@ -192,24 +193,24 @@ def _token(entry: Any) -> StoredToken | None:
     """The token of an entry; None when it has none that could be sent."""
     fields = cast("dict[str, Any]", entry)
     token, own = _object(fields.get("token")), _object(fields.get(OWN_KEY))
-    access = _text(token, "accessToken")
+    access = carried_text(token.get("accessToken"))
     if not access or " " in access:
         return None
     return StoredToken(
         server_name=fields["serverName"],
-        server_url=_text(fields, "mcpServerUrl"),
+        server_url=carried_text(fields.get("mcpServerUrl")),
         access_token=access,
-        refresh_token=_text(token, "refreshToken"),
+        refresh_token=carried_text(token.get("refreshToken")),
         expires_at=_seconds(token.get("expiresAt")),
-        scope=_text(token, "scope"),
-        client_id=_text(fields, "clientId"),
-        client_secret=_text(own, "clientSecret"),
-        auth_method=_text(own, "tokenEndpointAuthMethod") or "none",
-        token_url=_text(fields, "tokenUrl"),
-        issuer=_text(own, "issuer"),
-        resource=_text(own, "resource"),
-        audience=_text(own, "audience"),
-        wanted=_text(own, "scopesWanted"),
+        scope=carried_text(token.get("scope")),
+        client_id=carried_text(fields.get("clientId")),
+        client_secret=carried_text(own.get("clientSecret")),
+        auth_method=carried_text(own.get("tokenEndpointAuthMethod")) or "none",
+        token_url=carried_text(fields.get("tokenUrl")),
+        issuer=carried_text(own.get("issuer")),
+        resource=carried_text(own.get("resource")),
+        audience=carried_text(own.get("audience")),
+        wanted=carried_text(own.get("scopesWanted")),
     )
 
 
@@ -248,13 +249,6 @@ def _present(fields: dict[str, Any]) -> dict[str, Any]:
 
 def _object(value: object) -> dict[str, Any]:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-
-
-def _text(fields: dict[str, Any], name: str) -> str:
-    """A field that a header or a form can carry: anything else counts as absent."""
-    value = fields.get(name)
-    usable = isinstance(value, str) and value.isascii() and value.isprintable()
-    return value.strip() if usable and isinstance(value, str) else ""
 
 
 def _seconds(milliseconds: object) -> float | None:

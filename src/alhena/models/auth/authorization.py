@@ -8,7 +8,7 @@ import msgspec
 
 from alhena.models.auth.client import SCOPES, OAuthClient
 from alhena.models.errors import CredentialsError
-from alhena.wire.text import excerpt
+from alhena.wire.text import excerpt, is_token
 
 _REMEDY = "Sign in again: alhena auth login."
 
@@ -85,7 +85,7 @@ def pasted_code(text: str, attempt: Attempt) -> str:
     given = text.strip()
     if given.startswith(("http://", "https://")):
         return answered_code(given.partition("?")[2].partition("#")[0], attempt)
-    if not given or not given.isascii() or not given.isprintable() or " " in given:
+    if not is_token(given):
         raise CredentialsError(
             "that is no authorization code: it is empty, or has blanks or characters that none has."
         )

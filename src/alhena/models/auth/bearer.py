@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from alhena.config.errors import ConfigError
-from alhena.models.auth.tokens import TokenSource
+from alhena.models.auth.tokens import TokenSource, other_token
 from alhena.models.endpoint import is_header_value
 
 _SCHEME = "Bearer "
@@ -41,16 +41,10 @@ class BearerAccess:
         return self._shown(await self._tokens.token())
 
     async def renewed(self, refused: Mapping[str, str]) -> dict[str, str] | None:
-        """The headers with a token that was not refused yet, None when there is none.
-
-        A token that was renewed for another request meanwhile is taken as it is.
-        """
+        """The headers with a token that was not refused yet, None when there is none."""
         old = refused.get("authorization", "").removeprefix(_SCHEME)
-        for fresh in (False, True):
-            token = await self._tokens.token(fresh=fresh)
-            if token != old:
-                return self._shown(token)
-        return None
+        token = await other_token(self._tokens, old)
+        return None if token is None else self._shown(token)
 
     def _shown(self, token: str) -> dict[str, str]:
         shown = {"authorization": f"{_SCHEME}{token}"}

@@ -9,6 +9,7 @@ from alhena.config.settings import OAuthSettings
 from alhena.models.auth.grant import token_endpoint
 from alhena.models.endpoint import Endpoint
 from alhena.models.errors import CredentialsError
+from alhena.wire.text import is_token
 
 PASTE_PAGE = "https://codeassist.google.com/authcode"
 """Shows the code to be pasted, where no browser can reach this machine."""
@@ -61,7 +62,7 @@ def find_client(environ: Mapping[str, str], settings: OAuthSettings) -> OAuthCli
     if not identity:
         return None
     for value in (identity, secret):
-        if not value.isascii() or not (value + "x").isprintable() or " " in value:
+        if value and not is_token(value):
             raise ConfigError(
                 f"{source} or its secret holds blanks or characters that none has.",
                 remedy="Copy it again.",

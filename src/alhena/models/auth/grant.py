@@ -19,7 +19,7 @@ from alhena.models.http import (
     open_transport,
 )
 from alhena.version import __version__
-from alhena.wire.text import excerpt
+from alhena.wire.text import excerpt, is_token
 
 MAX_BODY_BYTES = 256 * 1024
 TIMEOUTS = Timeouts(connect=10.0, idle=30.0)
@@ -148,13 +148,9 @@ def read_grant(body: bytes, endpoint: Endpoint) -> Grant:
             f"{endpoint.place} answered a request for a token with something else.",
             remedy=f"Check {endpoint.source}.",
         ) from None
-    if not _sendable(grant.access_token):
+    if not is_token(grant.access_token):
         raise ServerFaultError(f"{endpoint.place} gave an access token that cannot be sent.")
     return grant
-
-
-def _sendable(token: str) -> bool:
-    return bool(token) and token.isascii() and token.isprintable() and " " not in token
 
 
 def _failure(

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import msgspec
 
 from alhena.models.auth.grant import TIMEOUTS, fetch
+from alhena.models.auth.tokens import TokenSource, other_token
 from alhena.models.endpoint import Endpoint
 from alhena.models.errors import CredentialsError, ModelError, ServerFaultError
 from alhena.models.http import open_transport
@@ -22,23 +23,32 @@ class IamService(msgspec.Struct, frozen=True, kw_only=True):
     what: str
     remedy: str
 
-    async def ask(self, path: str, body: bytes, token: str) -> bytes:
-        """The answer to a JSON body, for the identity of `token`. Raises ModelError when it is no
-        token; no message quotes the one that was sent."""
-        place = self.endpoint
+    async def ask(self, path: str, body: bytes, actor: TokenSource) -> bytes:
+        """The answer to a JSON body, for the identity of `actor`, whose token is renewed once when
+        the service refuses it. Raises ModelError when it is no token; no message quotes the one
+        that was sent."""
+        token = await actor.token()
+        status, answer = await self._answer(path, body, token)
+        if status == 401 and (other := await other_token(actor, token)) is not None:
+            token = other
+            status, answer = await self._answer(path, body, token)
+        if status != 200:
+            place = self.endpoint
+            asked = Asked("", place.place, [token], source=place.source, remedy=self.remedy)
+            raise _no_token(status, answer, asked, self.what)
+        return answer
+
+    async def _answer(self, path: str, body: bytes, token: str) -> tuple[int, bytes]:
         headers = [
-            ("host", place.authority),
+            ("host", self.endpoint.authority),
             ("user-agent", f"alhena/{__version__}"),
             ("authorization", f"Bearer {token}"),
             ("content-type", "application/json"),
             ("accept", "application/json"),
         ]
-        transport = open_transport(place, self.environ, TIMEOUTS)
+        transport = open_transport(self.endpoint, self.environ, TIMEOUTS)
         response, answer = await fetch(transport, "POST", path, headers, body)
-        if response.status != 200:
-            asked = Asked("", place.place, [token], source=place.source, remedy=self.remedy)
-            raise _no_token(response.status, answer, asked, self.what)
-        return answer
+        return response.status, answer
 
 
 def _no_token(status: int, answer: bytes, asked: Asked, what: str) -> ModelError:

@@ -39,9 +39,8 @@ def identity_tokens(
     iam = IamService(endpoint=endpoint, environ=environ, what="identity token", remedy=_REMEDY)
 
     async def renew() -> AccessToken:
-        token = await actor.token()
         asked_at = now()
-        answer = await iam.ask(f"{path}:generateIdToken", body, token)
+        answer = await iam.ask(f"{path}:generateIdToken", body, actor)
         return AccessToken(_token(answer, endpoint.place), asked_at + LIFETIME_S)
 
     return RenewedTokens(renew, now=now)

@@ -44,7 +44,7 @@ def impersonated_tokens(
     iam = IamService(endpoint=endpoint, environ=environ, what=what, remedy=_REMEDY)
 
     async def renew() -> AccessToken:
-        answer = await iam.ask(endpoint.prefix, body, await actor.token())
+        answer = await iam.ask(endpoint.prefix, body, actor)
         return _token(answer, endpoint.place)
 
     return RenewedTokens(renew)

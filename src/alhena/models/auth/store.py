@@ -14,6 +14,7 @@ import msgspec
 from alhena.errors import AlhenaError
 from alhena.models.errors import CredentialsError
 from alhena.wire.plain import as_array, as_object
+from alhena.wire.text import carried_text
 
 CREDENTIALS_FILE = "oauth_creds.json"
 ACCOUNTS_FILE = "google_accounts.json"
@@ -171,11 +172,11 @@ _NAMES = frozenset(
 def credentials_of(fields: dict[str, Any]) -> OAuthCredentials:
     """Credentials from the keys of the file, or of an answer of the token endpoint."""
     return OAuthCredentials(
-        access_token=_text(fields, "access_token"),
-        refresh_token=_text(fields, "refresh_token"),
+        access_token=carried_text(fields.get("access_token")),
+        refresh_token=carried_text(fields.get("refresh_token")),
         expires_at=_seconds(fields.get("expiry_date")),
-        scope=_text(fields, "scope"),
-        id_token=_text(fields, "id_token"),
+        scope=carried_text(fields.get("scope")),
+        id_token=carried_text(fields.get("id_token")),
         other={name: value for name, value in fields.items() if name not in _NAMES},
     )
 
@@ -198,10 +199,3 @@ def _fields(credentials: OAuthCredentials) -> dict[str, Any]:
         "expiry_date": int(expiry * 1000) if expiry is not None else None,
     }
     return credentials.other | {name: value for name, value in known.items() if value}
-
-
-def _text(fields: dict[str, Any], name: str) -> str:
-    """A field that can go out in a header or a form: anything else counts as absent."""
-    value = fields.get(name)
-    usable = isinstance(value, str) and value.isascii() and value.isprintable()
-    return value.strip() if usable and isinstance(value, str) else ""

@@ -17,6 +17,7 @@ from alhena.models.errors import (
     StreamCutError,
 )
 from alhena.models.loop_lock import LoopLock
+from alhena.wire.text import is_token
 
 EARLY = 225.0
 """Seconds before its expiry from which a token is renewed. Metadata servers hand out the same token
@@ -45,6 +46,16 @@ class TokenSource(Protocol):
         """The token to send now; `fresh`: one that differs from what was given out before, if there
         can be one. Raises CredentialsError, NetworkError, ServerFaultError."""
         ...
+
+
+async def other_token(source: TokenSource, refused: str) -> str | None:
+    """A token that was not refused yet, None when there is none. One that was renewed for somebody
+    else meanwhile is taken as it is."""
+    for fresh in (False, True):
+        token = await source.token(fresh=fresh)
+        if token != refused:
+            return token
+    return None
 
 
 class FixedToken:
@@ -119,7 +130,7 @@ def checked_token(text: str, source: str) -> str:
     carry it.
     """
     value = text.strip()
-    if not value or not value.isascii() or not value.isprintable() or " " in value:
+    if not is_token(value):
         raise CredentialsError(
             f"{source} holds no access token: it is empty, or has blanks, line breaks or "
             "characters that no token has.",

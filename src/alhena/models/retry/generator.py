@@ -20,6 +20,8 @@ T = TypeVar("T")
 
 Sleep = Callable[[float], Awaitable[object]]
 Tell = Callable[[RetryEvent], None]
+Admits = Callable[[float, AlhenaError], Awaitable[None]]
+"""Returns when so long a wait for such an error may begin; raises what is to end it all instead."""
 
 
 class RetryingGenerator:
@@ -27,7 +29,8 @@ class RetryingGenerator:
 
     A stream is begun again only before its first chunk: what has been handed out cannot be taken
     back from here. A `Chat` can (its front ends are told), so it goes to `inner` itself and keeps
-    to the policy. `tell` hears of each wait before it begins; cancelled, a wait ends at once.
+    to the policy. `tell` hears of each wait before it begins, and `admits` is asked before that;
+    cancelled, a wait ends at once.
     """
 
     def __init__(
@@ -44,18 +47,27 @@ class RetryingGenerator:
         self._sleep = sleep
         self._chance = chance
         self._tell = tell
+        self.admits: Admits | None = None
 
     def telling(self, tell: Tell) -> "RetryingGenerator":
         """The same generator for a part of the program that wants to hear of its own waits."""
-        return RetryingGenerator(
-            self.inner, self.policy, sleep=self._sleep, chance=self._chance, tell=tell
-        )
+        return self._alike(self.inner, tell)
 
     def over(self, inner: ContentGenerator) -> "RetryingGenerator":
         """The same manner of asking again, of another generator."""
-        return RetryingGenerator(
-            inner, self.policy, sleep=self._sleep, chance=self._chance, tell=self._tell
+        return self._alike(inner, self._tell)
+
+    def _alike(self, inner: ContentGenerator, tell: Tell | None) -> "RetryingGenerator":
+        alike = RetryingGenerator(
+            inner, self.policy, sleep=self._sleep, chance=self._chance, tell=tell
         )
+        alike.admits = self.admits
+        return alike
+
+    async def admit(self, seconds: float, error: AlhenaError) -> None:
+        """Returns when a wait after `error` may begin. Raises LimitError where it does not fit."""
+        if self.admits is not None:
+            await self.admits(seconds, error)
 
     async def pause(self, seconds: float) -> None:
         """Waits before the next attempt."""
@@ -94,7 +106,7 @@ class RetryingGenerator:
                 wait = None if begun else patience.after(error)
                 if wait is None:
                     raise
-                self._announce(error, patience, wait, (request.model, request.prompt_id))
+                await self._announce(error, patience, wait, (request.model, request.prompt_id))
             finally:
                 if isinstance(stream, AsyncGenerator):
                     await stream.aclose()
@@ -126,12 +138,13 @@ class RetryingGenerator:
                 wait = patience.after(error)
                 if wait is None:
                     raise
-                self._announce(error, patience, wait, asked)
+                await self._announce(error, patience, wait, asked)
             await self.pause(wait)
 
-    def _announce(
+    async def _announce(
         self, error: AlhenaError, patience: "Patience", wait: float, asked: tuple[str, str]
     ) -> None:
+        await self.admit(wait, error)
         if self._tell is not None:
             model, prompt_id = asked
             self._tell(retry_event(error, patience, wait, model=model, prompt_id=prompt_id))

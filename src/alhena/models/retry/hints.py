@@ -12,7 +12,17 @@ FAR_S = 366 * 86_400.0
 """What is later than a year from now is cut to that."""
 
 _DURATION = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*s\s*")
-_SAID = re.compile(r"(?:please retry in|retry after)\s+(\d+(?:\.\d+)?)\s*(ms|s)\b", re.IGNORECASE)
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+_LENGTH = (
+    r"(\d{1,12}(?:\.\d{1,12})?)\s?"
+    r"(?:(ms|milliseconds?)|(s|secs?|seconds?)|(m|mins?|minutes?)|(h|hours?)|(d|days?))(?![a-z])"
+)
+_SAID = re.compile(
+    rf"(?:retry|try again) (?:in|after)\s+({_LENGTH}(?:,?\s?{_LENGTH}){{0,4}})",
+    re.IGNORECASE,
+)
+_ONE_LENGTH = re.compile(_LENGTH, re.IGNORECASE)
+_MILLISECONDS = re.compile(r"\d{1,15}(?:\.\d{1,15})?", re.ASCII)
 _DIGITS = re.compile(r"[0-9]+")
 
 
@@ -23,9 +33,16 @@ def retry_hint(api: ApiStatus) -> float | None:
         if seconds is not None:
             return seconds
     said = _SAID.search(api.message)
-    if said is None:
-        return None
-    return _bounded(float(said[1]) / (1000 if said[2].lower() == "ms" else 1))
+    return _said_s(said[1]) if said is not None else None
+
+
+def _said_s(length: str) -> float | None:
+    """The seconds of "8s", "7m12.5s", "20 seconds"."""
+    seconds = 0.0
+    for found in _ONE_LENGTH.finditer(length):
+        unit = next(name for name, said in zip(_UNITS, found.groups()[1:], strict=True) if said)
+        seconds += float(found[1]) * _UNITS[unit]
+    return _bounded(seconds)
 
 
 def retry_after_s(header: str, date: str, now: float) -> float | None:
@@ -42,6 +59,12 @@ def retry_after_s(header: str, date: str, now: float) -> float | None:
         return None
     since = _epoch_s(date)
     return _bounded(until - (now if since is None else since))
+
+
+def retry_after_ms(header: str) -> float | None:
+    """The wait, in seconds, that a header in milliseconds asks for; None for no number."""
+    found = _MILLISECONDS.fullmatch(header.strip())
+    return _bounded(float(found[0]) / 1000) if found else None
 
 
 def longest(hints: Iterable[float | None]) -> float | None:

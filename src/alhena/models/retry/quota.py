@@ -28,6 +28,8 @@ _CAPACITY = re.compile(
 )
 _NO_ROOM = frozenset({"MODEL_CAPACITY_EXHAUSTED", "MODEL_CAPACITY_EXCEEDED"})
 _SPENT = frozenset({"QUOTA_EXHAUSTED", "INSUFFICIENT_G1_CREDITS_BALANCE"})
+_SPENT_WORDS = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
+"""What services of other dialects call a quota that no wait brings back."""
 _CODE_ASSIST = re.compile(r"(?:staging-|autopush-)?cloudcode-pa\.googleapis\.com")
 _URL = re.compile(r"https://[!-~]{1,2000}")
 _HELP_HOST = "https://support.google.com/"
@@ -97,7 +99,7 @@ def _told(api: ApiStatus, hint: float | None) -> type[QuotaError] | None:
     reasons = {reason.strip() for reason in api.reasons}
     if reasons & _NO_ROOM:
         return CapacityError
-    if reasons & _SPENT:
+    if reasons & _SPENT or _SPENT_WORDS.intersection(api.words):
         return SpentQuotaError
     if hint is None and any(
         info.get("reason") == "RATE_LIMIT_EXCEEDED" and _is_code_assist(info)

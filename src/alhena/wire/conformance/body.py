@@ -43,13 +43,15 @@ _CLIENT_CONFIG = Shape(
 
 class Body(msgspec.Struct, kw_only=True):
     """A body as far as it could be read. `mode` and `allowed` are as given, for they may be none
-    that exist; of the generation settings `config` has the schema of the answer only.
+    that exist; `calls` says whether they were looked for at all. Of the generation settings
+    `config` has the form of the answer only.
 
     `contents_at` and `settings_at` are what paths in it start with.
     """
 
     contents: tuple[Content, ...] = ()
     config: GenerateContentConfig = GenerateContentConfig()
+    calls: bool = False
     mode: str | None = None
     allowed: tuple[str, ...] | None = None
     contents_at: str = ""
@@ -125,18 +127,21 @@ def _body(
 ) -> Body:
     outer = outer or {}
     settings = settings or {}
-    calling: dict[str, Any] = settings.get("toolConfig", {}).get("functionCallingConfig", {})
+    given: dict[str, Any] | None = settings.get("toolConfig", {}).get("functionCallingConfig")
+    calling = given or {}
     allowed = calling.get("allowedFunctionNames")
-    answer = settings.get(
-        "responseSchema", settings.get("generationConfig", {}).get("responseSchema")
-    )
+    generation = settings.get("generationConfig", {}) | settings
     return Body(
         contents=msgspec.convert(outer.get("contents", ()), tuple[Content, ...]),
         config=GenerateContentConfig(
             system_instruction=msgspec.convert(settings.get("systemInstruction"), Content | None),
             tools=msgspec.convert(settings.get("tools", ()), tuple[Tool, ...]),
-            generation_config=GenerationConfig(response_schema=answer),
+            generation_config=GenerationConfig(
+                response_schema=generation.get("responseSchema"),
+                response_mime_type=generation.get("responseMimeType"),
+            ),
         ),
+        calls=given is not None,
         mode=calling.get("mode"),
         allowed=None if allowed is None else tuple(map(str, allowed)),
         contents_at=contents_at,

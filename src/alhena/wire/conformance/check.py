@@ -7,6 +7,7 @@ import msgspec
 
 from alhena.wire.conformance.contents import read_content
 from alhena.wire.conformance.declarations import (
+    check_answer_form,
     check_calling,
     check_response_schema,
     check_system,
@@ -139,7 +140,8 @@ def check_json(
     if declared:
         walk.check_names(declared, rest)
     check_config(body.config, rest)
-    check_calling(body.mode, body.allowed, declared, rest)
+    if body.calls:
+        check_calling(body.mode, body.allowed, declared, rest)
     placed = (msgspec.structs.replace(item, path=body.place(item.path)) for item in rest.violations)
     return (*findings.violations, *placed)
 
@@ -154,5 +156,7 @@ def check_config(config: GenerateContentConfig, findings: Findings) -> None:
         allowed: Sequence[str] | None = calling.allowed_function_names
         check_calling(calling.mode, allowed, config.function_names(), findings)
     settings = config.generation_config
-    if settings is not None and settings.response_schema is not None:
-        check_response_schema(settings.response_schema, findings)
+    if settings is not None:
+        check_answer_form(settings.response_mime_type, config.function_names(), findings)
+        if settings.response_schema is not None:
+            check_response_schema(settings.response_schema, findings)

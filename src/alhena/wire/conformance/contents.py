@@ -189,7 +189,7 @@ def _check_fields(
     if turn.role == USER:
         message = "a thought signature stands on a part of the user's."
         findings.add("S2", f"{path}{_SIGNATURE}", message)
-    if forms and signature not in SIGNATURE_STAND_INS and not _is_base64(signature):
+    if forms and not is_signature(signature):
         message = "the thought signature is no standard base64."
         findings.add("S3", f"{path}{_SIGNATURE}", message)
 
@@ -203,6 +203,11 @@ def _check_thought(turn: Turn, position: int, part: Part, findings: Findings) ->
     if part.thought_signature is not None:
         said += "; its signature belongs to the call behind it, or to an empty text"
     findings.add("S5", path, f"the part is a thought: {said}.")
+
+
+def is_signature(text: str) -> bool:
+    """Whether a signature has the form of one (S3), or is one of the stand-ins."""
+    return text in SIGNATURE_STAND_INS or _is_base64(text)
 
 
 def _is_base64(text: str) -> bool:

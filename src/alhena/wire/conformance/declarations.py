@@ -1,4 +1,4 @@
-"""What declarations and settings must keep (C8, T1-T13)."""
+"""What declarations and settings must keep (C8, T1-T15)."""
 
 from collections.abc import Collection, Sequence
 from typing import Any, cast
@@ -62,8 +62,10 @@ def check_response_schema(schema: dict[str, Any], findings: Findings) -> None:
 def check_calling(
     mode: str | None, allowed: Sequence[str] | None, declared: Collection[str], findings: Findings
 ) -> None:
-    """The function calling mode and the names it allows."""
+    """The function calling mode and the names it allows. Not called where nothing is said of it."""
     path = "toolConfig.functionCallingConfig"
+    if not declared:
+        findings.add("T13", path, "a calling mode is set, but no function is declared.")
     if mode is not None and mode not in _MODES:
         message = f'"{mode}" is none of {", ".join(FunctionCallingMode)}.'
         findings.add("T13", f"{path}.mode", message)
@@ -76,6 +78,14 @@ def check_calling(
     for index, name in enumerate(allowed):
         if name not in known:
             findings.add("T13", f"{path}[{index}]", f'"{name}" is not declared.')
+
+
+def check_answer_form(mime_type: str | None, declared: Collection[str], findings: Findings) -> None:
+    """T15: an answer of JSON, and functions."""
+    if mime_type == "application/json" and declared:
+        path = "generationConfig.responseMimeType"
+        message = "models before the 3 series refuse functions where the answer has to be JSON."
+        findings.add("T15", path, message)
 
 
 def _check_server_tools(tools: Sequence[Tool], findings: Findings) -> None:

@@ -40,8 +40,17 @@ class RequestGate:
         )
         if not any(map(calls_for_repair, violations)):
             return request, ()
-        from alhena.wire.conformance.repair import REPAIRED, repair_entries
+        from alhena.wire.conformance.calling import LEFT_OUT, PLACE, without_idle_calling
+        from alhena.wire.conformance.repair import REPAIRED, Repair, repair_entries
 
+        config = without_idle_calling(request.config)
+        if config is not request.config:
+            admitted, repairs = self.admit(
+                replace(request, config=config),
+                needs_signatures=needs_signatures,
+                takes_signatures=takes_signatures,
+            )
+            return admitted, (Repair("T13", PLACE, LEFT_OUT), *repairs)
         if not any(item.rule in REPAIRED for item in violations):
             refuse_errors(violations)
             return request, ()

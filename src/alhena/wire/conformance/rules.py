@@ -59,8 +59,11 @@ RULES: dict[str, Rule] = {
     "T10": Rule(_W, "schemas are not nested without measure, nor in themselves"),
     "T11": Rule(_E, "adapting a schema ends, whatever the schema", kept_by="wire.schema.local"),
     "T12": Rule(_W, "tools of the server and functions are not declared together"),
-    "T13": Rule(_E, "the calling mode exists, and allowed names go with ANY and are declared"),
+    "T13": Rule(
+        _E, "the calling mode exists, with functions; allowed names go with ANY and are declared"
+    ),
     "T14": Rule(_W, "parametersJsonSchema where the service takes it", kept_by="wire.schema.adapt"),
+    "T15": Rule(_W, "functions are not declared where the answer has to be JSON"),
 }
 
 

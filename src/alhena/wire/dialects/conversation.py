@@ -16,8 +16,12 @@ from alhena.wire.content import (
     Part,
 )
 from alhena.wire.dialects.errors import DialectError
-from alhena.wire.dialects.names import ToolNames
-from alhena.wire.request import GenerateContentConfig
+from alhena.wire.dialects.names import ServiceNames, ToolNames
+from alhena.wire.request import GenerateContentConfig, GenerationConfig, ThinkingConfig
+from alhena.wire.schema.json_schema import to_json_schema
+
+LEVEL_BUDGETS = {"MINIMAL": 512, "LOW": 1024, "MEDIUM": 8192, "HIGH": 24576}
+"""Level of thinking -> tokens to think with."""
 
 NewId = Callable[[str], str]
 """Makes the id of a call to the tool of this name (`wire.calls.CallIds.next`)."""
@@ -154,19 +158,47 @@ def unique_id(call: FunctionCall, new_id: NewId, taken: set[str]) -> str:
     return made
 
 
+def service_names(config: GenerateContentConfig, contents: Iterable[Content]) -> ServiceNames:
+    """The names of all tools of a request to a service of another dialect: declared ones, and those
+    of the calls and results in its history, so that a call has one name wherever it stands."""
+    names = list(config.function_names())
+    for content in contents:
+        for part in content.parts:
+            if part.function_call is not None:
+                names.append(part.function_call.name)
+            if part.function_response is not None:
+                names.append(part.function_response.name)
+    return ServiceNames(names)
+
+
 def declared_functions(
     config: GenerateContentConfig, names: ToolNames
 ) -> list[tuple[str, str, dict[str, Any]]]:
-    """Name, description and schema of each function, under the names of the client."""
+    """Name, description and JSON Schema of each function, under the names of the client."""
     return [
         (
             names.original(each.name),
             each.description,
-            each.parameters_json_schema or each.parameters or {"type": "object"},
+            each.parameters_json_schema or to_json_schema(each.parameters or {"type": "object"}),
         )
         for tool in config.tools or ()
         for each in tool.function_declarations or ()
     ]
+
+
+def answer_schema(config: GenerationConfig) -> dict[str, Any] | None:
+    """The JSON Schema that an answer has to keep to."""
+    if config.response_json_schema is not None:
+        return config.response_json_schema
+    return to_json_schema(config.response_schema) if config.response_schema is not None else None
+
+
+def thinking_budget(thinking: ThinkingConfig | None) -> int | None:
+    """How many tokens may be thought with: -1 at the model's own choice, None where nothing is said
+    of it. A level stands for the tokens that it grants."""
+    if thinking is None or thinking.thinking_budget is not None:
+        return thinking.thinking_budget if thinking is not None else None
+    return LEVEL_BUDGETS.get((thinking.thinking_level or "").upper())
 
 
 def with_ids(contents: Iterable[Content], new_id: NewId) -> tuple[Content, ...]:

@@ -3,7 +3,7 @@
 from enum import Enum
 
 from alhena.wire.dialects.errors import UnusableAnswerError
-from alhena.wire.response import FinishReason, GenerateContentResponse
+from alhena.wire.response import CUT_CALL, Candidate, FinishReason, GenerateContentResponse
 
 _FILTERED = frozenset(
     {
@@ -41,3 +41,17 @@ def ending_of(last: GenerateContentResponse, *, has_calls: bool) -> Ending:
     if reason in _FILTERED or (last.prompt_feedback and last.prompt_feedback.block_reason):
         return Ending.FILTERED
     return Ending.LENGTH if reason == FinishReason.MAX_TOKENS else Ending.DONE
+
+
+def malformed_call(name: str) -> Candidate:
+    """The end of an answer with a call that cannot be read."""
+    return Candidate(
+        finish_reason=FinishReason.MALFORMED_FUNCTION_CALL,
+        finish_message=f"the arguments of a call to {name} are no JSON object",
+    )
+
+
+def cut_call(name: str) -> Candidate:
+    """The end of an answer that reached the limit of its tokens in the middle of a call, which is
+    left out. Asking again in the same words would come to the same."""
+    return Candidate(finish_reason=FinishReason.MAX_TOKENS, finish_message=f"{CUT_CALL}{name}")

@@ -4,12 +4,19 @@ from typing import Any
 
 import msgspec
 
-from alhena.wire.content import MODEL, Content, FunctionCall, Part
-from alhena.wire.dialects.anthropic.response import finish_reason, hidden_thought, usage_from
+from alhena.wire.content import MODEL, Content, Part
+from alhena.wire.dialects.anthropic.response import (
+    Calls,
+    end_of,
+    finish_reason,
+    hidden_thought,
+    usage_from,
+)
 from alhena.wire.dialects.anthropic.signatures import of_next_part, own_signature
-from alhena.wire.dialects.arguments import read_arguments
+from alhena.wire.dialects.conversation import NewId
 from alhena.wire.dialects.errors import DialectError
 from alhena.wire.dialects.fields import Fields
+from alhena.wire.dialects.loose import inner, number, word
 from alhena.wire.dialects.names import ToolNames
 from alhena.wire.response import (
     Candidate,
@@ -19,42 +26,49 @@ from alhena.wire.response import (
 )
 
 
+class _Block(msgspec.Struct):
+    """A block that is open: how it began, its arguments so far, the signature of its thought."""
+
+    start: Fields
+    arguments: list[str] = msgspec.field(default_factory=list[str])
+    own: str | None = None
+
+
 class EventReader:
     """Events in, chunks out. Text goes on as it comes, a call when it is whole; a call whose
-    arguments are no JSON object ends the answer with MALFORMED_FUNCTION_CALL."""
+    arguments are no JSON object ends the answer as in `read_response`. Blocks may come side by
+    side, and need no end of their own."""
 
-    def __init__(self, names: ToolNames) -> None:
-        self._names = names
-        self._block = Fields({})
-        self._arguments: list[str] = []
+    def __init__(self, names: ToolNames, new_id: NewId) -> None:
+        self._calls = Calls(names, new_id)
+        self._blocks: dict[int, _Block] = {}
+        self._last = 0
         self._signature: str | None = None
-        self._own: str | None = None
+        self._empty: Part | None = None
+        self._broken: str | None = None
+        self._said = False
         self._usage: UsageMetadata | None = None
         self._finish: FinishReason | None = None
-        self._message = ""
         self._response_id: str | None = None
         self._model: str | None = None
 
     def feed(self, event: object) -> list[GenerateContentResponse]:
         """The chunks that one event comes to. Raises DialectError, also for an `error` event."""
         fields = Fields(event, "event")
-        match fields.required_text("type"):
+        match word(fields, "type"):
             case "message_start":
-                self._start(fields.object("message") or Fields({}))
+                self._start(inner(fields, "message"))
             case "content_block_start":
-                self._block = fields.object("content_block") or Fields({}, "event.content_block")
-                self._arguments = []
-                self._own = None
-                return self._given(self._block)
+                return self._chunks(self._begin(fields))
             case "content_block_delta":
-                return self._delta(fields.object("delta") or Fields({}, "event.delta"))
+                return self._chunks(self._delta(fields))
             case "content_block_stop":
-                return self._stop()
+                return self._chunks(self._stop(self._index(fields)))
             case "message_delta":
                 self._end(fields)
             case "error":
-                error = fields.object("error") or Fields({})
-                kind, text = error.text("type") or "error", error.text("message") or "no message"
+                error = inner(fields, "error")
+                kind, text = word(error, "type") or "error", word(error, "message") or "no message"
                 raise DialectError(f"the stream ended with {kind}: {text}")
             case _:
                 pass  # ping, message_stop, and what is new
@@ -62,75 +76,105 @@ class EventReader:
 
     def finish(self) -> list[GenerateContentResponse]:
         """The last chunk: how it ended, and the token counts."""
-        parts: tuple[Part, ...] = ()
+        parts = [part for index in sorted(self._blocks) for part in self._stop(index)]
+        if self._empty is not None:
+            if self._finish == FinishReason.MAX_TOKENS and self._empty.function_call is not None:
+                # Its arguments may be what the limit cut off.
+                self._broken = self._empty.function_call.name
+            else:
+                parts.append(self._empty)
         if self._signature is not None:
-            parts = (Part(text="", thought_signature=self._signature),)
-        candidate = Candidate(
-            content=Content(role=MODEL, parts=parts),
-            finish_reason=self._finish,
-            finish_message=self._message or None,
-        )
-        return [self._chunk(candidate)]
+            parts.append(Part(text="", thought_signature=self._signature))
+        end = end_of(self._finish, self._broken, said=self._said)
+        content = Content(role=MODEL, parts=tuple(parts))
+        return [self._chunk(msgspec.structs.replace(end, content=content))]
 
     def _start(self, message: Fields) -> None:
-        self._usage = usage_from(message.object("usage"))
-        self._response_id = message.text("id")
-        self._model = message.text("model")
+        self._usage = usage_from(message)
+        self._response_id = word(message, "id")
+        self._model = word(message, "model")
 
-    def _given(self, block: Fields) -> list[GenerateContentResponse]:
-        """What stands in a block from its beginning."""
-        kind = block.text("type")
-        if kind == "text" and block.text("text"):
-            return self._text(block.text("text") or "")
-        if kind == "redacted_thinking":
-            thought, self._signature = hidden_thought(block)
-            return self._parts(thought) if thought is not None else []
-        return []
+    def _index(self, event: Fields) -> int:
+        """The block of an event; the one that began last where it names none."""
+        index = number(event, "index")
+        return self._last if index is None else index
 
-    def _delta(self, delta: Fields) -> list[GenerateContentResponse]:
-        match delta.text("type"):
+    def _begin(self, event: Fields) -> list[Part]:
+        """A block, with what stands in it from its beginning."""
+        index = number(event, "index")
+        self._last = max(self._blocks, default=self._last) + 1 if index is None else index
+        parts = [*self._stop(self._last), *([self._empty] if self._empty is not None else [])]
+        self._empty = None
+        start = inner(event, "content_block")
+        block = self._blocks[self._last] = _Block(start)
+        match word(start, "type"):
+            case "text":
+                parts += self._text(word(start, "text") or "")
+            case "thinking":
+                parts += self._thought(word(start, "thinking") or "")
+                self._sign(block, word(start, "signature") or "")
+            case "redacted_thinking":
+                thought, self._signature = hidden_thought(start)
+                parts += [thought] if thought is not None else []
+            case _:
+                pass
+        return parts
+
+    def _delta(self, event: Fields) -> list[Part]:
+        delta = inner(event, "delta")
+        block = self._blocks.get(self._index(event))
+        match word(delta, "type"):
             case "text_delta":
-                return self._text(delta.text("text") or "")
+                return self._text(word(delta, "text") or "")
             case "thinking_delta":
-                return self._parts(Part(text=delta.text("thinking") or "", thought=True))
-            case "signature_delta":
-                opaque = delta.text("signature") or ""
-                self._signature = of_next_part(opaque)
-                self._own = own_signature(opaque)
-            case "input_json_delta":
-                self._arguments.append(delta.text("partial_json") or "")
+                return self._thought(word(delta, "thinking") or "")
+            case "signature_delta" if block is not None:
+                self._sign(block, word(delta, "signature") or "")
+            case "input_json_delta" if block is not None:
+                block.arguments.append(word(delta, "partial_json") or "")
             case _:
                 pass
         return []
 
-    def _text(self, text: str) -> list[GenerateContentResponse]:
+    def _text(self, text: str) -> list[Part]:
         """The first piece of a text carries the signature that belongs to it."""
+        if not text:
+            return []
+        self._said = True
         signature, self._signature = self._signature, None
-        return self._parts(Part(text=text, thought_signature=signature)) if text else []
+        return [Part(text=text, thought_signature=signature)]
 
-    def _stop(self) -> list[GenerateContentResponse]:
-        if self._own:
-            own, self._own = self._own, None
-            return self._parts(Part(text="", thought=True, thought_signature=own))
-        if self._block.text("type") != "tool_use":
+    def _thought(self, text: str) -> list[Part]:
+        return [Part(text=text, thought=True)] if text else []
+
+    def _sign(self, block: _Block, opaque: str) -> None:
+        if opaque:
+            self._signature = of_next_part(opaque)
+            block.own = own_signature(opaque)
+
+    def _stop(self, index: int) -> list[Part]:
+        """What the end of a block brings: a call, or the signature of a thought."""
+        block = self._blocks.pop(index, None)
+        if block is None:
             return []
-        block, self._block = self._block, Fields({})
-        text = "".join(self._arguments)
-        args = read_arguments(text) if text else block.plain("input") or {}
-        name = block.required_text("name")
-        if args is None:
-            self._finish = FinishReason.MALFORMED_FUNCTION_CALL
-            self._message = f"the arguments of a call to {name} are no JSON object"
+        if block.own:
+            return [Part(text="", thought=True, thought_signature=block.own)]
+        if word(block.start, "type") != "tool_use":
             return []
+        call = self._calls.call(block.start, "".join(block.arguments))
+        if call is None:
+            self._broken = self._calls.name(block.start)
+            return []
+        self._said = True
         signature, self._signature = self._signature, None
-        call = FunctionCall(id=block.text("id"), name=self._names.wire(name), args=args)
-        return self._parts(Part(function_call=call, thought_signature=signature))
+        part = Part(function_call=call, thought_signature=signature)
+        before, self._empty = self._empty, None if call.args else part
+        waited = [before] if before is not None else []
+        return waited if self._empty is not None else [*waited, part]
 
     def _end(self, event: Fields) -> None:
-        delta = event.object("delta") or Fields({})
-        if self._finish is None and delta.text("stop_reason"):
-            self._finish = finish_reason(delta.text("stop_reason"))
-        counted = usage_from(event.object("usage"))
+        self._finish = finish_reason(word(inner(event, "delta"), "stop_reason")) or self._finish
+        counted = usage_from(event)
         if counted is None:
             return
         before = self._usage or UsageMetadata()
@@ -143,8 +187,10 @@ class EventReader:
             total_token_count=prompt + counted.candidates_token_count,
         )
 
-    def _parts(self, *parts: Part) -> list[GenerateContentResponse]:
-        return [self._chunk(Candidate(content=Content(role=MODEL, parts=parts)))]
+    def _chunks(self, parts: list[Part]) -> list[GenerateContentResponse]:
+        if not parts:
+            return []
+        return [self._chunk(Candidate(content=Content(role=MODEL, parts=tuple(parts))))]
 
     def _chunk(self, candidate: Candidate) -> GenerateContentResponse:
         extra: dict[str, Any] = {}

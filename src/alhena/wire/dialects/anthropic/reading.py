@@ -28,7 +28,9 @@ from alhena.wire.request import (
 )
 
 PDF = "application/pdf"
-_REFUSED = ("mcp_servers", "container", "context_management")
+_REFUSED = ("mcp_servers", "container")
+_CLEARING = "clear_"
+"""What the types of edits begin with that only leave things out of a history."""
 
 
 def read_request(body: object) -> DialectRequest:
@@ -36,12 +38,14 @@ def read_request(body: object) -> DialectRequest:
 
     Raises DialectError. Told apart no longer are: a string and one text block, messages of one role
     in a row, texts side by side in a tool result, and what Gemini has no word for (`metadata`,
-    `cache_control`, `service_tier`, `disable_parallel_tool_use`, `effort`). The title and context
-    of a document become text before it.
+    `cache_control`, `service_tier`, `disable_parallel_tool_use`, `effort`, edits of
+    `context_management` that only clear). The title and context of a document become text before
+    it.
     """
     fields = Fields(body)
     for key in _REFUSED:
         refuse(fields, key, "Gemini has nothing like it")
+    _refuse_edits(fields)
     names = ToolNames()
     tools = tuple(_declaration(tool, names) for tool in fields.objects("tools"))
     return DialectRequest(
@@ -56,6 +60,16 @@ def read_request(body: object) -> DialectRequest:
         stream=fields.flag("stream"),
         names=names,
     )
+
+
+def _refuse_edits(fields: Fields) -> None:
+    """Edits of the history that only clear something save tokens; without them the model reads
+    more, and the client reads the same. Others change the answer."""
+    management = fields.object("context_management") or Fields({})
+    for edit in management.objects("edits"):
+        kind = edit.required_text("type")
+        if not kind.startswith(_CLEARING):
+            raise unknown(edit, "type", kind, "there are edits that only clear")
 
 
 def _contents(fields: Fields, names: ToolNames) -> tuple[Content, ...]:
@@ -302,6 +316,6 @@ def _thinking(fields: Fields) -> ThinkingConfig | None:
     if kind == "adaptive":
         return ThinkingConfig(thinking_budget=-1, include_thoughts=True)
     if kind == "enabled":
-        budget = thinking.integer("budget_tokens")
+        budget = limit_of(thinking, "budget_tokens")
         return ThinkingConfig(thinking_budget=budget, include_thoughts=True)
     raise unknown(thinking, "type", kind, "there are enabled, adaptive and disabled")

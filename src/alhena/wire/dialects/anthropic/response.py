@@ -2,14 +2,19 @@
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from alhena.wire.content import MODEL, Content, FunctionCall, Part
 from alhena.wire.dialects.anthropic.blocks import BlockWriter, Event, blocks_of
 from alhena.wire.dialects.anthropic.signatures import of_next_part, own_signature, redacted
-from alhena.wire.dialects.conversation import NewId
-from alhena.wire.dialects.endings import Ending, ending_of
-from alhena.wire.dialects.fields import Fields
+from alhena.wire.dialects.arguments import answered_arguments
+from alhena.wire.dialects.conversation import NewId, unique_id
+from alhena.wire.dialects.endings import Ending, cut_call, ending_of, malformed_call
+from alhena.wire.dialects.fields import Fields, unknown
+from alhena.wire.dialects.loose import count, inner, word
 from alhena.wire.dialects.names import ToolNames
 from alhena.wire.dialects.words import sole_text
+from alhena.wire.plain import as_object
 from alhena.wire.response import (
     Candidate,
     FinishReason,
@@ -116,14 +121,15 @@ def usage_of(usage: UsageMetadata | None) -> dict[str, Any]:
     }
 
 
-def usage_from(fields: Fields | None) -> UsageMetadata | None:
-    """The token counts of a message."""
-    if fields is None:
+def usage_from(fields: Fields) -> UsageMetadata | None:
+    """The token counts of a message, as far as they make sense; None where there are none."""
+    if not fields.value("usage"):
         return None
-    cached = fields.integer("cache_read_input_tokens") or 0
-    written = fields.integer("cache_creation_input_tokens") or 0
-    prompt = (fields.integer("input_tokens") or 0) + cached + written
-    output = fields.integer("output_tokens") or 0
+    usage = inner(fields, "usage")
+    cached = count(usage, "cache_read_input_tokens")
+    written = count(usage, "cache_creation_input_tokens")
+    prompt = count(usage, "input_tokens") + cached + written
+    output = count(usage, "output_tokens")
     return UsageMetadata(
         prompt_token_count=prompt,
         cached_content_token_count=cached,
@@ -132,61 +138,123 @@ def usage_from(fields: Fields | None) -> UsageMetadata | None:
     )
 
 
-def finish_reason(stop: str | None) -> FinishReason:
-    """Gemini's word for a stop reason."""
-    return _FROM_STOP_REASON.get(stop or "", FinishReason.STOP)
+def finish_reason(stop: str | None) -> FinishReason | None:
+    """Gemini's word for a stop reason, None for none."""
+    return _FROM_STOP_REASON.get(stop, FinishReason.STOP) if stop else None
 
 
-def read_response(body: object, names: ToolNames) -> GenerateContentResponse:
-    """A message in Gemini's terms. Raises DialectError."""
+def end_of(finish: FinishReason | None, broken: str | None, *, said: bool) -> Candidate:
+    """The end of an answer with this reason. `broken`: the tool of a call that did not become
+    whole. What `said` something needs no reason for its end."""
+    if broken is not None:
+        return cut_call(broken) if finish == FinishReason.MAX_TOKENS else malformed_call(broken)
+    return Candidate(finish_reason=finish or (FinishReason.STOP if said else None))
+
+
+def read_response(body: object, names: ToolNames, new_id: NewId) -> GenerateContentResponse:
+    """A message in Gemini's terms. Raises DialectError for a body that is none.
+
+    A call whose arguments are no JSON object ends the answer with MALFORMED_FUNCTION_CALL, or with
+    MAX_TOKENS where that limit cut it off.
+    """
     fields = Fields(body)
-    parts: list[Part] = []
-    signature: str | None = None
+    kind = fields.text("type")
+    if kind is not None and kind != "message":
+        raise unknown(fields, "type", kind, "an answer is a message")
+    if fields.array("content") is None:
+        raise fields.fail("content", "is missing.")
+    reading = _Reading(names, new_id)
     for block in fields.objects("content"):
-        part, signature = _part(block, names, signature)
-        if part is not None:
-            parts.append(part)
-    if signature is not None:
-        parts.append(Part(text="", thought_signature=signature))
-    candidate = Candidate(
-        content=Content(role=MODEL, parts=tuple(parts)),
-        finish_reason=finish_reason(fields.text("stop_reason")),
-    )
+        reading.take(block)
+    finish = finish_reason(word(fields, "stop_reason"))
+    parts, broken = reading.finish(cut=finish == FinishReason.MAX_TOKENS)
+    end = end_of(finish, broken, said=bool(parts))
     return GenerateContentResponse(
-        candidates=(candidate,),
-        usage_metadata=usage_from(fields.object("usage")),
-        model_version=fields.text("model"),
-        response_id=fields.text("id"),
+        candidates=(replace(end, content=Content(role=MODEL, parts=tuple(parts))),),
+        usage_metadata=usage_from(fields),
+        model_version=word(fields, "model"),
+        response_id=word(fields, "id"),
     )
 
 
-def _part(block: Fields, names: ToolNames, signature: str | None) -> tuple[Part | None, str | None]:
-    """The part of one block, and the signature for the part behind it. Blocks of server tools have
-    no part here."""
-    match block.required_text("type"):
-        case "text":
-            text = block.text("text")
-            return (Part(text=text, thought_signature=signature) if text else None), None
-        case "tool_use":
-            name = names.wire(block.required_text("name"))
-            args = block.plain("input") or {}
-            call = FunctionCall(id=block.required_text("id"), name=name, args=args)
-            return Part(function_call=call, thought_signature=signature), None
-        case "thinking":
-            opaque = block.text("signature") or ""
-            own = own_signature(opaque)
-            text = block.text("thinking") or ""
-            return Part(text=text, thought=True, thought_signature=own), of_next_part(opaque)
-        case "redacted_thinking":
-            return hidden_thought(block)
-        case _:
-            return None, signature
+class _Reading:
+    """The blocks of an answer on their way to parts."""
+
+    def __init__(self, names: ToolNames, new_id: NewId) -> None:
+        self._calls = Calls(names, new_id)
+        self._parts: list[Part] = []
+        self._signature: str | None = None
+        self._broken: str | None = None
+        self._empty: str | None = None
+
+    def take(self, block: Fields) -> None:
+        """One more block. Those of server tools have no part here."""
+        kind = block.required_text("type")
+        if kind == "text" and (text := block.text("text")):
+            self._add(Part(text=text))
+        elif kind == "tool_use":
+            self._call(block)
+        elif kind == "thinking":
+            opaque = word(block, "signature") or ""
+            thought = Part(text=word(block, "thinking") or "", thought=True)
+            self._parts.append(replace(thought, thought_signature=own_signature(opaque)))
+            self._signature = of_next_part(opaque)
+        elif kind == "redacted_thinking":
+            hidden, self._signature = hidden_thought(block)
+            self._parts += [hidden] if hidden is not None else []
+
+    def finish(self, *, cut: bool) -> tuple[list[Part], str | None]:
+        """The parts, and the tool of a call that did not become whole. `cut`: the answer ended at
+        the limit of its tokens, so that a call without arguments at its end may have lost them."""
+        if cut and self._empty is not None:
+            self._broken = self._empty
+            self._parts.pop()
+        if self._signature is not None:
+            self._parts.append(Part(text="", thought_signature=self._signature))
+        return self._parts, self._broken
+
+    def _call(self, block: Fields) -> None:
+        call = self._calls.call(block)
+        if call is None:
+            self._broken = self._calls.name(block)
+            return
+        self._add(Part(function_call=call))
+        self._empty = None if call.args else call.name
+
+    def _add(self, part: Part) -> None:
+        self._parts.append(replace(part, thought_signature=self._signature))
+        self._signature = self._empty = None
+
+
+class Calls:
+    """Makes the calls of one answer, no two of them with one id."""
+
+    def __init__(self, names: ToolNames, new_id: NewId) -> None:
+        self._names = names
+        self._new_id = new_id
+        self._taken: set[str] = set()
+
+    def name(self, block: Fields) -> str:
+        """The tool that a block calls, in words where it has no name."""
+        return self._names.wire(word(block, "name") or "") or "a tool without a name"
+
+    def call(self, block: Fields, text: str = "") -> FunctionCall | None:
+        """The call of a block whose arguments came in `text`, or whole in the block; None where
+        they are no JSON object, or it has no name."""
+        given = block.value("input")
+        if not text.strip() and isinstance(given, str):
+            text = given
+        args = answered_arguments(text) if text.strip() else as_object(given or {})
+        if args is None or not word(block, "name"):
+            return None
+        call = FunctionCall(id=word(block, "id"), name=self.name(block), args=args)
+        return replace(call, id=unique_id(call, self._new_id, self._taken))
 
 
 def hidden_thought(block: Fields) -> tuple[Part | None, str | None]:
     """What a block of redacted thinking holds: a thought that only its service can read, or the
     signature of the part behind it."""
-    data = block.text("data") or ""
+    data = word(block, "data") or ""
     signature = of_next_part(data)
     if signature is not None or not data:
         return None, signature

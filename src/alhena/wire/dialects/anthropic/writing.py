@@ -9,10 +9,13 @@ from alhena.wire.dialects.anthropic.blocks import blocks_of
 from alhena.wire.dialects.conversation import (
     DialectRequest,
     NewId,
+    answer_schema,
     declared_functions,
     system_texts,
+    thinking_budget,
     with_ids,
 )
+from alhena.wire.dialects.lost import refuse_lost
 from alhena.wire.dialects.names import ToolNames
 from alhena.wire.dialects.results import from_response
 from alhena.wire.dialects.words import words_for
@@ -31,13 +34,15 @@ _IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 def write_request(
     request: DialectRequest, *, new_id: NewId, keep_thoughts: bool = True
 ) -> dict[str, Any]:
-    """The body of POST /v1/messages. Media that a message cannot hold become words.
+    """The body of POST /v1/messages. Media that a message cannot hold become words. Raises
+    DialectError for settings that would be lost (`refuse_lost`).
 
     `keep_thoughts` keeps thoughts and signatures in their opaque fields; a server of another
     service refuses those.
     """
     contents = with_ids(request.contents, new_id)
     config = request.config
+    refuse_lost(config)
     body: dict[str, Any] = {
         "model": request.model,
         "messages": _messages(contents, request.names, new_id, keep_thoughts=keep_thoughts),
@@ -149,10 +154,21 @@ def _data_block(data: Blob) -> dict[str, Any] | None:
 
 
 def _tools(config: GenerateContentConfig, names: ToolNames) -> list[dict[str, Any]]:
+    """The tools; of several among which one has to be called, those alone, for the dialect cannot
+    say it otherwise."""
+    only = {names.original(name) for name in _allowed(config)}
     return [
         {"name": name, "description": description, "input_schema": schema}
         for name, description, schema in declared_functions(config, names)
+        if len(only) < 2 or name in only
     ]
+
+
+def _allowed(config: GenerateContentConfig) -> tuple[str, ...]:
+    calling = config.tool_config.function_calling_config if config.tool_config else None
+    if calling is None or calling.mode is not FunctionCallingMode.ANY:
+        return ()
+    return calling.allowed_function_names or ()
 
 
 def _tool_choice(config: GenerateContentConfig, names: ToolNames) -> dict[str, Any] | None:
@@ -163,7 +179,7 @@ def _tool_choice(config: GenerateContentConfig, names: ToolNames) -> dict[str, A
         case FunctionCallingMode.NONE:
             return {"type": "none"}
         case FunctionCallingMode.ANY:
-            only = calling.allowed_function_names or ()
+            only = _allowed(config)
             if len(only) == 1:
                 return {"type": "tool", "name": names.original(only[0])}
             return {"type": "any"}
@@ -181,12 +197,12 @@ def _generation(config: GenerationConfig) -> dict[str, Any]:
         body["top_k"] = config.top_k
     if config.stop_sequences:
         body["stop_sequences"] = list(config.stop_sequences)
-    if config.response_json_schema is not None:
-        form = {"type": "json_schema", "schema": config.response_json_schema}
-        body["output_config"] = {"format": form}
-    thinking = config.thinking_config
-    if thinking is not None and thinking.thinking_budget is not None:
-        body["thinking"] = _thinking(thinking.thinking_budget)
+    schema = answer_schema(config)
+    if schema is not None:
+        body["output_config"] = {"format": {"type": "json_schema", "schema": schema}}
+    budget = thinking_budget(config.thinking_config)
+    if budget is not None:
+        body["thinking"] = _thinking(budget)
     return body
 
 

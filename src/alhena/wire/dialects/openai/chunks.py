@@ -4,17 +4,18 @@ from typing import Any
 
 import msgspec
 
-from alhena.wire.content import MODEL, Content, FunctionCall, Part
-from alhena.wire.dialects.arguments import read_arguments
+from alhena.wire.content import MODEL, Content, Part
 from alhena.wire.dialects.conversation import NewId, unique_id
 from alhena.wire.dialects.errors import DialectError
 from alhena.wire.dialects.fields import Fields
+from alhena.wire.dialects.loose import word
 from alhena.wire.dialects.names import ToolNames
+from alhena.wire.dialects.openai.calls import Calls
 from alhena.wire.dialects.openai.response import (
+    call_elements,
     finish_reason,
-    malformed,
     read_finish,
-    signature_of,
+    said_parts,
     signed,
     tool_call,
     usage_from,
@@ -108,27 +109,15 @@ class EventWriter:
         return {"id": self._id, **self._base, "choices": [choice]}
 
 
-class _Call(msgspec.Struct):
-    """A call as its pieces come."""
-
-    id: str = ""
-    name: str = ""
-    signature: str | None = None
-    arguments: list[str] = msgspec.field(default_factory=list[str])
-    whole: dict[str, Any] | None = None
-
-
 class EventReader:
     """Chunks in, chunks of Gemini's out. Text goes on as it comes, calls when the answer ends; a
-    call whose arguments are no JSON object ends it with MALFORMED_FUNCTION_CALL."""
+    call whose arguments are no JSON object ends it as in `read_response`."""
 
     def __init__(self, names: ToolNames, new_id: NewId) -> None:
-        self._names = names
-        self._new_id = new_id
-        self._calls: list[_Call] = []
-        self._at: dict[int, _Call] = {}
+        self._calls = Calls(names, new_id)
         self._usage: UsageMetadata | None = None
         self._finish: FinishReason | None = None
+        self._said = False
         self._response_id: str | None = None
         self._model: str | None = None
 
@@ -139,82 +128,31 @@ class EventReader:
         if error is not None:
             said = error if isinstance(error, str) else Fields(error, "chunk.error").text("message")
             raise DialectError(f"the stream ended with an error: {said or 'no message'}")
-        self._usage = usage_from(fields.object("usage")) or self._usage
-        self._response_id = fields.text("id") or self._response_id
-        self._model = fields.text("model") or self._model
+        self._usage = usage_from(fields) or self._usage
+        self._response_id = word(fields, "id") or self._response_id
+        self._model = word(fields, "model") or self._model
         parts: list[Part] = []
         for choice in fields.objects("choices")[:1]:
             delta = choice.object("delta") or choice.object("message") or Fields({})
-            parts += self._said(delta)
-            for call in delta.objects("tool_calls"):
-                self._piece(call)
-            if choice.text("finish_reason"):
-                self._finish = read_finish(choice.text("finish_reason"))
+            parts += said_parts(delta)
+            self._calls.feed(call_elements(delta))
+            self._finish = read_finish(word(choice, "finish_reason")) or self._finish
+        self._said = self._said or any(part.text and not part.thought for part in parts)
         return [self._chunk(parts)] if parts else []
 
     def finish(self) -> list[GenerateContentResponse]:
-        """The last chunk: the calls, how it ended, and the token counts."""
-        parts: list[Part] = []
-        taken: set[str] = set()
-        end = Candidate(finish_reason=self._finish)
-        for call in self._calls:
-            args = call.whole if call.whole is not None else read_arguments("".join(call.arguments))
-            name = self._names.wire(call.name)
-            if args is None or not call.name:
-                end = malformed(name)
-                continue
-            made = FunctionCall(id=call.id, name=name, args=args)
-            made = msgspec.structs.replace(made, id=unique_id(made, self._new_id, taken))
-            parts.append(Part(function_call=made, thought_signature=call.signature))
-        last = self._chunk(parts, end)
+        """The last chunk of an answer that has come to its end: the calls, how it ended, and the
+        token counts. What said something needs no finish reason for that; what did not has none."""
+        parts, end = self._calls.finish(cut=self._finish == FinishReason.MAX_TOKENS)
+        if self._finish is None and (self._said or parts):
+            self._finish = FinishReason.STOP
+        last = self._chunk(parts, end or Candidate(finish_reason=self._finish))
         return [msgspec.structs.replace(last, usage_metadata=self._usage)]
 
-    def _said(self, delta: Fields) -> list[Part]:
-        parts: list[Part] = []
-        thought = delta.text("reasoning_content") or delta.text("reasoning")
-        if thought:
-            parts.append(Part(text=thought, thought=True))
-        text = (delta.text("content") or "") + (delta.text("refusal") or "")
-        signature = signature_of(delta)
-        if text:
-            parts.append(Part(text=text))
-        if signature:
-            parts.append(Part(text="", thought_signature=signature))
-        return parts
-
-    def _piece(self, piece: Fields) -> None:
-        """A piece of a call: it belongs to the call of its index. A name begins the next one where
-        servers give no index, and with a new id where they give every call the same."""
-        function = piece.object("function") or Fields({}, piece.place("function"))
-        call_id = piece.text("id") or ""
-        call = self._call(piece.integer("index"), call_id, function.text("name"))
-        call.id = call.id or call_id
-        call.name = call.name or function.text("name") or ""
-        call.signature = call.signature or signature_of(piece)
-        if isinstance(function.value("arguments"), str):
-            call.arguments.append(function.text("arguments") or "")
-        elif function.value("arguments") is not None:
-            call.whole = function.plain("arguments")
-
-    def _call(self, index: int | None, call_id: str, name: str | None) -> _Call:
-        found = self._at.get(index) if index is not None else None
-        if found is not None and name and call_id and found.id and call_id != found.id:
-            found = None
-        if index is None and self._calls and not name:
-            found = self._calls[-1]
-        if found is None:
-            found = _Call()
-            self._calls.append(found)
-            if index is not None:
-                self._at[index] = found
-        return found
-
     def _chunk(self, parts: list[Part], end: Candidate | None = None) -> GenerateContentResponse:
-        candidate = Candidate(
-            content=Content(role=MODEL, parts=tuple(parts)),
-            finish_reason=end.finish_reason if end is not None else None,
-            finish_message=end.finish_message if end is not None else None,
-        )
+        content = Content(role=MODEL, parts=tuple(parts))
         return GenerateContentResponse(
-            candidates=(candidate,), model_version=self._model, response_id=self._response_id
+            candidates=(msgspec.structs.replace(end or Candidate(), content=content),),
+            model_version=self._model,
+            response_id=self._response_id,
         )

@@ -9,7 +9,7 @@ from alhena.wire.dialects.conversation import Conversation, DialectRequest
 from alhena.wire.dialects.errors import DialectError
 from alhena.wire.dialects.fields import Fields, unknown
 from alhena.wire.dialects.names import ToolNames
-from alhena.wire.dialects.openai.response import signature_of
+from alhena.wire.dialects.openai.calls import signature_of
 from alhena.wire.dialects.openai.settings import (
     read_generation,
     read_tool_choice,
@@ -28,9 +28,9 @@ def read_request(body: object) -> DialectRequest:
 
     Raises DialectError. Told apart no longer are: a string and one text part, `developer` and
     `system`, messages of one role in a row, texts side by side in a tool result. A system message
-    behind others becomes the user's. What Gemini has no word for is left out (`user`, `metadata`,
-    `store`, `parallel_tool_calls`, `strict`, `detail`, `verbosity`, `prediction`, names of
-    participants).
+    behind others, or where there are no others, becomes the user's. What Gemini has no word for is
+    left out (`user`, `metadata`, `store`, `parallel_tool_calls`, `strict`, `detail`, `verbosity`,
+    `prediction`, names of participants).
     """
     fields = Fields(body)
     names = ToolNames()
@@ -43,7 +43,7 @@ def read_request(body: object) -> DialectRequest:
         config=GenerateContentConfig(
             system_instruction=system,
             tools=tools,
-            tool_config=read_tool_choice(fields, names),
+            tool_config=read_tool_choice(fields, names, any_tools=tools is not None),
             generation_config=read_generation(fields),
         ),
         stream=fields.flag("stream"),
@@ -76,6 +76,10 @@ def _read_messages(fields: Fields, names: ToolNames) -> tuple[Content | None, tu
             conversation.result(call_id, response, media, message.path)
         else:
             raise unknown(message, "role", role, "there are system, user, assistant and tool")
+    if not begun and system:
+        # Gemini answers contents only, and these are all the words there are.
+        conversation.user(system, fields.place("messages"))
+        system = []
     contents = conversation.finish(fields.place("messages"))
     return (Content(role=USER, parts=tuple(system)) if system else None), contents
 

@@ -1,24 +1,36 @@
 """Chat completions, whole."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from msgspec.structs import replace
 
 from alhena.wire.content import MODEL, Content, FunctionCall, Part
-from alhena.wire.dialects.arguments import read_arguments, write_arguments
+from alhena.wire.dialects.arguments import write_arguments
 from alhena.wire.dialects.conversation import NewId, unique_id
 from alhena.wire.dialects.endings import Ending, ending_of
+from alhena.wire.dialects.errors import DialectError
 from alhena.wire.dialects.fields import Fields
+from alhena.wire.dialects.loose import count, inner, word
 from alhena.wire.dialects.names import ToolNames
+from alhena.wire.dialects.openai.calls import Calls, signature_of
 from alhena.wire.dialects.words import words_for
+from alhena.wire.plain import as_array, as_object
 from alhena.wire.response import (
     Candidate,
     FinishReason,
     GenerateContentResponse,
     UsageMetadata,
 )
+from alhena.wire.text import scrub
 
-_READ = {"length": FinishReason.MAX_TOKENS, "content_filter": FinishReason.SAFETY}
+_READ = {
+    "length": FinishReason.MAX_TOKENS,
+    "model_length": FinishReason.MAX_TOKENS,
+    "content_filter": FinishReason.SAFETY,
+}
+_FAILED = frozenset({"error", "abort"})
+_WORDS = frozenset({"text", "thinking", "refusal"})
 
 
 def write_response(
@@ -113,86 +125,99 @@ def usage_of(usage: UsageMetadata | None) -> dict[str, Any]:
     }
 
 
-def usage_from(fields: Fields | None) -> UsageMetadata | None:
-    """The token counts of a completion."""
-    if fields is None:
+def usage_from(fields: Fields, key: str = "usage") -> UsageMetadata | None:
+    """The token counts of a completion, as far as they make sense; None where there are none."""
+    if not fields.value(key):
         return None
-    prompt = fields.integer("prompt_tokens") or 0
-    completion = fields.integer("completion_tokens") or 0
-    cached = fields.object("prompt_tokens_details")
-    thought = fields.object("completion_tokens_details")
-    thoughts = (thought.integer("reasoning_tokens") or 0) if thought is not None else 0
+    usage = inner(fields, key)
+    prompt, completion = count(usage, "prompt_tokens"), count(usage, "completion_tokens")
+    thoughts = count(inner(usage, "completion_tokens_details"), "reasoning_tokens")
     return UsageMetadata(
         prompt_token_count=prompt,
         candidates_token_count=max(completion - thoughts, 0),
         thoughts_token_count=thoughts,
-        cached_content_token_count=(cached.integer("cached_tokens") or 0) if cached else 0,
-        total_token_count=fields.integer("total_tokens") or prompt + completion,
+        cached_content_token_count=count(inner(usage, "prompt_tokens_details"), "cached_tokens"),
+        total_token_count=count(usage, "total_tokens") or prompt + completion,
     )
 
 
 def read_response(body: object, names: ToolNames, new_id: NewId) -> GenerateContentResponse:
-    """A chat completion in Gemini's terms. Raises DialectError; a call whose arguments are no JSON
-    object ends the answer with MALFORMED_FUNCTION_CALL."""
+    """A chat completion in Gemini's terms. Raises DialectError for a body that is none.
+
+    A call whose arguments are no JSON object ends the answer with MALFORMED_FUNCTION_CALL, or with
+    MAX_TOKENS where that limit cut it off. An answer that holds something needs no finish reason:
+    it is there as a whole.
+    """
     fields = Fields(body)
     choices = fields.objects("choices")
-    choice = choices[0] if choices else Fields({}, "choices[0]")
-    message = choice.object("message") or Fields({}, "choices[0].message")
-    parts: list[Part] = []
-    thought = message.text("reasoning_content") or message.text("reasoning")
-    if thought:
-        parts.append(Part(text=thought, thought=True))
-    text = (message.text("content") or "") + (message.text("refusal") or "")
-    if text:
-        parts.append(Part(text=text))
-    candidate = Candidate(finish_reason=read_finish(choice.text("finish_reason")))
-    taken: set[str] = set()
-    for call in message.objects("tool_calls"):
-        function = call.object("function") or Fields({}, call.place("function"))
-        name = names.wire(function.required_text("name"))
-        args = arguments_of(function)
-        if args is None:
-            candidate = malformed(name)
-            continue
-        made = FunctionCall(id=call.text("id"), name=name, args=args)
-        made = replace(made, id=unique_id(made, new_id, taken))
-        parts.append(Part(function_call=made, thought_signature=signature_of(call)))
+    if not choices:
+        raise fields.fail("choices", "holds no answer.")
+    message = choices[0].object("message")
+    if message is None:
+        raise choices[0].fail("message", "is missing.")
+    parts = said_parts(message)
+    calls = Calls(names, new_id)
+    for element in call_elements(message):
+        calls.add(element)
+    finish = read_finish(word(choices[0], "finish_reason"))
+    made, end = calls.finish(cut=finish == FinishReason.MAX_TOKENS)
+    parts += made
+    if finish is None and parts:
+        finish = FinishReason.STOP
+    end = end or Candidate(finish_reason=finish)
     return GenerateContentResponse(
-        candidates=(
-            Candidate(
-                content=Content(role=MODEL, parts=tuple(parts)),
-                finish_reason=candidate.finish_reason,
-                finish_message=candidate.finish_message,
-            ),
-        ),
-        usage_metadata=usage_from(fields.object("usage")),
-        model_version=fields.text("model"),
-        response_id=fields.text("id"),
+        candidates=(replace(end, content=Content(role=MODEL, parts=tuple(parts))),),
+        usage_metadata=usage_from(fields),
+        model_version=word(fields, "model"),
+        response_id=word(fields, "id"),
     )
 
 
-def arguments_of(function: Fields) -> dict[str, Any] | None:
-    """The arguments of a call; some servers send the object itself instead of its text."""
-    if isinstance(function.value("arguments"), str):
-        return read_arguments(function.text("arguments") or "")
-    return function.plain("arguments") or {}
+def said_parts(message: Fields) -> list[Part]:
+    """The thoughts and words of a message, or of what a chunk adds to one, with their signature."""
+    thought = word(message, "reasoning_content") or word(message, "reasoning")
+    parts = [Part(text=thought, thought=True)] if thought else []
+    refusal = word(message, "refusal") or ""
+    if as_array(message.value("content")) is None:
+        text = (message.text("content") or "") + refusal
+        parts += [Part(text=text)] if text else []
+    else:
+        parts += [part for item in message.objects("content") for part in _item(item)]
+        parts += [Part(text=refusal)] if refusal else []
+    signature = signature_of(message)
+    return [*parts, Part(text="", thought_signature=signature)] if signature else parts
 
 
-def malformed(name: str) -> Candidate:
-    """The end of an answer with a call that cannot be read."""
-    return Candidate(
-        finish_reason=FinishReason.MALFORMED_FUNCTION_CALL,
-        finish_message=f"the arguments of a call to {name} are no JSON object",
-    )
+def _item(item: Fields) -> Iterator[Part]:
+    kind = word(item, "type") or "text"
+    said = "".join(_texts(item.value(kind)))
+    if said and kind in _WORDS:
+        yield Part(text=said, thought=True if kind == "thinking" else None)
 
 
-def signature_of(holder: Fields) -> str | None:
-    """`extra_content.google.thought_signature`, where Google's own endpoint keeps it (V4)."""
-    extra = holder.object("extra_content")
-    google = extra.object("google") if extra is not None else None
-    return (google.text("thought_signature") or None) if google is not None else None
+def _texts(value: object) -> Iterator[str]:
+    """The texts in an item of content: a string, or items with strings."""
+    if isinstance(value, str):
+        yield scrub(value)
+    for item in as_array(value) or ():
+        text = (as_object(item) or {}).get("text")
+        if isinstance(text, str):
+            yield scrub(text)
 
 
-def read_finish(reason: str | None) -> FinishReason:
-    """Gemini's word for a finish reason."""
-    return _READ.get(reason or "", FinishReason.STOP)
+def call_elements(message: Fields) -> list[Fields]:
+    """The calls of a message, or of what a chunk adds to one; the one in the form that was there
+    before `tool_calls`, too."""
+    elements = message.objects("tool_calls")
+    older = as_object(message.value("function_call"))
+    if older:
+        elements.append(Fields({"function": older}, message.place("function_call")))
+    return elements
+
+
+def read_finish(reason: str | None) -> FinishReason | None:
+    """Gemini's word for a finish reason, None for none. Raises DialectError for one that says that
+    the answer failed."""
+    if reason in _FAILED:
+        raise DialectError(f'the answer ended with the finish reason "{reason}".')
+    return _READ.get(reason, FinishReason.STOP) if reason else None

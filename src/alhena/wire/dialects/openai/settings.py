@@ -47,8 +47,19 @@ def read_tools(fields: Fields, names: ToolNames) -> tuple[Tool, ...] | None:
     return (Tool(function_declarations=tuple(declarations)),) if declarations else None
 
 
-def read_tool_choice(fields: Fields, names: ToolNames) -> ToolConfig | None:
-    """Whether the model may, must or must not call a function, and which."""
+def read_tool_choice(fields: Fields, names: ToolNames, *, any_tools: bool) -> ToolConfig | None:
+    """Whether the model may, must or must not call a function, and which. Where there are none, a
+    choice that demands one is an error, and any other says nothing."""
+    choice = _choice(fields, names)
+    calling = choice.function_calling_config if choice is not None else None
+    if any_tools or calling is None:
+        return choice
+    if calling.mode is FunctionCallingMode.ANY:
+        raise fields.fail("tool_choice", "demands a call, and there are no tools.")
+    return None
+
+
+def _choice(fields: Fields, names: ToolNames) -> ToolConfig | None:
     value = fields.value("tool_choice")
     if value is None:
         return None
@@ -90,7 +101,7 @@ def _tool_config(mode: FunctionCallingMode, only: tuple[str, ...] | None = None)
 
 def read_generation(fields: Fields) -> GenerationConfig | None:
     """Sampling and output settings."""
-    if (fields.integer("n") or 1) != 1:
+    if fields.integer("n") not in {None, 1}:
         raise fields.fail("n", "only one answer can be asked for.")
     if fields.flag("logprobs"):
         raise fields.fail("logprobs", "is not supported.")

@@ -6,10 +6,14 @@ from alhena.wire.content import MODEL, Blob, Content, FileData, FunctionResponse
 from alhena.wire.dialects.conversation import (
     DialectRequest,
     NewId,
+    answer_schema,
     declared_functions,
     system_texts,
+    thinking_budget,
     with_ids,
 )
+from alhena.wire.dialects.errors import DialectError
+from alhena.wire.dialects.lost import refuse_lost
 from alhena.wire.dialects.names import ToolNames
 from alhena.wire.dialects.openai.response import message_of
 from alhena.wire.dialects.openai.settings import EFFORTS
@@ -19,7 +23,6 @@ from alhena.wire.request import (
     FunctionCallingMode,
     GenerateContentConfig,
     GenerationConfig,
-    ThinkingConfig,
 )
 
 _COPIED = ("temperature", "top_p", "presence_penalty", "frequency_penalty", "seed")
@@ -28,13 +31,15 @@ _COPIED = ("temperature", "top_p", "presence_penalty", "frequency_penalty", "see
 def write_request(
     request: DialectRequest, *, new_id: NewId, keep_thoughts: bool = True
 ) -> dict[str, Any]:
-    """The body of POST /v1/chat/completions. Media that a message cannot hold become words.
+    """The body of POST /v1/chat/completions. Media that a message cannot hold become words. Raises
+    DialectError for settings that would be lost (`refuse_lost`).
 
     `keep_thoughts` keeps thoughts and signatures in `reasoning_content` and `extra_content`, which
     servers of other services may refuse.
     """
     contents = with_ids(request.contents, new_id)
     config = request.config
+    refuse_lost(config)
     messages: list[dict[str, Any]] = []
     system = system_texts(config)
     if system:
@@ -46,7 +51,9 @@ def write_request(
     if tools:
         body["tools"] = tools
     choice = _tool_choice(config, request.names)
-    if choice is not None:
+    if choice == "required" and not tools:
+        raise DialectError("demands a call, and no tool is declared.", "toolConfig")
+    if choice is not None and tools:
         body["tool_choice"] = choice
     body |= _generation(config.generation_config or GenerationConfig())
     if request.stream:
@@ -93,7 +100,18 @@ def _result(answer: FunctionResponse) -> dict[str, Any]:
         else _media_or_words(piece.inline_data, piece.file_data)
         for piece in pieces
     ]
-    return {"role": "tool", "tool_call_id": answer.id, "content": _content(parts)}
+    return {"role": "tool", "tool_call_id": answer.id, "content": _content(_joined(parts))}
+
+
+def _joined(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The parts of a result with texts side by side as one, which is all that is kept of them."""
+    made: list[dict[str, Any]] = []
+    for part in parts:
+        if made and part["type"] == made[-1]["type"] == "text":
+            made[-1] = _text(f"{made[-1]['text']}\n{part['text']}")
+        else:
+            made.append(part)
+    return made
 
 
 def _user_part(part: Part) -> dict[str, Any] | None:
@@ -117,8 +135,10 @@ def _text(text: str) -> dict[str, Any]:
 
 
 def _media_or_words(data: Blob | None, file: FileData | None) -> dict[str, Any]:
-    if file is not None:
+    if file is not None and (file.mime_type or "image/").startswith("image/"):
         return {"type": "image_url", "image_url": {"url": file.file_uri}}
+    if file is not None:
+        return _text(words_for(Part(file_data=file)))
     if data is None:
         return _text("")
     if data.mime_type.startswith("audio/"):
@@ -170,20 +190,20 @@ def _generation(config: GenerationConfig) -> dict[str, Any]:
         body["max_completion_tokens"] = config.max_output_tokens
     if config.stop_sequences:
         body["stop"] = list(config.stop_sequences)
-    if config.response_json_schema is not None:
-        described = {"name": "answer", "schema": config.response_json_schema}
+    schema = answer_schema(config)
+    if schema is not None:
+        described = {"name": "answer", "schema": schema}
         body["response_format"] = {"type": "json_schema", "json_schema": described}
     elif config.response_mime_type == "application/json":
         body["response_format"] = {"type": "json_object"}
-    effort = _effort(config.thinking_config)
+    effort = _effort(thinking_budget(config.thinking_config))
     if effort is not None:
         body["reasoning_effort"] = effort
     return body
 
 
-def _effort(thinking: ThinkingConfig | None) -> str | None:
+def _effort(tokens: int | None) -> str | None:
     """The least effort that grants the tokens."""
-    if thinking is None or thinking.thinking_budget is None or thinking.thinking_budget < 0:
+    if tokens is None or tokens < 0:
         return None
-    enough = (name for name, budget in EFFORTS.items() if budget >= thinking.thinking_budget)
-    return next(enough, "high")
+    return next((name for name, budget in EFFORTS.items() if budget >= tokens), "high")

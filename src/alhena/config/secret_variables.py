@@ -3,6 +3,7 @@
 import re
 from typing import Any, cast
 
+from alhena.config.dotted import value_on
 from alhena.config.environment import (
     CREDENTIALS,
     NEVER_KEPT,
@@ -36,19 +37,11 @@ class SecretVariables:
     def named(self, path: tuple[str, ...], value: Any) -> Any:
         """What stands at a path of the settings with `${NAME}` for what such a variable holds, as
         far as a file has named it there. `value` is plain."""
-        meant = {name for written in self._written for name in names_in(_at(written, path))}
+        meant = {name for written in self._written for name in names_in(value_on(written, path))}
         texts = {held: f"${{{name}}}" for name, held in self._variables if name.upper() in meant}
         if not texts:
             return value
         return _replaced(value, re.compile("|".join(map(re.escape, texts))), texts)
-
-
-def _at(document: Any, path: tuple[str, ...]) -> Any:
-    for name in path:
-        if not isinstance(document, dict):
-            return None
-        document = cast("dict[str, Any]", document).get(name)
-    return document
 
 
 def _replaced(value: Any, pattern: re.Pattern[str], texts: dict[str, str]) -> Any:

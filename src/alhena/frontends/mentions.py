@@ -37,8 +37,8 @@ def missing_words(paths: Sequence[str]) -> str:
     named = ", ".join(f"@{path}" for path in paths[:NAMED])
     more = f" and {len(paths) - NAMED} more" if len(paths) > NAMED else ""
     if len(paths) == 1:
-        return f"! {named}: there is no such file; sent as text."
-    return f"! {named}{more}: there are no such files; sent as text."
+        return f"{named}: there is no such file; sent as text."
+    return f"{named}{more}: there are no such files; sent as text."
 
 
 def quoted_path(path: str) -> str:

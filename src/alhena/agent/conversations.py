@@ -1,0 +1,76 @@
+"""The conversation of a session, kept under names that a person gives it."""
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from alhena.agent.recording import Recording
+from alhena.agent.session_id import new_session_id
+from alhena.config.home import claimed_project_temp, project_temp
+from alhena.session.errors import SessionError
+from alhena.session.tags import Tag, Tags, project_tags, tag_name
+from alhena.version import __version__
+from alhena.wire.text import scrub
+
+if TYPE_CHECKING:
+    from alhena.chat.chat import Chat
+
+
+class SavedConversations:
+    """Those of the project at `cwd`, and the session's own, to be saved."""
+
+    def __init__(
+        self, cwd: Path, environ: Mapping[str, str], chat: "Chat", recording: Recording | None
+    ) -> None:
+        self._cwd = cwd
+        self._environ = environ
+        self._chat = chat
+        self._recording = recording
+
+    def all(self) -> tuple[Tag, ...]:
+        """Those of the project, the oldest first. Raises SessionError, ConfigError."""
+        return self._tags().all()
+
+    async def save(self, name: str, *, replace: bool = False) -> Tag:
+        """Keeps the conversation as it is now; what follows does not change what is kept. Raises
+        TakenTagError where there is one of that name and it is not to be replaced; SessionError
+        where nothing is recorded, or calls of the model have yet to be answered; JournalError."""
+        name = tag_name(name)
+        last = self._chat.history.contents[-1:]
+        if any(part.function_call for each in last for part in each.content.parts):
+            raise SessionError(
+                "the model's calls are not answered yet.", remedy="Save it when they are."
+            )
+        journal = await self.record()
+        if journal is None:
+            raise SessionError("nothing was said yet.", remedy="Save it after the first answer.")
+        tags = project_tags(claimed_project_temp(self._environ, self._cwd))
+        return await asyncio.to_thread(tags.save, name, journal, replace=replace)
+
+    async def record(self) -> Path | None:
+        """The record of the session, which has everything that happened; None before anything was
+        said. Raises SessionError where none is kept, JournalError."""
+        recording = self._recording
+        if recording is None:
+            raise SessionError(
+                "this session is not recorded.", remedy="Begin one with AgentSettings(record=True)."
+            )
+        await recording.settle()
+        return recording.path if recording.at_work else None
+
+    async def begin(self, name: str) -> str:
+        """Makes a new session that begins with what was kept; its id, for `Agent.clear` or as
+        `AgentSettings.resume`. Raises NoTagError, SessionError."""
+        session_id = new_session_id()
+        project = scrub(str(self._cwd))
+        begin = self._tags().begin
+        await asyncio.to_thread(begin, tag_name(name), session_id, project, __version__)
+        return session_id
+
+    def delete(self, name: str) -> None:
+        """Removes what is kept under a name; sessions stay. Raises NoTagError, SessionError."""
+        self._tags().delete(tag_name(name))
+
+    def _tags(self) -> Tags:
+        return project_tags(project_temp(self._environ, self._cwd))

@@ -1,0 +1,147 @@
+"""What a workspace has run, held against the file of what a person has accepted of it."""
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from alhena.config.accepted_states import (
+    FILE,
+    WHOLE,
+    Accepted,
+    State,
+    bounded,
+    fitting,
+    parse_accepted,
+    part_names,
+    read_accepted,
+    whole_of,
+    with_data,
+    with_state,
+    written,
+)
+from alhena.config.bound import Bound, part_words
+from alhena.config.errors import ConfigError
+from alhena.config.files import MAX_BYTES
+from alhena.config.home import trusted_commands_path
+from alhena.config.named_files import printable_path
+
+
+def unaccepted(
+    entries: Iterable[Bound], folder: Path, environ: Mapping[str, str]
+) -> tuple[Bound, ...]:
+    """Those entries that nobody has accepted as they are: all of them, where the file of what was
+    accepted cannot be used."""
+    entries = tuple(entries)
+    if not entries:
+        return ()
+    try:
+        kept = read_accepted(trusted_commands_path(environ))
+    except ConfigError as error:
+        why = error.message.rstrip(".")
+        return tuple(msgspec.structs.replace(each, unknown=why) for each in entries)
+    of_folder = kept.get(folder_key(folder), {})
+    return tuple(
+        each if known is None else _compared(each, known)
+        for each in entries
+        if (known := of_folder.get(each.key)) is None
+        or not each.acceptable
+        or all(_differing(state, each) for state in known.states)
+    )
+
+
+def own_data(folder: Path, environ: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """The files that a person has called the own data of entries of a folder, by the keys of these
+    as they were accepted last. Raises ConfigError."""
+    of_folder = read_accepted(trusted_commands_path(environ)).get(folder_key(folder), {})
+    return {key: each.data for key, each in of_folder.items() if each.data}
+
+
+def folder_key(folder: Path) -> str:
+    """How a folder is called in the file."""
+    return printable_path(os.path.realpath(folder))
+
+
+def with_accepted(
+    path: Path, data: bytes, folder: Path, accepted: Iterable[Bound], there: Iterable[str]
+) -> bytes:
+    """The bytes of the file, of which `data` were, with these entries of a folder accepted as they
+    are. States in which they were accepted before stay, and other entries, too: another branch has
+    them. As far as there is room: those whose keys are `there` come before those that are not.
+    Raises ConfigError, and DamagedError where the file cannot be used."""
+    document = parse_accepted(path, data)
+    root = folder_key(folder)
+    kept = document.pop(root, {})
+    new = {each.key: each.kept for each in accepted if each.acceptable}
+    for key, state in new.items():
+        kept[key] = with_state(kept.pop(key, None), state)  # at the end: spoken of last
+    if kept:
+        document[root] = fitting(kept, new, there)
+    whole = written(bounded(document, root))
+    if len(whole) > MAX_BYTES:
+        raise ConfigError(
+            f"{path}: what is accepted of {root} does not fit in it.",
+            remedy="Move the file away to be asked anew.",
+        )
+    return whole
+
+
+def with_own_data(path: Path, data: bytes, folder: Path, entries: Iterable[Bound]) -> bytes:
+    """The bytes of the file, of which `data` were, with the `data` of these entries of a folder
+    called so where they were accepted, as the settings say them now, and nothing else accepted.
+    Raises DamagedError."""
+    document = parse_accepted(path, data)
+    kept = document.get(folder_key(folder), {})
+    for each in entries:
+        if each.key in kept:
+            kept[each.key] = with_data(kept[each.key], whole_of(each.parts), each.data)
+    return written(document)
+
+
+def without_accepted(path: Path, data: bytes, revoked: Callable[[str, str], bool]) -> bytes:
+    """The bytes of the file, of which `data` were, without all states of the entries that are
+    `revoked`, who is given a folder and the key of an entry. Raises DamagedError."""
+    document = parse_accepted(path, data)
+    left = {
+        folder: {key: each for key, each in entries.items() if not revoked(folder, key)}
+        for folder, entries in document.items()
+    }
+    return written({folder: entries for folder, entries in left.items() if entries})
+
+
+def _compared(now: Bound, known: Accepted) -> Bound:
+    """An entry with its difference from that accepted state in which fewest is another: what a
+    person would allow beyond what is allowed already. Of like ones it is the last."""
+    nearest = min(known.states, key=lambda state: len(_differing(state, now)))
+    keys = _differing(nearest, now)
+    names = [part_names(key) for key in keys]
+    told = [part_words(key) for key, of in zip(keys, names, strict=True) if of != [WHOLE]]
+    files = (of[1] for of in names if of[0] == FILE and len(of) > 1)
+    return msgspec.structs.replace(
+        now,
+        before=nearest.text,
+        among=len(known.states),
+        changed=tuple(told) or ("how it is written",),
+        doubtful=tuple(sorted(now.loose.intersection(files))),
+    )
+
+
+def _differing(state: State, now: Bound) -> list[str]:
+    """The keys of the parts that are not as they are in a state, those of an entry's own data left
+    out."""
+    keys = dict.fromkeys((*now.parts, *state.parts))
+    return [
+        key
+        for key in keys
+        if state.parts.get(key) != now.parts.get(key) and not _is_own(key, state, now)
+    ]
+
+
+def _is_own(key: str, state: State, now: Bound) -> bool:
+    """Whether a part is a file that a person has called an entry's own data, and still may be."""
+    match part_names(key):
+        case [kind, name] if kind == FILE and name in state.data:
+            return name in now.loose or key not in now.parts
+        case _:
+            return False

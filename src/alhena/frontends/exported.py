@@ -1,0 +1,30 @@
+"""Conversations as documents, in files of the user's own."""
+
+import os
+from pathlib import Path
+
+from alhena.display_text import one_line
+from alhena.errors import InputError
+
+
+def form_of(path: str | Path | None) -> str:
+    """The form that the name of a file asks for; Markdown where it asks for none."""
+    suffix = "" if path is None else Path(path).suffix.lower()
+    return {".json": "json", ".html": "html", ".htm": "html"}.get(suffix, "markdown")
+
+
+def write_document(path: str | Path, document: bytes) -> None:
+    """Writes a new file that only its owner may read, as the session is that went into it. Raises
+    InputError, also where there is one."""
+    try:
+        with open(path, "xb", opener=_private) as file:
+            file.write(document)
+    except OSError as error:
+        raise InputError(
+            f"cannot write {one_line(str(path))}: {error.strerror or error}.",
+            remedy="Name a file that is not there yet.",
+        ) from error
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)

@@ -1,0 +1,163 @@
+"""A conversation that goes on, as it stands in the scrollback of who takes it up again."""
+
+import asyncio
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from alhena.agent.agent import Agent
+from alhena.display_text import one_line, without_controls
+from alhena.frontends.terminal.advancing import prompt_lines
+from alhena.frontends.terminal.ended import counted
+from alhena.frontends.terminal.lines import Block, Line, Markdown, line
+from alhena.frontends.terminal.shown_session import ToolTitles
+from alhena.frontends.terminal.splitting import split
+from alhena.frontends.terminal.view import Step, View, gap, printed
+from alhena.session.reading import read_session
+from alhena.session.records import Prompted, record_of
+from alhena.session.replay import Replay
+from alhena.session.store import project_store
+from alhena.wire.content import MODEL, Content, FunctionResponse, Part
+
+PROMPTS = 20
+"""Prompts of a long conversation that are shown, with what came of them: the last ones."""
+CHARACTERS = 60_000
+"""Characters of prompts and answers; of the last prompt all is shown, however long it became."""
+MAX_ARGUMENTS = 300
+
+_PROMPT = b'{"type":"prompt",'
+
+
+class Earlier(msgspec.Struct, frozen=True):
+    """What was said in a session; `prompts` are the words of people among it."""
+
+    contents: tuple[Content, ...]
+    prompts: frozenset[str]
+
+
+async def recalled(agent: Agent, view: View) -> Step:
+    """What was said in a session that goes on, as it is shown. Raises SessionError."""
+    workbench = agent.workbench
+    path = project_store(os.environ, workbench.workspace.cwd).path(agent.session_id)
+    earlier = await asyncio.to_thread(read_earlier, path)
+    view = msgspec.structs.replace(view, titles=ToolTitles(workbench.registry))
+    return shown_earlier(view, earlier, agent.session_id)
+
+
+def read_earlier(path: Path) -> Earlier:
+    """The conversation that a journal leads to, without what the environment said. Takes its time.
+    Raises SessionError."""
+    replay, prompts = Replay(), set[str]()
+
+    def take(row: bytes) -> None:
+        if row.startswith(_PROMPT) and isinstance(said := record_of(row), Prompted):
+            prompts.add(said.text)
+        replay.feed(row)
+
+    read_session(path, take)
+    opening = 0 if replay.header is None else replay.header.opening
+    contents = (entry.content for entry in replay.contents[opening:])
+    return Earlier(tuple(contents), frozenset(prompts))
+
+
+def shown_earlier(view: View, earlier: Earlier, session_id: str) -> Step:
+    """The end of a conversation as it was when it was said, and how much comes before that."""
+    start, left = _start(earlier)
+    blocks: list[Block] = []
+    if left:
+        told = f"… {counted(left, 'earlier prompt')}: alhena sessions show {session_id}"
+        view, blocks = _onto(blocks, printed(view, "notice", [line(told, "dim")]))
+    calls: dict[str | None, Mapping[str, object]] = {}
+    for content in earlier.contents[start:]:
+        calls |= {
+            part.function_call.id: part.function_call.args or {}
+            for part in content.parts
+            if part.function_call is not None
+        }
+        if content.role == MODEL:
+            view, blocks = _onto(blocks, _answer(view, content))
+        else:
+            view, blocks = _onto(blocks, _said(view, content, earlier.prompts))
+            lines = list(_results(content, calls, view.titles))
+            view, blocks = _onto(blocks, printed(view, "calls", lines, clip=True))
+    return view, tuple(blocks)
+
+
+def _onto(blocks: list[Block], step: Step) -> tuple[View, list[Block]]:
+    view, more = step
+    return view, [*blocks, *more]
+
+
+def _start(earlier: Earlier) -> tuple[int, int]:
+    """Where the part that is shown begins, and how many prompts come before it."""
+    found = [
+        index for index, content in enumerate(earlier.contents) if _prompt(content, earlier.prompts)
+    ]
+    shown, room = len(found), CHARACTERS
+    end = len(earlier.contents)
+    for index in reversed(found[-PROMPTS:]):
+        room -= sum(len(_text(content.parts)) for content in earlier.contents[index:end])
+        if room < 0 and end < len(earlier.contents):
+            break
+        shown, end = shown - 1, index
+    return (found[shown] if shown else 0), shown
+
+
+def _prompt(content: Content, prompts: frozenset[str]) -> bool:
+    return content.role != MODEL and any(part.text in prompts for part in content.parts)
+
+
+def _text(parts: Sequence[Part]) -> str:
+    return "".join(part.text or "" for part in parts if not part.thought)
+
+
+def _answer(view: View, content: Content) -> Step:
+    text = without_controls(_text(content.parts))
+    pieces, rest = split(text)
+    blocks: list[Block] = []
+    for piece in (*pieces, rest.strip("\n")):
+        if piece.strip():
+            blocks += (*gap(view), Markdown(piece))
+            view = msgspec.structs.replace(view, group="text")
+    return view, tuple(blocks)
+
+
+def _said(view: View, content: Content, prompts: frozenset[str]) -> Step:
+    """What a person said, and how much was sent with it."""
+    lines: list[Line] = []
+    beside = 0
+    for part in content.parts:
+        if part.text and part.text in prompts:
+            lines += prompt_lines(part.text)
+        else:
+            beside += len(part.text or "")
+    if not lines and beside and not any(part.function_response for part in content.parts):
+        lines = [line(f"> {one_line(_text(content.parts), MAX_ARGUMENTS)}", "dim")]
+    elif lines and beside:
+        lines.append(line(f"  and {counted(beside, 'character')} with it", "dim"))
+    media = [part.inline_data.mime_type for part in content.parts if part.inline_data]
+    lines += (line(f"  and a file ({one_line(kind, 60)})", "dim") for kind in media)
+    return printed(view, "user", lines)
+
+
+def _results(
+    content: Content, calls: Mapping[str | None, Mapping[str, object]], titles: Mapping[str, str]
+) -> Iterator[Line]:
+    for part in content.parts:
+        if part.function_response is not None:
+            response = part.function_response
+            yield _call_line(response, calls.get(response.id, {}), titles)
+
+
+def _call_line(
+    response: FunctionResponse, args: Mapping[str, object], titles: Mapping[str, str]
+) -> Line:
+    mark = ("error", "✗") if "error" in response.response else ("ok", "✓")
+    title = one_line(titles.get(response.name, response.name))
+    values = (
+        each if isinstance(each, str) else msgspec.json.encode(each).decode()
+        for each in args.values()
+    )
+    return (mark, ("bold", f" {title}"), ("", f" {one_line(', '.join(values), MAX_ARGUMENTS)}"))

@@ -1,0 +1,106 @@
+"""A project that was moved, or renamed, takes along what is kept of it."""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from alhena.config.home import (
+    claimed_project_temp,
+    hand_over,
+    link_namesake,
+    namesakes,
+    note_former_root,
+    project_of,
+    project_temp,
+    release,
+    root_of,
+    temps,
+)
+from alhena.session.errors import NoSessionError, SessionError
+from alhena.session.names import session_of
+from alhena.system.errors import from_os_error, printable
+
+_KEPT = ("sessions", "checkpoints", "memory")
+
+
+def departed(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """The folders that are not there any more, and of which sessions are kept; that of the last
+    one first."""
+    found: list[tuple[float, str]] = []
+    for temp, root in _roots(environ):
+        journals = _journals(temp)
+        if journals and not os.path.isdir(root):
+            found.append((max(_used(each) for each in journals), root))
+    return tuple(root for _, root in sorted(found, reverse=True))
+
+
+def adopt(environ: Mapping[str, str], project: Path, former: str) -> None:
+    """Has what is kept of the project that was in the folder `former` be that of the one in
+    `project`, with every path as it was. Raises SessionError, ConfigError."""
+    former = os.path.abspath(former)
+    if os.path.isdir(former):
+        raise SessionError(
+            f"{printable(former)} is still there: what is kept of it belongs to that folder.",
+            remedy="Change to it, and go on there.",
+        )
+    try:
+        _adopt(environ, project, former)
+    except OSError as error:
+        path = error.filename or project_temp(environ, project)
+        raise SessionError(str(from_os_error(error, path, writing=True))) from error
+
+
+def _adopt(environ: Mapping[str, str], project: Path, former: str) -> None:
+    own = project_temp(environ, project)
+    old = next((temp for temp, root in _roots(environ) if root == former), None)
+    if old is None:
+        if former not in map(project_of, _journals(own)):
+            raise NoSessionError(
+                f"nothing is kept of the folder {printable(former)}.",
+                remedy="Name the folder as it was, with its whole path.",
+            )
+        note_former_root(claimed_project_temp(environ, project), former)
+        return
+    if root_of(own) == str(project):
+        _require_nothing(own)
+        release(own, project)
+    if old not in namesakes(environ, project).values():
+        link_namesake(environ, project, old)
+    hand_over(old, former, project)
+
+
+def _require_nothing(own: Path) -> None:
+    """Raises SessionError when something is kept of a project that it would not have any more."""
+    for name in _KEPT:
+        with suppress(FileNotFoundError):
+            if any(not each.startswith(".") for each in os.listdir(own / name)):
+                raise SessionError(
+                    f"this project has something of its own in {printable(own / name)}.",
+                    remedy="Delete it first (sessions: alhena sessions delete SESSION).",
+                )
+
+
+def _roots(environ: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
+    """The temporary directories of projects, with their folders."""
+    base = temps(environ)
+    with suppress(FileNotFoundError):
+        for name in sorted(os.listdir(base)):
+            temp = base / name
+            root = None if temp.is_symlink() else root_of(temp)
+            if root:
+                yield temp, root
+
+
+def _journals(temp: Path) -> list[Path]:
+    with suppress(FileNotFoundError, NotADirectoryError):
+        names = os.listdir(temp / "sessions")
+        return [temp / "sessions" / name for name in names if session_of(name) is not None]
+    return []
+
+
+def _used(path: Path) -> float:
+    try:
+        return path.stat(follow_symlinks=False).st_mtime
+    except OSError:
+        return 0.0

@@ -1,0 +1,202 @@
+"""The trees of a shadow repository, read one by one: one that is damaged hides no other.
+
+git ends at the first tree that it cannot read, and takes one for another where their files were
+mixed up. Here each is looked at by its checksum.
+"""
+
+import os
+from collections.abc import Collection, Iterable, Sequence
+
+import msgspec
+
+from alhena.session.errors import GitFailedError
+from alhena.session.loose import is_loose_and_whole, loose_object
+from alhena.session.moments import (
+    DIRECTORY,
+    EMPTY,
+    FULL_NAME,
+    NOTHING,
+    SUBMODULE,
+    Change,
+    content_name,
+)
+from alhena.session.shadow_git import ShadowGit
+
+TREE = "tree"
+_MODES = frozenset({DIRECTORY, SUBMODULE, "100644", "100664", "100755", "120000"})
+_NO_NAMES = frozenset({b"", b".", b"..", b".git"})
+_NO_CONTENT = "0" * FULL_NAME
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """What a directory has by one name: a mode as git has it, the name of an object."""
+
+    mode: str
+    content: str
+
+
+NONE = Entry(NOTHING, _NO_CONTENT)
+Tree = dict[bytes, Entry]
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """What differs between two moments, but for what is neither a file nor a symlink. What is in
+    the directories `lost` (with a slash at their ends; "" for all) is not known, for a tree is
+    damaged."""
+
+    changes: tuple[Change, ...]
+    lost: frozenset[str] = frozenset()
+
+    def hides(self, path: str) -> bool:
+        """Whether a path is, or is in, a directory that is lost."""
+        return any(f"{path}/".startswith(each) for each in self.lost)
+
+
+def difference(git: ShadowGit, old: str, new: str) -> Difference:
+    """What differs between two trees, or what commits have of them. Raises CheckpointError."""
+    changes: list[Change] = []
+    lost: set[str] = set()
+    level = [("", _tree_of(git, old), _tree_of(git, new))]
+    while level:
+        known = trees(git, {name for _, *both in level for name in both})
+        deeper: list[tuple[str, str, str]] = []
+        for prefix, *both in level:
+            was, now = (known[name] for name in both)
+            if was is None or now is None:
+                lost.add(prefix)
+                continue
+            for name in was.keys() | now.keys():
+                before, after = was.get(name, NONE), now.get(name, NONE)
+                if before == after:
+                    continue
+                path = prefix + os.fsdecode(name)
+                if DIRECTORY in (before.mode, after.mode):
+                    deeper.append((f"{path}/", _below(before), _below(after)))
+                before, after = _file(before), _file(after)
+                if before != after and SUBMODULE not in (before.mode, after.mode):
+                    modes = (before.mode, after.mode)
+                    changes.append(Change(path, *modes, before.content, after.content))
+        level = deeper
+    found = Difference((), frozenset(lost))
+    kept = (each for each in changes if not found.hides(each.path))
+    return Difference(tuple(sorted(kept, key=_by_path)), found.lost)
+
+
+def damaged(git: ShadowGit, tree: str, paths: Iterable[str]) -> frozenset[str]:
+    """Those of the paths at which a tree has a file that cannot be read from it. Raises
+    CheckpointError."""
+    lost: set[str] = set()
+    contents: dict[str, str] = {}
+    level = [(tree, path, path) for path in paths]
+    while level:
+        known = trees(git, {name for name, _, _ in level})
+        deeper: list[tuple[str, str, str]] = []
+        for name, path, rest in level:
+            there = known[name]
+            if there is None:
+                lost.add(path)
+                continue
+            first, _, rest = rest.partition("/")
+            entry = there.get(os.fsencode(first), NONE)
+            if rest and entry.mode == DIRECTORY:
+                deeper.append((entry.content, path, rest))
+            elif not rest and _file(entry) != NONE and entry.mode != SUBMODULE:
+                contents[path] = entry.content
+        level = deeper
+    git_dir = git.place.git_dir
+    rest = {name for name in contents.values() if not is_loose_and_whole(git_dir, name)}
+    gone = unreadable(git, rest) if rest else ()
+    return frozenset(lost).union(path for path, name in contents.items() if name in gone)
+
+
+def unreadable(git: ShadowGit, names: Iterable[str], kind: str = "blob") -> frozenset[str]:
+    """Those of the objects that are lost. Raises CheckpointError."""
+    chosen = sorted(set(names))
+    contents = zip(chosen, git.objects(chosen, kind), strict=True)
+    return frozenset(name for name, data in contents if data is None)
+
+
+def trees(git: ShadowGit, names: Collection[str]) -> dict[str, Tree | None]:
+    """Trees by their names, None for one that is damaged or not there. Raises CheckpointError."""
+    found: dict[str, Tree | None] = {}
+    packed: list[str] = []
+    for name in names:
+        data = b"" if name == EMPTY else loose_object(git.place.git_dir, name, TREE)
+        if data is None:
+            packed.append(name)
+        else:
+            found[name] = _parsed(data)
+    for name, data in zip(packed, git.objects(packed, TREE), strict=True):
+        found[name] = None if data is None else _parsed(data)
+    return found
+
+
+def made_of(files: Iterable[tuple[bytes, Entry]]) -> dict[str, bytes]:
+    """The trees of which git makes a directory with these files, by their names."""
+    entries: dict[bytes, list[tuple[bytes, Entry]]] = {b"": []}
+    for path, entry in files:
+        parent, _, name = path.rpartition(b"/")
+        entries.setdefault(parent, []).append((name, entry))
+        while parent:
+            parent = parent.rpartition(b"/")[0]
+            entries.setdefault(parent, [])
+    found: dict[str, bytes] = {}
+    inner_first = sorted(entries, key=lambda path: path.count(b"/") if path else -1, reverse=True)
+    for path in inner_first:
+        data = _written(entries[path])
+        name = content_name(data, TREE)
+        found[name] = data
+        if path:
+            parent, _, last = path.rpartition(b"/")
+            entries[parent].append((last, Entry(DIRECTORY, name)))
+    return found
+
+
+def _written(entries: Sequence[tuple[bytes, Entry]]) -> bytes:
+    ordered = sorted(entries, key=lambda each: each[0] + b"/" * (each[1].mode == DIRECTORY))
+    return b"".join(
+        b"%s %s\0%s" % (entry.mode.encode(), name, bytes.fromhex(entry.content))
+        for name, entry in ordered
+    )
+
+
+def _parsed(data: bytes) -> Tree | None:
+    """What a tree says, None when it is none of git's."""
+    found: Tree = {}
+    start = 0
+    while start < len(data):
+        end = data.find(b"\0", start)
+        mode, space, name = data[start:end].partition(b" ")
+        content = data[end + 1 : end + 1 + FULL_NAME // 2]
+        start = end + 1 + FULL_NAME // 2
+        entry = Entry(mode.decode("ascii", "replace"), content.hex())
+        if end < 0 or not space or start > len(data) or entry.mode not in _MODES:
+            return None
+        if b"/" in name or name.lower() in _NO_NAMES:
+            return None
+        found[name] = entry
+    return found
+
+
+def _tree_of(git: ShadowGit, name: str) -> str:
+    """The tree of a moment, which may be a commit."""
+    if name == EMPTY or loose_object(git.place.git_dir, name, TREE) is not None:
+        return name
+    try:
+        if git.text("cat-file", "-t", name) == "commit":
+            return git.text("rev-parse", "--verify", f"{name}^{{tree}}")
+    except GitFailedError:  # it is seen to be lost when it is read
+        return name
+    return name
+
+
+def _below(entry: Entry) -> str:
+    return entry.content if entry.mode == DIRECTORY else EMPTY
+
+
+def _file(entry: Entry) -> Entry:
+    return NONE if entry.mode == DIRECTORY else entry
+
+
+def _by_path(change: Change) -> bytes:
+    return os.fsencode(change.path)

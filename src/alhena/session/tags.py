@@ -1,0 +1,271 @@
+"""Conversations that a person has put a name to: each a copy of its session's record as it was."""
+
+import errno
+import hashlib
+import os
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from alhena.session.errors import NoSessionError, NoTagError, SessionError, TakenTagError
+from alhena.session.names import SUFFIX
+from alhena.session.reading import Extent, Take, read_session
+from alhena.session.records import (
+    Header,
+    KnownRecord,
+    Prompted,
+    Tagged,
+    line_of,
+    now,
+    record_of,
+    relined,
+)
+from alhena.system.durable import CREATE, synchronise, synchronise_directory
+from alhena.system.errors import from_os_error, printable
+from alhena.system.leftovers import hold, remove_leftovers, temporary_name
+from alhena.wire.text import scrub
+
+MAX_NAME = 200
+"""Characters that a tag may have."""
+
+_TITLE = 100
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_TAGGED, _PROMPT = b'{"type":"tagged",', b'{"type":"prompt",'
+
+
+class Tag(msgspec.Struct, frozen=True, kw_only=True):
+    """A name for a conversation. `saved` is the time in ISO form; `session_id` is the session that
+    it was part of, `title` the beginning of its first prompt; `path` is where it is kept."""
+
+    name: str
+    saved: str
+    session_id: str
+    title: str
+    path: str
+
+
+class Tags:
+    """The tags of one project, in `directory`, which need not exist; `sessions` is the directory of
+    its sessions."""
+
+    def __init__(self, directory: Path, sessions: Path) -> None:
+        self.directory = directory
+        self._sessions = sessions
+
+    def all(self) -> tuple[Tag, ...]:
+        """Those that there are, the oldest first; a file that cannot be read as one is left out.
+        Raises SessionError."""
+        try:
+            names = os.listdir(self.directory)
+        except FileNotFoundError:
+            return ()
+        except OSError as error:
+            raise SessionError(str(from_os_error(error, self.directory))) from error
+        found: list[Tag] = []
+        for name in names:
+            if name.endswith(SUFFIX):
+                with suppress(SessionError):
+                    found.append(_read(self.directory / name))
+        return tuple(sorted(found, key=lambda tag: (tag.saved, tag.name)))
+
+    def find(self, name: str) -> Tag:
+        """The tag of this name. Raises NoTagError, SessionError."""
+        try:
+            return _read(self._path(name))
+        except NoSessionError as error:
+            raise NoTagError(
+                f"no conversation is saved as {name!r}.", remedy="See which there are: /chat list."
+            ) from error
+
+    def save(self, name: str, journal: Path, *, replace: bool = False) -> Tag:
+        """Keeps the conversation that a journal leads to, on the disk when it returns. Nobody
+        writes the journal meanwhile. Raises TakenTagError where there is one of that name and it is
+        not to be replaced; SessionError, and then what was there still is."""
+        path = self._path(name)
+        if not replace and path.exists():
+            raise _taken(name)
+
+        def copy(file: BinaryIO) -> None:
+            header, chain = True, 0
+
+            def take(line: bytes) -> None:
+                nonlocal header, chain
+                if not line.startswith(_TAGGED):
+                    sealed, chain = relined(line, chain)
+                    file.write(sealed)
+                if header:
+                    header = False
+                    sealed, chain = line_of(Tagged(at=now(), name=name), chain)
+                    file.write(sealed)
+
+            _require_whole(read_session(journal, take), journal)
+
+        try:
+            with _made(path, replace=replace) as file:
+                copy(file)
+        except FileExistsError as error:
+            raise _taken(name) from error
+        except OSError as error:
+            raise SessionError(str(from_os_error(error, path, writing=True))) from error
+        return self.find(name)
+
+    def begin(self, name: str, session_id: str, project: str, writer: str) -> Path:
+        """Makes the record of a new session that begins with what was kept; its path. The tag stays
+        as it is. Raises NoTagError, SessionError."""
+        tag = self.find(name)
+        path = self._sessions / f"{session_id}{SUFFIX}"
+        try:
+            with _made(path, replace=False) as file:
+                extent = read_session(Path(tag.path), _rewriting(file, session_id, project, writer))
+                _require_whole(extent, Path(tag.path))
+        except OSError as error:
+            raise SessionError(str(from_os_error(error, path, writing=True))) from error
+        return path
+
+    def delete(self, name: str) -> None:
+        """Removes a tag. Raises NoTagError, SessionError."""
+        path = self._path(name)
+        try:
+            path.unlink()
+        except FileNotFoundError:
+            self.find(name)  # says that there is none
+        except OSError as error:
+            raise SessionError(str(from_os_error(error, path, writing=True))) from error
+
+    def _path(self, name: str) -> Path:
+        """Any name makes a file's name: what it is stands inside."""
+        digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
+        return self.directory / f"{digest[:32]}{SUFFIX}"
+
+
+def project_tags(temp: Path) -> Tags:
+    """Those of the project whose temporary directory this is."""
+    return Tags(temp / "tags", temp / "sessions")
+
+
+def tag_name(said: str) -> str:
+    """The name as tags have it: words with one blank between them. Raises SessionError."""
+    name = " ".join(scrub(said).split())
+    if not name:
+        raise SessionError("a tag needs a name.", remedy="Say /chat save NAME.")
+    if len(name) > MAX_NAME:
+        raise SessionError(
+            f"a tag has at most {MAX_NAME} characters, not {len(name):,}.",
+            remedy="Take a shorter name.",
+        )
+    return name
+
+
+def _rewriting(file: BinaryIO, session_id: str, project: str, writer: str) -> Take:
+    """Writes the lines of a tag as those of a new session."""
+    chain = 0
+
+    def take(line: bytes) -> None:
+        nonlocal chain
+        if line.startswith(_TAGGED):
+            return
+        if chain:
+            sealed, chain = relined(line, chain)
+        else:
+            header = record_of(line)
+            if not isinstance(header, Header):
+                raise msgspec.DecodeError("a journal begins with one header")
+            fresh = msgspec.structs.replace(
+                header, at=now(), session_id=session_id, project=project, writer=writer
+            )
+            sealed, chain = line_of(fresh, 0)
+        file.write(sealed)
+
+    return take
+
+
+def _read(path: Path) -> Tag:
+    """What a tag's file says. Raises NoSessionError, SessionError."""
+    head: list[KnownRecord | None] = []
+    title = ""
+
+    def take(line: bytes) -> bool:
+        nonlocal title
+        if len(head) < len((Header, Tagged)):
+            head.append(record_of(line))
+        elif line.startswith(_PROMPT) and isinstance(said := record_of(line), Prompted):
+            title = " ".join(said.text[: 10 * _TITLE].split())[:_TITLE]
+            return True
+        return False
+
+    read_session(path, take)
+    match head:
+        case [Header() as header, Tagged() as tagged]:
+            pass
+        case _:
+            raise SessionError(
+                f"{printable(path)} holds no saved conversation, or its beginning is damaged.",
+                remedy="The file was left as it is.",
+            )
+    return Tag(
+        name=tagged.name,
+        saved=tagged.at,
+        session_id=header.session_id,
+        title=title,
+        path=str(path),
+    )
+
+
+@contextmanager
+def _made(path: Path, *, replace: bool) -> Generator[BinaryIO]:
+    """A file that is there whole, and on the disk, or not at all. Raises OSError: FileExistsError
+    where one is there that is not to be replaced."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    directory = os.open(path.parent, _DIRECTORY)
+    temporary = temporary_name()
+    try:
+        remove_leftovers(directory)
+        descriptor = os.open(temporary, CREATE, 0o600, dir_fd=directory)
+        try:
+            with open(descriptor, "wb", buffering=1 << 20) as file:
+                hold(descriptor)
+                yield file
+                file.flush()
+                synchronise(descriptor)
+                with _alone(directory):
+                    if not replace and os.path.lexists(path):
+                        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+                    os.replace(temporary, path.name, src_dir_fd=directory, dst_dir_fd=directory)
+        finally:
+            with suppress(FileNotFoundError):  # it has its place
+                os.unlink(temporary, dir_fd=directory)
+        synchronise_directory(directory)
+    finally:
+        os.close(directory)
+
+
+@contextmanager
+def _alone(directory: int) -> Generator[None]:
+    """Nobody else gives a file its name in the directory meanwhile, where there are locks."""
+    import fcntl
+
+    with suppress(OSError):
+        fcntl.flock(directory, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            fcntl.flock(directory, fcntl.LOCK_UN)
+
+
+def _require_whole(extent: Extent, path: Path) -> None:
+    if extent.damage is not None:
+        raise SessionError(
+            f"{printable(path)} is damaged from line {extent.damage.line} on.",
+            remedy="Nothing was written; the file was left as it is.",
+        )
+
+
+def _taken(name: str) -> TakenTagError:
+    return TakenTagError(
+        f"a conversation is saved as {name!r} already.",
+        remedy="Take another name, or replace it: /chat save NAME --replace.",
+    )

@@ -1,0 +1,79 @@
+"""The API's older Schema (`parameters`, `responseSchema`) as JSON Schema, for other services."""
+
+from typing import Any
+
+from alhena.wire.plain import as_array, as_object
+
+_OWN_FORMATS = frozenset({"enum", "int32", "int64", "float", "double"})
+"""Formats that say nothing beyond the type."""
+_RENAMED = {"defs": "$defs", "ref": "$ref"}
+_LEFT_OUT = frozenset({"nullable", "propertyOrdering", "example"})
+_COUNTS = frozenset(
+    {
+        *("minItems", "maxItems", "minLength", "maxLength"),
+        *("minProperties", "maxProperties"),
+    }
+)
+"""Whole numbers of 64 bits, which may come as text."""
+_NAMED = frozenset({"properties", "$defs"})
+_LISTED = frozenset({"anyOf", "prefixItems"})
+
+
+def to_json_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema with types in lower case, and null among the types of what is `nullable`. One that
+    is JSON Schema already says the same as before."""
+    made: dict[str, Any] = {}
+    for key, value in schema.items():
+        name = _RENAMED.get(key, key)
+        if name in _LEFT_OUT or (name == "format" and value in _OWN_FORMATS):
+            continue
+        fields, items = as_object(value), as_array(value)
+        if name in _NAMED and fields is not None:
+            value = dict(fields)
+            for each, inner in fields.items():
+                value[each] = _node(inner)
+        elif name in _LISTED and items is not None:
+            value = list(items)
+            for at, inner in enumerate(items):
+                value[at] = _node(inner)
+        elif name in {"items", "additionalProperties"}:
+            value = _node(value)
+        elif name in _COUNTS and isinstance(value, str) and value.isdigit():
+            value = int(value)
+        made[name] = value
+    _with_type(made, schema.get("type"), nullable=schema.get("nullable") is True)
+    _with_order(made, schema.get("propertyOrdering"))
+    if "example" in schema and "examples" not in made:
+        made["examples"] = [schema["example"]]
+    return made
+
+
+def _node(value: object) -> Any:
+    fields = as_object(value)
+    return value if fields is None else to_json_schema(fields)
+
+
+def _with_type(made: dict[str, Any], kind: object, *, nullable: bool) -> None:
+    if isinstance(kind, str):
+        made["type"] = kind.lower()
+        if kind.upper() == "TYPE_UNSPECIFIED":
+            del made["type"]
+    if not nullable:
+        return
+    if isinstance(made.get("type"), str) and made["type"] != "null":
+        made["type"] = [made["type"], "null"]
+    choices = as_array(made.get("anyOf"))
+    if choices is not None and {"type": "null"} not in choices:
+        made["anyOf"] = [*choices, {"type": "null"}]
+    values = as_array(made.get("enum"))
+    if values is not None and None not in values:
+        made["enum"] = [*values, None]
+
+
+def _with_order(made: dict[str, Any], order: object) -> None:
+    """Properties in the order that is asked for, which JSON Schema has no word for."""
+    properties, names = as_object(made.get("properties")), as_array(order)
+    if not properties or not names:
+        return
+    first = [name for name in names if isinstance(name, str) and name in properties]
+    made["properties"] = {name: properties[name] for name in dict.fromkeys((*first, *properties))}

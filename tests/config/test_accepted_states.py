@@ -1,0 +1,226 @@
+"""States of an entry that were accepted before: what a person has seen runs again unasked."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from alhena.config.accepted import with_accepted, without_accepted
+from alhena.config.accepted_states import (
+    MAX_FOLDER,
+    MAX_STATES,
+    Accepted,
+    State,
+    bounded,
+    parse_accepted,
+    part_key,
+    written,
+)
+from alhena.config.bound import bound_entries
+from alhena.config.errors import DamagedError
+from alhena.config.files import MAX_BYTES
+from alhena.config.home import trusted_commands_path
+from tests.config.binding import accepted, here, pending
+from tests.config.places import workspace, write
+
+KEY = "mcpServers.s"
+
+
+@pytest.fixture(autouse=True)
+def _trusted(home: Path, project: Path) -> None:
+    write(home / ".gemini" / "trustedFolders.json", {str(project): "TRUST_FOLDER"})
+
+
+def says(project: Path, *args: str, name: str = "s") -> None:
+    workspace(project, {"mcpServers": {name: {"command": "node", "args": list(args)}}})
+
+
+def recorded(project: Path) -> dict[str, Any]:
+    return json.loads(trusted_commands_path(os.environ).read_bytes())[str(project)]
+
+
+def test_between_two_branches_nobody_is_asked_again(project: Path) -> None:
+    for branch in ("main", "work"):
+        says(project, branch)
+        write(project / "main", branch)
+        accepted(project)
+    for branch in ("main", "work", "main"):
+        says(project, branch)
+        write(project / "main", branch)
+        assert pending(here(project)) == {}
+
+
+def test_states_are_not_mixed(project: Path) -> None:
+    for word in ("one", "two"):
+        says(project, "run.js", word)
+        write(project / "run.js", word)
+        accepted(project)
+    says(project, "run.js", "one")
+    assert pending(here(project)) == {
+        KEY: "it is as in none of the 2 states in which it was accepted; against the nearest "
+        "changed: the file run.js"
+    }
+
+
+def test_so_many_states_are_kept_and_the_oldest_goes(project: Path) -> None:
+    for number in range(MAX_STATES + 1):
+        says(project, str(number))
+        accepted(project)
+    says(project, "1")
+    assert pending(here(project)) == {}
+    says(project, "0")
+    assert list(pending(here(project))) == [KEY]
+    accepted(project)
+    says(project, "1")
+    assert list(pending(here(project))) == [KEY]
+
+
+def test_accepting_a_state_again_makes_it_the_last_and_doubles_nothing(project: Path) -> None:
+    for word in ("one", "two"):
+        says(project, word)
+        accepted(project)
+    path = trusted_commands_path(os.environ)
+    entries = bound_entries(
+        {"mcpServers": {"s": {"command": "node", "args": ["one"]}}}, project, {}
+    )
+    path.write_bytes(with_accepted(path, path.read_bytes(), project, entries, [KEY]))
+    known = recorded(project)[KEY]
+    assert '"one"' in known["text"]
+    assert ['"two"' in each["text"] for each in known["earlier"]] == [True]
+
+
+def test_the_difference_is_from_the_state_that_is_most_like_the_one_now(project: Path) -> None:
+    env = {"A": "1", "B": "2"}
+    states = [
+        {"command": "node", "args": ["main"], "env": env},
+        {"command": "deno", "args": ["work"]},
+    ]
+    for state in states:
+        workspace(project, {"mcpServers": {"s": state}})
+        accepted(project)
+    workspace(project, {"mcpServers": {"s": {**states[0], "env": {**env, "B": "3"}}}})
+    (held,) = here(project).pending
+    assert held.changed == ("env.B",)
+    assert '"B": "2"' in str(held.before)
+    workspace(project, {"mcpServers": {"s": {"command": "bun", "args": ["x"]}}})
+    (held,) = here(project).pending
+    assert '"deno"' in str(held.before)  # of like ones the last
+
+
+def test_a_file_of_a_version_that_kept_one_state_is_read(project: Path) -> None:
+    says(project, "one")
+    accepted(project)
+    known = recorded(project)[KEY]
+    assert set(known) == {"parts", "text"}
+    old = {str(project): {KEY: {"parts": known["parts"], "text": known["text"]}}}
+    write(trusted_commands_path(os.environ), old)
+    assert pending(here(project)) == {}
+    says(project, "two")
+    accepted(project)
+    says(project, "one")
+    assert pending(here(project)) == {}
+
+
+def test_an_entry_that_is_not_on_every_branch_is_not_asked_about_again(project: Path) -> None:
+    says(project, "main")
+    accepted(project)
+    says(project, "work", name="t")
+    accepted(project)
+    says(project, "main")
+    assert pending(here(project)) == {}
+
+
+def test_without_an_entry_all_of_its_states_are_gone(project: Path, tmp_path: Path) -> None:
+    data = b""
+    for word in ("one", "two"):
+        servers = {"s": {"command": word}, "t": {"command": word}}
+        for folder in (project, tmp_path):
+            entries = bound_entries({"mcpServers": servers}, folder, {})
+            data = with_accepted(Path("f"), data, folder, entries, [KEY])
+    one = str(tmp_path)
+    left = json.loads(without_accepted(Path("f"), data, lambda at, key: (at, key) == (one, KEY)))
+    assert {folder: list(entries) for folder, entries in left.items()} == {
+        str(project): [KEY, "mcpServers.t"],
+        one: ["mcpServers.t"],
+    }
+    assert json.loads(without_accepted(Path("f"), data, lambda at, _: at == one)) == {
+        str(project): json.loads(data)[str(project)]
+    }
+
+
+def of_size(members: int, word: str) -> dict[str, Any]:
+    headers = {f"A{number}": word for number in range(members)}
+    return {"url": "http://e.example/", "headers": headers}
+
+
+def test_earlier_states_make_room_for_last_ones(project: Path) -> None:
+    data = b""
+    for word in ("one", "two", "three"):
+        servers = {name: of_size(400, word) for name in ("s", "t", "u")}
+        entries = bound_entries({"mcpServers": servers}, project, {})
+        data = with_accepted(Path("f"), data, project, entries, [each.key for each in entries])
+    kept = parse_accepted(Path("f"), data)[str(project)]
+    assert [len(each.states) for each in kept.values()] != [3, 3, 3]
+    assert all('"three"' in each.text for each in kept.values())
+    assert len(data) <= MAX_FOLDER * 1.1
+
+
+def test_entries_that_are_there_come_before_those_that_are_not(project: Path) -> None:
+    data = b""
+    for name in ("here", "away", "new"):
+        entries = bound_entries({"mcpServers": {name: of_size(900, "x")}}, project, {})
+        data = with_accepted(Path("f"), data, project, entries, ["mcpServers.here"])
+    assert list(json.loads(data)[str(project)]) == ["mcpServers.here", "mcpServers.new"]
+
+
+def test_of_a_file_that_is_too_large_goes_what_is_needed_least(tmp_path: Path) -> None:
+    names = ("gone", "old", "young", "root")
+    large = State(parts={part_key("whole"): "0"}, text="x" * 140_000)
+    entry = Accepted(parts=large.parts, text=large.text, earlier=(large,))
+    document = {str(tmp_path / name): {KEY: entry} for name in names}
+    for name in names[1:]:
+        (tmp_path / name).mkdir()
+    root = str(tmp_path / "root")
+    assert bounded(document, root).keys() == document.keys() - {str(tmp_path / "gone")} or (
+        len(written(document)) <= MAX_BYTES
+    )
+    more = Accepted(parts=large.parts, text="x" * 400_000, earlier=(large,))
+    document[root] = {KEY: more}
+    left = bounded(document, root)
+    assert [Path(each).name for each in left] == ["old", "young", "root"]
+    assert [len(each[KEY].states) for each in left.values()] == [1, 2, 2]
+    assert len(written(left)) <= MAX_BYTES
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{", "[]", '{"/a": {"k": 1}}', "{" * 100_000, '{"/a": {"k": {"parts": {}, "earlier": 1}}}'],
+    ids=lambda text: text[:20],
+)
+def test_where_it_cannot_be_told_what_was_accepted_all_is_held_back_with_one_word_of_it(
+    project: Path, text: str
+) -> None:
+    servers = {"s": {"command": "x"}, "t": {"command": "y"}}
+    workspace(project, {"mcpServers": servers, "model": {"name": "m"}})
+    file = write(trusted_commands_path(os.environ), text)
+    place = here(project)
+    assert place.settings.model.name == "m"
+    assert list(pending(place)) == [KEY, "mcpServers.t"]
+    (warning,) = place.warnings
+    told = f"MCP server s; MCP server t; it cannot be told what was accepted: {file}: what was"
+    assert told in warning
+    assert warning.count(str(file)) == 1
+    assert "alhena trust accepts it." in warning
+    assert file.read_text(encoding="utf-8") == text
+    accepted(project)
+    assert file.with_name(f"{file.name}.damaged-1").read_text(encoding="utf-8") == text
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_what_is_no_file_of_the_kind_is_not_written_over() -> None:
+    with pytest.raises(DamagedError, match="cannot be used"):
+        with_accepted(Path("f"), b"{", Path("/"), (), ())
+    with pytest.raises(DamagedError, match="cannot be used"):
+        without_accepted(Path("f"), b"[]", lambda _folder, _key: True)

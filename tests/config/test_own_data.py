@@ -1,0 +1,125 @@
+"""Files that a program writes itself: a person can call them its data, and is not asked again."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from alhena.config.bound import Bound
+from alhena.config.home import trusted_commands_path
+from alhena.config.named_files import named_files
+from alhena.frontends.trusting import call_data
+from tests.config.binding import accepted, here, pending
+from tests.config.places import workspace, write
+
+MEMORY = {"command": "node", "args": ["server.js"], "env": {"MEMORY_FILE_PATH": "memory.json"}}
+
+
+@pytest.fixture(autouse=True)
+def _accepted(home: Path, project: Path) -> None:
+    write(home / ".gemini" / "trustedFolders.json", {str(project): "TRUST_FOLDER"})
+    write(project / "server.js", "1")
+    write(project / "memory.json", "{}")
+    workspace(project, {"mcpServers": {"s": MEMORY}})
+    accepted(project)
+
+
+def called(project: Path, path: str = "memory.json") -> tuple[Bound, ...]:
+    return call_data(here(project), path)
+
+
+def test_of_a_text_that_has_changed_it_is_known_that_it_may_be_data(project: Path) -> None:
+    write(project / "memory.json", "{1}")
+    (held,) = here(project).pending
+    assert (held.changed, held.doubtful) == (("the file memory.json",), ("memory.json",))
+    (warning,) = here(project).warnings
+    assert warning.endswith(
+        "If the server writes memory.json itself: alhena trust --data memory.json."
+    )
+    write(project / "memory.json", "{}")
+    write(project / "server.js", "2")
+    assert "--data" not in here(project).warnings[0]
+
+
+def test_what_is_called_data_may_change_go_and_come_and_the_rest_may_not(project: Path) -> None:
+    assert [each.key for each in called(project)] == ["mcpServers.s"]
+    write(project / "memory.json", "{2}")
+    assert pending(here(project)) == {}
+    (project / "memory.json").unlink()
+    assert pending(here(project)) == {}
+    write(project / "memory.json", "{3}")
+    write(project / "server.js", "2")
+    (held,) = here(project).pending
+    assert (held.changed, held.doubtful) == (("the file server.js",), ())
+
+
+def test_it_stays_data_of_a_program_that_is_accepted_anew_under_the_same_entry(
+    project: Path,
+) -> None:
+    called(project)
+    write(project / "server.js", "2")
+    accepted(project)
+    write(project / "memory.json", "{2}")
+    assert pending(here(project)) == {}
+
+
+def test_an_entry_that_is_another_has_to_be_told_again(project: Path) -> None:
+    called(project)
+    workspace(project, {"mcpServers": {"s": {**MEMORY, "args": ["server.js", "--run"]}}})
+    accepted(project)
+    write(project / "memory.json", "{2}")
+    assert pending(here(project))["mcpServers.s"].endswith("changed: the file memory.json")
+
+
+def test_what_has_become_a_program_is_no_data_any_more(project: Path) -> None:
+    called(project)
+    (project / "memory.json").write_text("#!/bin/sh\n", encoding="utf-8")
+    assert pending(here(project))["mcpServers.s"].endswith("changed: the file memory.json")
+    (project / "memory.json").write_text("{2}", encoding="utf-8")
+    assert pending(here(project)) == {}
+    (project / "memory.json").chmod(0o755)
+    assert list(pending(here(project))) == ["mcpServers.s"]
+    (project / "memory.json").unlink()
+    write(project / "other.js", "1")
+    (project / "memory.json").symlink_to("other.js")
+    assert pending(here(project))["mcpServers.s"].endswith("changed: the file other.js")
+
+
+def test_what_git_tracks_and_code_cannot_be_called_data(project: Path) -> None:
+    assert called(project, "server.js") == ()
+    assert called(project, "nothing.json") == ()
+    subprocess.run(["git", "init", "-q"], cwd=project, check=True)
+    subprocess.run(["git", "add", "memory.json"], cwd=project, check=True)
+    assert called(project) == ()
+    known = json.loads(trusted_commands_path(os.environ).read_bytes())
+    assert "data" not in known[str(project)]["mcpServers.s"]
+
+
+def test_a_name_of_the_command_itself_is_never_data(project: Path) -> None:
+    write(project / "run.txt", "x")
+    assert named_files({"command": "x", "args": ["run.txt"]}, project).loose == {"run.txt"}
+    assert named_files({"command": "./run.txt", "args": ["run.txt"]}, project).loose == set()
+    entry = {"command": "run.txt", "args": ["run.txt"], "env": {"PATH": "."}}
+    assert named_files(entry, project).loose == set()
+
+
+def test_a_server_that_is_to_be_started_again_is_compared_likewise(project: Path) -> None:
+    place = here(project)
+    assert place.acceptance is not None
+    write(project / "memory.json", "{2}")
+    assert place.acceptance.server("s").startswith("held back: it is not as it was accepted")
+    called(project)
+    write(project / "memory.json", "{3}")
+    assert place.acceptance.server("s") == ""
+
+
+def test_by_calling_a_file_data_nothing_is_accepted(project: Path) -> None:
+    write(project / "server.js", "2")
+    write(project / "memory.json", "{2}")
+    called(project)
+    assert pending(here(project))["mcpServers.s"].endswith("changed: the file server.js")
+    workspace(project, {"mcpServers": {"s": {**MEMORY, "cwd": "."}, "t": MEMORY}})
+    called(project)
+    assert list(pending(here(project))) == ["mcpServers.s", "mcpServers.t"]

@@ -1,0 +1,145 @@
+"""A session that goes on is shown with what was said in it."""
+
+from pathlib import Path
+
+from inline_snapshot import snapshot
+
+from alhena.frontends.terminal.earlier import (
+    CHARACTERS,
+    PROMPTS,
+    Earlier,
+    read_earlier,
+    shown_earlier,
+)
+from alhena.frontends.terminal.view import View
+from alhena.wire.content import (
+    MODEL,
+    USER,
+    Blob,
+    Content,
+    FunctionCall,
+    FunctionResponse,
+    Part,
+    text_content,
+)
+from tests.frontends.terminal.kit import text_of
+from tests.frontends.terminal.session import PLACEHOLDER, at, calling, leave
+from tests.support.command import alhena
+from tests.support.server import ScriptedServer, sse, text
+
+
+def shown(contents: list[Content], *prompts: str) -> str:
+    earlier = Earlier(tuple(contents), frozenset(prompts))
+    view = View(titles={"read_file": "ReadFile"})
+    return text_of(shown_earlier(view, earlier, "the-id")[1])
+
+
+def test_prompts_answers_and_calls_stand_there_as_they_were_made():
+    read = FunctionCall(id="1", name="read_file", args={"path": "a\x1b.py", "limit": 3})
+    shell = FunctionCall(id="2", name="run_shell_command", args={"command": "make"})
+    contents = [
+        Content(role=USER, parts=(Part(text="I ran ls"), Part(text="look at\n@a.py"))),
+        Content(
+            role=MODEL,
+            parts=(
+                Part(text="thinking", thought=True),
+                Part(text="One.\x1b[2J\n\nTwo"),
+                Part(text=" goes on."),
+                Part(function_call=read),
+                Part(function_call=shell),
+            ),
+        ),
+        Content(
+            role=USER,
+            parts=(
+                Part(function_response=FunctionResponse(id="1", name="read_file")),
+                Part(
+                    function_response=FunctionResponse(
+                        id="2", name="run_shell_command", response={"error": "no"}
+                    )
+                ),
+                Part(text="Reminder"),
+            ),
+        ),
+        text_content(MODEL, "```\ncode\n```\nDone."),
+        Content(
+            role=USER,
+            parts=(Part(text="and this"), Part(inline_data=Blob(mime_type="image/png", data=""))),
+        ),
+        text_content(USER, "What a hook said."),
+    ]
+    assert shown(contents, "look at\n@a.py", "and this") == snapshot("""\
+> look at
+  @a.py
+  and 8 characters with it
+
+|One.|
+
+|Two goes on.|
+
+✓ ReadFile a\\x1b.py, 3
+✗ run_shell_command make
+
+|```
+code
+```|
+
+|Done.|
+
+> and this
+  and a file (image/png)
+> What a hook said.\
+""")
+
+
+def test_of_a_long_session_the_end_is_shown_and_how_much_comes_before_it():
+    count = PROMPTS + 5
+    contents = [text_content(role, f"{role} {n}") for n in range(count) for role in (USER, MODEL)]
+    told = shown(contents, *(f"user {n}" for n in range(count)))
+    assert told.startswith("… 5 earlier prompts: alhena sessions show the-id\n\n> user 5\n")
+    assert told.endswith(f"> user {count - 1}\n\n|model {count - 1}|")
+
+
+def test_of_long_answers_fewer_are_shown_but_the_last_one_whole():
+    long = "word " * (CHARACTERS // 5)
+    contents = [
+        text_content(role, f"{role} {n} {long}") for n in range(3) for role in (USER, MODEL)
+    ]
+    told = shown(contents, *(f"user {n} {long}" for n in range(3)))
+    assert told.startswith("… 2 earlier prompts")
+    assert "model 2" in told
+    assert "model 1" not in told
+
+
+def test_what_nobody_said_is_no_prompt():
+    assert shown([text_content(USER, "a summary\nof it"), text_content(MODEL, "Good.")]) == (
+        "> a summary of it\n\n|Good.|"
+    )
+
+
+def test_a_session_that_is_taken_up_again_is_shown(server: ScriptedServer, project: Path):
+    (project / "a.txt").write_text("some words\n", encoding="utf-8")
+    server.reply(calling("read_file", {"file_path": "a.txt"}), sse(text("It has **some** words.")))
+    environ = {"GEMINI_API_KEY": "x", "GOOGLE_GEMINI_BASE_URL": server.url, "GEMINI_MODEL": "m"}
+    assert alhena("-p", "what is in a.txt?", **environ).code == 0
+    with at(server, "--resume") as terminal:
+        told = terminal.until("goes on.")
+        assert "> what is in a.txt?" in told
+        assert "✓ ReadFile a.txt" in told
+        assert "\nIt has some words." in told
+        assert "We are setting up the context" not in told
+        assert told.index("It has some") < told.index("goes on.")
+        terminal.until(PLACEHOLDER)
+        leave(terminal)
+
+
+def test_a_journal_is_read_without_what_the_environment_said(
+    server: ScriptedServer, home: Path, project: Path
+):
+    server.reply(sse(text("Hi.")))
+    environ = {"GEMINI_API_KEY": "x", "GOOGLE_GEMINI_BASE_URL": server.url, "GEMINI_MODEL": "m"}
+    assert alhena("-p", "hello", **environ).code == 0
+    (journal,) = home.glob(".gemini/tmp/*/sessions/*.jsonl")
+    earlier = read_earlier(journal)
+    assert earlier.prompts == {"hello"}
+    assert [content.parts[0].text for content in earlier.contents] == ["hello", "Hi."]

@@ -1,0 +1,145 @@
+"""What a model writes in Markdown is on the screen, all of it but Markdown's own marks."""
+
+import re
+from collections import Counter
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from alhena.display_text import without_controls
+from alhena.frontends.terminal.rendering import MARKS, rendered
+
+SGR = re.compile(r"\x1b\[[\d;]*m")
+
+
+def rows(text: str, columns: int = 80) -> list[str]:
+    shown = SGR.sub("", rendered(text, columns, colour=True))
+    return [row.rstrip() for row in shown.split("\n")[:-1]]
+
+
+def letters(text: str) -> Counter[str]:
+    return Counter(char for char in text if not char.isspace() and char not in MARKS)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "if a<b and c>d then List<int>",
+        "<your-name>, std::vector<std::string> <http://x.y> <a@b.c>.",
+        "<div>\nx\n</div>",
+        "<!-- hidden -->",
+        "text <!-- note --> end",
+        "[1]: http://x 'title'",
+        "[text][1] and [text][] and [text]",
+        "&lt; &amp; &#60; &nbsp;",
+        "2*3*4, x**2 + y**2, a~~b~~c",
+        "__init__.py and __name__ and a/_b_/c",
+        "src/*.py tests/*.py **/*.c *.md *.rst",
+        r"C:\.config\(x86)\ \d+\.\d+ \(x\) \$5",
+        r"\\server\share",
+        "Here is the layout:\nsrc/\n  app.py\n    lib.py",
+        "| a | b |\n|---|---|\n| 1 | x | y |",
+    ],
+)
+def test_what_is_no_mark_stands_as_it_was_written(text: str):
+    assert rows(text) == text.split("\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("# H <T>", ["H <T>"]),
+        ("| a<b> | c |\n|--|--|\n| Vec<T> | 1 |", [" a<b>    c", " ─────────", " Vec<T>  1"]),
+        ('![alt](http://img "t")', ['alt (http://img "t")']),
+        ("![](http://img)", ["(http://img)"]),
+        ("[x](<a b> 'it')", ["x (<a b> 'it')"]),
+        ("[x](http://a/ä?b=1&amp;c\\_d)", ["x (http://a/ä?b=1&amp;c_d)"]),
+        ("[http://y](http://y) [a@b.c](mailto:a@b.c)", ["http://y a@b.c"]),
+        ("[![b](http://i)](http://h)", ["b (http://i) (http://h)"]),
+        ("[**b** `c`](http://h)", ["b c (http://h)"]),
+        ("1. one\n1. two\n5) five\n-", [" 1. one", " 1. two", "", " 5) five", "", " •"]),
+        ("10. ten\n11.\n    - sub\n      more", [" 10. ten", " 11.  • sub", "        more"]),
+        ("```foo.py\nx\n```", ["foo.py", "", " x"]),
+        ("```python title=x\nx\n```", ["python title=x", "", " x"]),
+        ("```python\nx\n```", [" x"]),
+        ("> a <b>\n> c", ["▌ a <b>", "▌ c"]),
+        ("one  \ntwo\\\nthree", ["one", "two", "three"]),
+        (r"\*not\* 1\. a\_b", [r"*not* 1\. a_b"]),
+        ("**中文**字 and **.gitignore**: *it*", ["中文字 and .gitignore: it"]),
+    ],
+)
+def test_marks_are_drawn_and_what_they_hold_is_kept(text: str, shown: list[str]):
+    assert rows(text) == shown
+
+
+WORDS = st.sampled_from(
+    [
+        *[(word, word) for word in ("word", "List<int>", "<b>", "&amp;", "2*3*4", "a_b_c", "漢字")],
+        *[
+            (word, word)
+            for word in ("__main__.py", "src/*.py", "x**2", "C:\\new", "f(**kw)", "*.c")
+        ],
+        *[("**b**", "b"), ("*i*", "i"), ("`<c>`", "<c>"), ("~~s~~", "s"), ("\\*", "*")],
+        *[("[x](http://y)", "x (http://y)"), ("![i](j)", "i (j)"), ("[1]: u", "[1]: u")],
+    ]
+)
+
+
+@settings(deadline=None)  # the first piece loads what draws it
+@given(st.lists(st.lists(WORDS, min_size=1, max_size=6), min_size=1, max_size=4))
+def test_lines_stay_lines_and_words_stay_in_their_order(lines: list[list[tuple[str, str]]]):
+    text = "\n".join(" ".join(source for source, _ in each) for each in lines)
+    assert rows(text, 200) == [" ".join(shown for _, shown in each) for each in lines]
+
+
+PIECES = st.sampled_from(
+    [
+        *("\n", "\n\n", "\n", " ", "    ", "\t", "> ", "- ", "* ", "1. ", "12) ", "# ", "=", "---"),
+        *("|", "| a | b |\n|---|---|\n", "|-|-|", "```\n", "```rs\n", "```x.y z\n", "~~~\n", "`"),
+        *("*", "**", "_", "__", "~~", "[", "](", ")", "![", "]: ", "<", ">", "</b>", "<!--", "-->"),
+        *("&amp;", "\\", "http://x", "'t'", '"t"', "word", "longer words", "漢字", "e\u0301", "7"),
+    ]
+)
+
+
+@settings(deadline=None)
+@example("> " * 60 + "deep", 10)
+@example("- " * 60 + "deep", 10)
+@example("1. " * 30 + "deep\n" + "> " * 12 + "```\ncode 漢字\n```", 10)
+@example("| " + " | ".join("abcdefgh") + " |\n" + "|-" * 8 + "|\n" + "| 漢字words " * 8 + "|", 10)
+@example("| head |\n|---|\n| " + "x" * 200 + " |", 40)
+@example("*[" * 40 + "x" + "](y)*" * 40, 20)
+@given(st.lists(PIECES, max_size=40).map("".join) | st.text(max_size=80), st.integers(1, 60))
+def test_nothing_but_marks_is_missing_from_the_screen(text: str, columns: int):
+    text = without_controls(text)
+    shown = rows(text, columns)
+    missing = letters(text) - letters("\n".join(shown))
+    missing -= Counter("rs" * text.count("```rs\n"))  # a language, which colours tell
+    missing -= Counter("http//x" * text.count("http://x"))  # a link's text and address, said once
+    assert not missing
+    if text.isascii():
+        assert max(map(len, shown), default=0) <= max(columns, 10)
+
+
+def test_a_table_that_is_too_narrow_is_written_as_text():
+    head, rule, row = "| a | b | c |", "|---|---|---|", "| one word | two words | three |"
+    assert rows(f"{head}\n{rule}\n{row}", 20) == ["a | b | c", "one word | two words", "| three"]
+
+
+def test_long_words_in_a_table_go_on_in_the_next_row():
+    text = "| a | b |\n|---|---|\n| " + "x" * 30 + " | y |"
+    shown = rows(text, 20)
+    assert "…" not in "".join(shown)
+    assert "".join(shown).count("x") == 30
+
+
+def test_an_address_hides_nothing():
+    assert rows("[bank](http://b.example/\u202egpj.exe\u200b) **x**") == [
+        "bank (http://b.example/\\u202egpj.exe\\u200b) x"
+    ]
+    assert rows("[a\u200bb](a\u200bb)") == ["a\u200bb (a\\u200bb)"]
+
+
+def test_no_hyperlink_hides_where_it_leads():
+    assert "\x1b]8" not in rendered("[x](http://y) http://z", 40, colour=True)

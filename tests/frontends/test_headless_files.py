@@ -1,0 +1,82 @@
+"""`@path` in a prompt of the command line: the same files, rules and warnings as at the terminal."""
+
+from pathlib import Path
+
+from tests.support.command import alhena, alhena_reads, keyed
+from tests.support.server import ScriptedServer, sse, text
+
+
+def sent(server: ScriptedServer) -> list[str]:
+    return [part["text"] for part in server.requests[-1].json["contents"][-1]["parts"]]
+
+
+def test_a_file_that_the_prompt_names_goes_with_it(server: ScriptedServer, project: Path):
+    (project / "a.txt").write_text("inside of it\n", encoding="utf-8")
+    server.reply(sse(text("I see.")))
+    ran = alhena("-p", "look at @a.txt", "-o", "json", **keyed(server))
+    assert (ran.code, ran.json["response"], ran.err) == (0, "I see.", "")
+    prompt, *attached = sent(server)
+    assert prompt == "look at @a.txt"
+    assert "inside of it" in "".join(attached)
+    assert len(server.requests) == 1
+    assert "warnings" not in ran.json
+
+
+def test_words_of_the_command_line_name_files_too(server: ScriptedServer, project: Path):
+    (project / "my file.txt").write_text("inside of it\n", encoding="utf-8")
+    server.reply(sse(text("I see.")))
+    assert alhena("look", "at", '@"my file.txt"', **keyed(server)).code == 0
+    assert "inside of it" in "".join(sent(server)[1:])
+
+
+def test_what_is_not_there_is_sent_as_text_and_said(server: ScriptedServer, project: Path):
+    server.reply(sse(text("Hm.")))
+    ran = alhena("-p", "mail me@x.example about @nosuch", "-o", "stream-json", **keyed(server))
+    assert ran.code == 0
+    assert sent(server) == ["mail me@x.example about @nosuch"]
+    assert "@nosuch: there is no such file; sent as text." in ran.err
+    (warning,) = ran.of_type("error")
+    assert warning["severity"] == "warning"
+    assert "@nosuch" in warning["message"]
+
+
+def test_nothing_outside_of_the_workspace_is_sent(server: ScriptedServer, tmp_path: Path):
+    outside = tmp_path / "outside.txt"
+    outside.write_text("a secret\n", encoding="utf-8")
+    server.reply(sse(text("Hm.")))
+    ran = alhena("-p", f"look at @{outside}", **keyed(server))
+    assert ran.code == 0
+    assert "a secret" not in str(server.requests[-1].json["contents"])
+    assert "not sent along" in ran.err
+
+
+def test_what_a_rule_denies_is_not_read_for_a_prompt(
+    server: ScriptedServer, project: Path, home: Path
+):
+    (project / "a.txt").write_text("inside of it\n", encoding="utf-8")
+    rule = '[[rule]]\ntoolName = "read_many_files"\ndecision = "deny"\npriority = 500\n'
+    (project / "deny.toml").write_text(rule, encoding="utf-8")
+    server.reply(sse(text("Hm.")))
+    ran = alhena("-p", "look at @a.txt", "--policy", "deny.toml", **keyed(server))
+    assert ran.code == 0
+    assert sent(server) == ["look at @a.txt"]
+    assert "not sent along" in ran.err
+
+
+def test_what_is_piped_in_names_no_files(server: ScriptedServer, project: Path):
+    (project / "a.txt").write_text("inside of it\n", encoding="utf-8")
+    server.reply(sse(text("Hm.")), sse(text("Hm.")))
+    ran = alhena_reads(b"see @a.txt and @nosuch\n", "-p", "judge this", **keyed(server))
+    assert (ran.code, ran.err) == (0, "")
+    assert alhena_reads(b"see @a.txt\n", **keyed(server)).code == 0
+    for request in server.requests:
+        assert "inside of it" not in str(request.json["contents"])
+
+
+def test_a_session_that_goes_on_has_the_file_once(server: ScriptedServer, project: Path):
+    (project / "a.txt").write_text("inside of it\n", encoding="utf-8")
+    server.reply(sse(text("I see.")), sse(text("Yes.")))
+    alhena("-p", "look at @a.txt", **keyed(server))
+    ran = alhena("-r", "-p", "and now?", **keyed(server))
+    assert ran.out == "Yes.\n"
+    assert str(server.requests[-1].json["contents"]).count("inside of it") == 1

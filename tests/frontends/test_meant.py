@@ -1,0 +1,115 @@
+"""What stands on the command line is a command, options or a prompt, and is taken for no other."""
+
+import msgspec
+import pytest
+
+from alhena.errors import UsageError
+from alhena.frontends.cli.arguments import RunArguments, parse_run, run_parser
+from alhena.frontends.cli.main import COMMANDS
+from alhena.frontends.cli.meant import NOT_HERE, refuse_commands
+from alhena.policy.model import ApprovalMode
+from alhena.version import __version__
+from tests.support.command import alhena, keyed
+from tests.support.server import ScriptedServer, sse, text
+
+OPTIONS = [each for action in run_parser()._actions for each in action.option_strings]
+
+
+@pytest.mark.parametrize("word", [*OPTIONS, "-dash", "-ysomething", "--max-turns=1", "--", "-"])
+@pytest.mark.parametrize("before", [[], ["-p"], ["--prompt"]])
+def test_behind_two_dashes_nothing_is_an_option(before: list[str], word: str):
+    assert parse_run([*before, "--", word, "x"]) == RunArguments(prompt=f"{word} x")
+
+
+def test_options_and_words_before_two_dashes_are_what_they_are():
+    found = parse_run(["a", "-m", "m", "b", "-y", "-r", "--", "-p", "c"])
+    plain = msgspec.structs.replace(found, prompt=None, words=())
+    assert found.prompt == "a b -p c"
+    assert plain == RunArguments(model="m", approval_mode=ApprovalMode.YOLO, resume="latest")
+    assert parse_run(["-i", "--", "-y"]) == RunArguments(prompt_interactive="-y")
+
+
+@pytest.mark.parametrize("line", [["-m", "--", "x"], ["-p", "--"], ["-p", "-y"], ["-p", "-v"]])
+def test_an_option_without_its_value_takes_none_from_behind_the_dashes(line: list[str]):
+    with pytest.raises(UsageError, match="expected one argument"):
+        parse_run(line)
+
+
+@pytest.mark.parametrize("said", ["--yolo", "-v", "-dash", "-h", "--list-sessions", "-d"])
+def test_a_text_of_somebody_elses_behind_two_dashes_is_the_prompt(
+    server: ScriptedServer, said: str
+):
+    server.reply(sse(text("fine")))
+    ran = alhena("-o", "stream-json", "--", said, **keyed(server))
+    assert ran.code == 0
+    assert server.requests[0].json["contents"][-1]["parts"][-1]["text"] == said
+    assert ran.of_type("message")[-1]["content"] == "fine"
+
+
+def test_parameters_of_a_tool_behind_two_dashes_are_no_options():
+    ran = alhena("tools", "call", "--json", "--", "read_file", "--help")
+    assert ran.code == 54
+    assert "not JSON" in ran.json["error"]["message"]
+    ran = alhena("tools", "call", "list_directory", "--json", "--", '{"path": "."}')
+    assert ran.code == 0
+    assert alhena("tools", "call").code == 2
+    assert alhena("tools", "call", "read_file", "{}", "more").code == 2
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        (["--skip-trust", "tools", "list"], "alhena tools list [options]"),
+        (["-m", "flash", "sessions", "list"], "alhena sessions list [options]"),
+        (["--debug", "mcp", "list"], "alhena mcp list [options]"),
+        (["-d", "serve"], "alhena serve [options]"),
+        (["session", "list"], "Did you mean alhena sessions list?"),
+        (["-d", "polcy", "explain"], "Did you mean alhena policy explain?"),
+        (["tool", "list", "--json"], ""),
+        (["extensions", "list"], "no command extensions yet"),
+        (["extensions", "install", "https://x.example/y"], "no command extensions yet"),
+        (["skills", "list"], "no command skills yet"),
+        (["skills"], "no command skills yet"),
+        (["extension", "list"], "no command extensions yet"),
+    ],
+)
+def test_a_command_that_is_misplaced_or_misspelt_is_wrong_usage(line: list[str], hint: str):
+    ran = alhena(*line, "-m", "rehearsal")
+    assert ran.code == 2
+    assert hint in ran.err.splitlines()[-1]
+    assert ran.out == ""
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "list the files",
+        "tools are missing docs",
+        "policy changes since May",
+        "help me",
+        "skills matter here",
+        "extensions of Python",
+        "model trains",
+        "session",
+        "check convert list",
+        "serve the folder here",
+        "trust me on this",
+    ],
+)
+def test_words_that_are_no_command_are_a_prompt(prompt: str):
+    refuse_commands(tuple(prompt.split(" ")), COMMANDS)
+
+
+@pytest.mark.parametrize("name", [*COMMANDS, *NOT_HERE])
+def test_one_argument_of_several_words_is_a_prompt(name: str):
+    refuse_commands((f"{name} list",), COMMANDS)
+
+
+def test_help_is_a_word_too():
+    told = alhena("--help")
+    assert (told.code, told.err) == (0, "")
+    assert alhena("help").out == alhena("-dh").out == told.out
+    assert "alhena sessions" in told.out
+    assert alhena("help", "sessions").out == alhena("sessions", "--help").out
+    assert alhena("-d", "-v").out == f"{__version__}\n"
+    assert alhena("--nope", "-h").code == 2

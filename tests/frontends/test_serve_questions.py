@@ -1,0 +1,20 @@
+"""What a client of `alhena mcp serve` is shown of a call that waits for a person."""
+
+from alhena.frontends.mcp_server.asking import Question
+from alhena.tools.confirmation import McpConfirmation
+from tests.agent.test_isolation import asking
+
+
+async def test_of_a_tool_of_a_server_it_is_shown_what_that_server_is() -> None:
+    details = McpConfirmation(
+        title="t",
+        server_name="s",
+        tool_name="pay",
+        tool_display_name="pay",
+        server=("npx pay\x1b[2J", "TOKEN"),
+    )
+    message = Question.about(asking(details)).form().message
+    assert "s: pay({})" in message
+    assert "The server is: npx pay" in message
+    assert ", TOKEN" in message
+    assert "\x1b" not in message

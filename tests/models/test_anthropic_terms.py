@@ -1,0 +1,336 @@
+"""What is sent to Anthropic's service keeps what it asks for, and names nothing it does not take."""
+
+from contextlib import aclosing
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from alhena.models.anthropic_terms import EMPTY, without_blanks
+from alhena.models.claude import claude_info
+from alhena.wire.content import Content, FunctionCall, FunctionResponse, Part, text_content
+from alhena.wire.dialects.anthropic.forms import answer_form
+from alhena.wire.dialects.errors import DialectError
+from alhena.wire.request import (
+    FunctionCallingConfig,
+    FunctionCallingMode,
+    FunctionDeclaration,
+    GenerationConfig,
+    ThinkingConfig,
+    Tool,
+    ToolConfig,
+)
+from tests.models.test_anthropic_api import asking, block, connected, message, taken, words
+from tests.support.server import ScriptedServer
+
+THINKING = ThinkingConfig(thinking_budget=2000)
+OBJECT = {"type": "object", "properties": {"a": {"type": "string"}}}
+
+
+def tools(*names: str) -> tuple[Tool, ...]:
+    declared = tuple(FunctionDeclaration(name=n, parameters_json_schema=OBJECT) for n in names)
+    return (Tool(function_declarations=declared),)
+
+
+def calling(mode: FunctionCallingMode, *only: str) -> ToolConfig:
+    config = FunctionCallingConfig(mode=mode, allowed_function_names=only or None)
+    return ToolConfig(function_calling_config=config)
+
+
+async def sent(
+    server: ScriptedServer, *contents: Content, model: str = "claude-x", **config: Any
+) -> Any:
+    """The body that goes out for a request."""
+    server.reply(message(words("done"), stop="end_turn"))
+    generator = connected(server)
+    async with aclosing(generator):
+        await taken(generator, asking(*contents, model=f"anthropic:{model}", **config))
+    return server.requests[-1].json
+
+
+def call(name: str = "f", call_id: str = "c") -> Part:
+    return Part(function_call=FunctionCall(id=call_id, name=name, args={}))
+
+
+def result(text: str = "r", name: str = "f", call_id: str = "c") -> Content:
+    answer = FunctionResponse(id=call_id, name=name, response={"output": text})
+    return Content(role="user", parts=(Part(function_response=answer),))
+
+
+async def test_text_of_white_space_alone_is_not_sent(server: ScriptedServer):
+    body = await sent(
+        server,
+        Content(role="user", parts=(Part(text="hi"), Part(text=" "))),
+        Content(role="model", parts=(Part(text="\n\n"), call())),
+        result(" \n"),
+        Content(role="model", parts=(Part(text="\t"),)),
+        text_content("user", "on"),
+        Content(role="model", parts=(Part(text="so"),)),
+        text_content("user", "\u3000"),
+    )
+    assert body["messages"] == [
+        {"role": "user", "content": [{"type": "text", "text": "hi"}]},
+        {
+            "role": "assistant",
+            "content": [{"type": "tool_use", "id": "c", "name": "f", "input": {}}],
+        },
+        {
+            "role": "user",
+            "content": [
+                {"type": "tool_result", "tool_use_id": "c", "content": []},
+                {"type": "text", "text": "on"},
+            ],
+        },
+        {"role": "assistant", "content": [{"type": "text", "text": "so"}]},
+        {"role": "user", "content": [{"type": "text", "text": EMPTY}]},
+    ]
+
+
+blocks = st.sampled_from(["a", " ", "\n\n", "\u2003"]).map(
+    lambda text: {"type": "text", "text": text}
+)
+
+
+@given(st.lists(st.lists(blocks, min_size=1, max_size=3), max_size=6))
+def test_messages_without_white_space_keep_their_order_and_begin_and_end_as_before(
+    contents: list[list[dict[str, Any]]],
+) -> None:
+    messages = [
+        {"role": "assistant" if at % 2 else "user", "content": content}
+        for at, content in enumerate(contents[: len(contents) - 1 + len(contents) % 2])
+    ]
+    made = without_blanks(messages)
+    roles = [one["role"] for one in made]
+    assert [a != b for a, b in pairwise(roles)] == [True] * (len(roles) - 1)
+    assert roles[:1] == roles[-1:] == ["user"] * bool(messages)
+    texts = [item["text"] for one in made for item in one["content"]]
+    assert all(text.strip() for text in texts)
+    kept = [item["text"] for one in messages for item in one["content"] if item["text"].strip()]
+    assert [text for text in texts if text != EMPTY] == kept
+
+
+async def test_names_that_the_service_does_not_take_are_others_wherever_they_stand(
+    server: ScriptedServer,
+):
+    names = ("issues.list", "issues_list", "n" * 100)
+    history = (
+        text_content("user", "go"),
+        Content(role="model", parts=(call(names[0]),)),
+        result(name=names[0]),
+    )
+    config: dict[str, Any] = {
+        "tools": tools(*names),
+        "tool_config": calling(FunctionCallingMode.ANY, names[0]),
+    }
+    body = await sent(server, *history, **config)
+    theirs = [one["name"] for one in body["tools"]]
+    assert len(set(theirs)) == 3
+    assert all(len(name) <= 64 and "." not in name for name in theirs)
+    assert theirs[1] == "issues_list"
+    assert body["messages"][1]["content"][0]["name"] == theirs[0]
+    assert body["tool_choice"] == {"type": "tool", "name": theirs[0]}
+    start = {"type": "tool_use", "id": "t", "name": theirs[0], "input": {}}
+    server.reply(message(block(0, start, {"type": "input_json_delta", "partial_json": "{}"})))
+    generator = connected(server)
+    async with aclosing(generator):
+        chunks = await taken(generator, asking(*history, **config))
+    calls = [part.function_call for chunk in chunks for part in chunk.parts]
+    assert [one.name for one in calls if one] == ["issues.list"]
+
+
+@pytest.mark.parametrize(
+    ("model", "limit", "asked", "most"),
+    [
+        ("claude-3-opus-20240229", None, 4096, 4096),
+        ("claude-3-5-haiku-latest", None, 8192, 8192),
+        ("claude-3-7-sonnet-20250219", None, 32_000, 64_000),
+        ("claude-sonnet-4-20250514", None, 32_000, 64_000),
+        ("claude-opus-4-1", None, 32_000, 32_000),
+        ("claude-opus-4-1", 50_000, 32_000, 32_000),
+        ("claude-sonnet-4-5-20250929", 64_000, 64_000, 64_000),
+        ("anthropic/claude-sonnet-4.5", None, 32_000, 64_000),
+        ("claude-opus-7", 100_000, 100_000, None),
+        ("claude-opus-7", None, 32_000, None),
+        ("kimi-k2", None, 8192, None),
+        ("kimi-k2", 100_000, 100_000, None),
+    ],
+)
+async def test_the_limit_of_output_is_one_that_the_model_has(
+    server: ScriptedServer, model: str, limit: int | None, asked: int, most: int | None
+):
+    config = GenerationConfig(max_output_tokens=limit)
+    assert (await sent(server, model=model, generation_config=config))["max_tokens"] == asked
+    assert claude_info(model).most_output == most
+
+
+@pytest.mark.parametrize(
+    ("mode", "thinks"),
+    [(FunctionCallingMode.ANY, False), (FunctionCallingMode.AUTO, True)],
+)
+async def test_no_thinking_is_asked_for_where_a_tool_is_forced(
+    server: ScriptedServer, mode: FunctionCallingMode, thinks: bool
+):
+    body = await sent(
+        server,
+        tools=tools("f"),
+        tool_config=calling(mode),
+        generation_config=GenerationConfig(thinking_config=THINKING),
+    )
+    assert ("thinking" in body) == thinks
+    assert body["tool_choice"] == {"type": "any" if mode is FunctionCallingMode.ANY else "auto"}
+
+
+@pytest.mark.parametrize(
+    ("model", "given", "kept"),
+    [
+        ("claude-x", {"temperature": 1.7}, {"temperature": 1.0}),
+        (
+            "claude-x",
+            {"temperature": 0.2, "top_p": 0.5, "top_k": 3},
+            {"temperature": 0.2, "top_k": 3},
+        ),
+        ("claude-x", {"temperature": 0.2, "thinking_config": THINKING}, {}),
+        (
+            "claude-x",
+            {"temperature": 1.0, "top_k": 3, "thinking_config": THINKING},
+            {"temperature": 1.0},
+        ),
+        ("claude-x", {"top_p": 0.97, "thinking_config": THINKING}, {"top_p": 0.97}),
+        ("claude-x", {"top_p": 0.5, "thinking_config": THINKING}, {}),
+        (
+            "claude-3-5-sonnet",
+            {"temperature": 0.2, "thinking_config": THINKING},
+            {"temperature": 0.2},
+        ),
+    ],
+)
+async def test_ways_of_sampling_are_those_that_the_service_takes(
+    server: ScriptedServer, model: str, given: dict[str, Any], kept: dict[str, Any]
+):
+    body = await sent(server, model=model, generation_config=GenerationConfig(**given))
+    assert {key: body[key] for key in ("temperature", "top_p", "top_k") if key in body} == kept
+    assert ("thinking" in body) == ("thinking_config" in given and model == "claude-x")
+
+
+@pytest.mark.parametrize(
+    ("level", "thinking"),
+    [
+        ("LOW", {"type": "enabled", "budget_tokens": 1024}),
+        ("HIGH", {"type": "enabled", "budget_tokens": 24_576}),
+        ("THINKING_LEVEL_UNSPECIFIED", None),
+    ],
+)
+async def test_a_level_of_thinking_is_so_many_tokens(
+    server: ScriptedServer, level: str, thinking: dict[str, Any] | None
+):
+    config = GenerationConfig(thinking_config=ThinkingConfig(thinking_level=level))
+    assert (await sent(server, generation_config=config)).get("thinking") == thinking
+
+
+async def test_of_several_allowed_tools_no_other_can_be_called(server: ScriptedServer):
+    config = calling(FunctionCallingMode.ANY, "f", "h")
+    body = await sent(server, tools=tools("f", "g", "h"), tool_config=config)
+    assert [one["name"] for one in body["tools"]] == ["f", "h"]
+    assert body["tool_choice"] == {"type": "any"}
+
+
+@pytest.mark.parametrize("mode", [FunctionCallingMode.AUTO, FunctionCallingMode.NONE])
+async def test_there_is_no_choice_among_no_tools(server: ScriptedServer, mode: FunctionCallingMode):
+    assert "tool_choice" not in await sent(server, tool_config=calling(mode))
+
+
+@pytest.mark.parametrize("older", [False, True])
+async def test_the_schema_of_an_answer_is_one_that_the_service_takes(
+    server: ScriptedServer, older: bool
+):
+    schema = {"type": "OBJECT", "properties": {"a": {"type": "INTEGER", "minimum": 3}}}
+    given: dict[str, Any] = {"response_schema": schema} if older else {"response_json_schema": {
+        "type": "object", "properties": {"a": {"type": "integer", "minimum": 3}}}}  # fmt: skip
+    config = GenerationConfig(response_mime_type="application/json", **given)
+    body = await sent(server, model="claude-sonnet-4-5", generation_config=config)
+    assert body["output_config"]["format"] == {
+        "type": "json_schema",
+        "schema": {
+            "type": "object",
+            "properties": {"a": {"type": "integer", "description": "(minimum: 3)"}},
+            "additionalProperties": False,
+        },
+    }
+    assert "system" not in body
+
+
+@pytest.mark.parametrize(
+    ("model", "schema", "said"),
+    [
+        ("claude-sonnet-4-5", None, "one JSON object"),
+        ("claude-3-5-sonnet", OBJECT, '"properties":{"a"'),
+        (
+            "claude-sonnet-4-5",
+            {"type": "object", "additionalProperties": {"type": "string"}},
+            "Schema",
+        ),
+    ],
+)
+async def test_a_form_that_the_service_cannot_be_given_is_told_in_words(
+    server: ScriptedServer, model: str, schema: dict[str, Any] | None, said: str
+):
+    config = GenerationConfig(response_mime_type="application/json", response_json_schema=schema)
+    body = await sent(
+        server,
+        model=model,
+        generation_config=config,
+        system_instruction=text_content("user", "Be brief."),
+    )
+    assert "output_config" not in body
+    first, second = [item["text"] for item in body["system"]]
+    assert first == "Be brief."
+    assert said in second
+
+
+@pytest.mark.parametrize(
+    ("schema", "form"),
+    [
+        ({"type": "object"}, None),
+        ({"type": ["object", "null"]}, None),
+        ({"type": "object", "properties": {}, "additionalProperties": False}, "same"),
+        ({"type": "array", "items": {"type": "object"}}, None),
+        ({"type": "object", "patternProperties": {"^a": {}}, "properties": {"a": {}}}, None),
+        ({"$defs": {"n": {"type": "string", "minLength": 2}}, "$ref": "#/$defs/n"},
+         {"$defs": {"n": {"type": "string", "description": "(minLength: 2)"}}, "$ref": "#/$defs/n"}),
+        ({"oneOf": [{"type": "string"}, {"type": "integer", "multipleOf": 2}]},
+         {"anyOf": [{"type": "string"}, {"type": "integer", "description": "(multipleOf: 2)"}]}),
+        ({"type": "array", "items": {"type": "string"}, "minItems": 1}, "same"),
+        ({"type": "array", "items": {"type": "string"}, "minItems": 3},
+         {"type": "array", "items": {"type": "string"}, "description": "(minItems: 3)"}),
+        ({"enum": [1, None], "properties": {"properties": {"type": "string"}}},
+         {"enum": [1, None], "properties": {"properties": {"type": "string"}},
+          "additionalProperties": False}),
+    ],
+)  # fmt: skip
+def test_a_schema_is_closed_where_that_allows_the_same_answers(schema: Any, form: Any) -> None:
+    assert answer_form(schema) == (schema if form == "same" else form)
+
+
+def test_no_schema_is_too_deep_to_be_told() -> None:
+    deep: dict[str, Any] = {"type": "string"}
+    for _ in range(200):
+        deep = {"type": "array", "items": deep}
+    assert answer_form(deep) is None
+
+
+async def test_what_would_be_lost_is_refused_before_anything_is_sent(server: ScriptedServer):
+    generator = connected(server)
+    async with aclosing(generator):
+        refused: list[dict[str, Any]] = [
+            {"cached_content": "cachedContents/x"},
+            {"tools": (Tool(google_search={}),)},
+            {"generation_config": GenerationConfig(candidate_count=3)},
+        ]
+        for config in refused:
+            with pytest.raises(DialectError):
+                await taken(generator, asking(**config))
+            with pytest.raises(DialectError):
+                await generator.generate(asking(**config))
+    assert server.requests == []
