@@ -190,3 +190,14 @@ def test_the_terminal_shows_a_loop_as_a_warning():
     assert isinstance(view, View)
     assert shown.count("in circles") == 1
     assert "! The model seems to go in circles: `f` was called; it was told so." in shown
+
+
+def test_one_of_something_is_said_as_one(server: ScriptedServer, project: Path):
+    looks(server, 2)
+    ran = alhena("-p", "x", "--max-turns", "1", **keyed(server))
+    assert ran.code == 53
+    assert "the limit of 1 turn for one prompt" in ran.err
+    rule = '[[rule]]\ntoolName = "glob"\ndecision = "allow"\npriority = 1\nmatch = "{}"\n'
+    (project / "one.toml").write_text(rule, encoding="utf-8")
+    ran = alhena("policy", "test", "one.toml")
+    assert ran.out.splitlines()[-1] == "1 rule, 1 example, 0 failed"

@@ -30,6 +30,10 @@ _TIME_REMEDY = "Raise --max-seconds or model.budget.maxSeconds."
 _PRICE_REMEDY = "Give it one under model.prices in settings.json, or set no limit to the cost."
 
 
+def _seconds(seconds: float) -> str:
+    return f"{seconds:g} second{'' if seconds == 1 else 's'}"
+
+
 Breach = tuple[str | None, LimitError]
 """The limit that is reached, None for what cannot be raised, and the error for it."""
 
@@ -195,7 +199,7 @@ class Ledger:
         if seconds is None or self.seconds < seconds:
             return None
         return "max_seconds", TimeLimitError(
-            f"reached the limit of {seconds:g} seconds for one run.", remedy=_TIME_REMEDY
+            f"reached the limit of {_seconds(seconds)} for one run.", remedy=_TIME_REMEDY
         )
 
     def _no_room(self, wait: float, reason: AlhenaError) -> Breach | None:
@@ -206,7 +210,7 @@ class Ledger:
         if seconds is None or self.seconds + wait < seconds:
             return None
         return "max_seconds", TimeLimitError(
-            f"would reach the limit of {seconds:g} seconds for one run: the request could be sent"
+            f"would reach the limit of {_seconds(seconds)} for one run: the request could be sent"
             f" again in {wait:.1f} seconds ({reason.message.removesuffix('.')}).",
             remedy=_TIME_REMEDY,
         )

@@ -15,7 +15,7 @@ NOT_HERE = {
 """Commands of the reference that are not here yet, and what they can be told."""
 NEAR = 0.75
 """How like a command its misspelling is."""
-_AS_PROMPT = "To send these words to the model, use -p."
+_AS_PROMPT = "To send these words to the model, use -p '…'."
 
 
 def refuse_commands(words: tuple[str, ...], commands: Mapping[str, tuple[str, ...]]) -> None:
