@@ -52,6 +52,9 @@ def test_parameters_of_a_tool_behind_two_dashes_are_no_options():
     assert "not JSON" in ran.json["error"]["message"]
     ran = alhena("tools", "call", "list_directory", "--json", "--", '{"path": "."}')
     assert ran.code == 0
+    told = alhena("tools", "call", "--help")
+    assert told.code == 0
+    assert told.out.startswith("usage: alhena tools call NAME [ARGS] [options]\n")
     assert alhena("tools", "call").code == 2
     assert alhena("tools", "call", "read_file", "{}", "more").code == 2
 

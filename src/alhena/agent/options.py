@@ -31,8 +31,8 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     `approval_mode`: how much runs without asking. `include_directories`: workspace roots beside the
     working directory. `max_turns`: model turns per prompt, -1 for no limit. `max_tokens`,
-    `max_cost` (US dollars): of a session; `max_seconds`: of a run; None leaves them to
-    `model.budget` of the settings. `settings`: None reads
+    `max_cost` (US dollars): of a session; `max_seconds`: of a run, which ends whatever it is at;
+    None leaves them to `model.budget` of the settings. `settings`: None reads
     those of the working directory (`config/place.py`). `environ`: None is this process's, with what
     a .env file adds where the settings are read, too. `generator`: who answers, instead
     of choosing by model and credentials. `history`: a conversation to go on from (as

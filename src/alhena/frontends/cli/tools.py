@@ -37,11 +37,15 @@ def run(argv: list[str]) -> int:
     parser = Parser(prog="alhena tools", description="The tools of this workspace.")
     commands = parser.add_subparsers(dest="command", required=True, parser_class=Parser)
     listing = commands.add_parser("list", help="all tools with their parameters")
-    calling = commands.add_parser("call", help="run one tool through the policy")
+    calling = commands.add_parser(
+        "call",
+        help="run one tool through the policy",
+        usage="alhena tools call NAME [ARGS] [options]",
+    )
     calling.add_argument(
         "words",
         nargs="*",
-        metavar=("NAME", "ARGS"),
+        metavar="NAME ARGS",
         help="the tool's name, and its parameters as a JSON object",
     )
     calling.add_argument("-m", "--model", metavar="NAME", help="for tools that ask a model")
