@@ -141,3 +141,18 @@ async def test_ids_of_own_calls_are_unique_in_a_session():
             events = [event async for event in running.call("nope", {})]
             ids |= {event.call_id for event in events if isinstance(event, ToolCallRequestEvent)}
         assert len(ids) == 3
+
+
+async def test_hooks_of_a_session_that_is_left_are_ended_when_the_person_hurries(project: Path):
+    hook = {"command": "echo begun > begun; exec sleep 3600"}
+    hooks = {"hooks": {"SessionEnd": [{"hooks": [hook]}]}}
+    async with agent(ScriptedGenerator([text("One.")]), hooks=hooks) as running:
+        await running.ask("first")
+        first = running.session_id
+        clearing = asyncio.create_task(running.clear())
+        while not (project / "begun").exists():
+            await asyncio.sleep(0.01)
+        assert running.interrupt()
+        await clearing
+        assert running.session_id != first
+        assert not running.interrupt()

@@ -1,7 +1,6 @@
 """The provider flow over a generator, turn after turn."""
 
 import json
-import secrets
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from alhena.wire.dialects import anthropic
 from alhena.wire.dialects.native import AssistantMessageParser, native_request, tool_results
 from alhena.wire.errors import ConformanceError
 from tests.support.scripted import ScriptedGenerator
-from tests.support.server import chunk
+from tests.support.server import ScriptedServer, chunk, sse
 
 TOOL = {"type": "function", "function": {"name": "read_file", "parameters": {"type": "object"}}}
 PNG = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}
@@ -123,18 +122,19 @@ async def test_giving_up_an_answer_closes_it() -> None:
     assert generator.closed_early == 1
 
 
-async def test_the_example_of_the_documentation_runs() -> None:
+async def test_the_example_of_the_documentation_runs(
+    server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GEMINI_API_KEY", "x")
+    monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
     page = (Path(__file__).parents[2] / "docs/native-tools.md").read_text(encoding="utf-8")
-    start = page.index("    from alhena.models.native import")
-    example = page[start : page.index("\n\n`tools` are", start)]
-    generator = ScriptedGenerator(
-        [chunk(calling("config.json"), finish="STOP")],
-        [chunk({"text": "It is empty."}, finish="STOP")],
+    start = page.index("    import os, secrets\n    from alhena.models.native import")
+    example = page[start : page.index("\n\n`choose_generator` takes", start)]
+    server.reply(
+        sse(chunk(calling("config.json"), finish="STOP")),
+        sse(chunk({"text": "It is empty."}, finish="STOP")),
     )
     scope: dict[str, Any] = {
-        "generator": generator,
-        "secrets": secrets,
-        "model": "gemini-2.5-pro",
         "system": "Be brief.",
         "tools": [TOOL],
         "run": lambda call: f"{call['name']} {call['params']}",

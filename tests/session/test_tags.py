@@ -137,6 +137,18 @@ def test_a_damaged_tag_begins_no_session(tmp_path: Path):
     assert os.listdir(tmp_path / "sessions") == [f"{ID}.jsonl"]
 
 
+def test_what_a_later_version_has_saved_begins_no_session(tmp_path: Path):
+    tags = tags_of(tmp_path)
+    path = tmp_path / "sessions" / f"{ID}.jsonl"
+    journal = Journal.create(path)
+    journal.add(Header(at="t", version=VERSION + 1, session_id=ID, project="/p", writer="9"))
+    journal.close()
+    tags.save("x", path)
+    with pytest.raises(SessionError, match="by a later version"):
+        tags.begin("x", NEW, "/p", "2")
+    assert os.listdir(tmp_path / "sessions") == [f"{ID}.jsonl"]
+
+
 def test_what_is_no_tag_is_left_out_of_the_list_and_alone(tmp_path: Path):
     tags = tags_of(tmp_path)
     tags.save("x", journal_of(tmp_path, "one"))

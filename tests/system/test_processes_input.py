@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from alhena.system.errors import ProcessStartError
-from alhena.system.processes import Command, ProcessGroups, run_process
-from alhena.system.served import start_served
+from alhena.system.processes import Command, run_process
 from tests.support.disk import descriptors
 
 BIG = b"0123456789abcdef" * (1 << 18)
@@ -47,23 +46,3 @@ async def test_the_input_is_closed_behind_the_child_also_when_it_does_not_start(
             Command(argv=("/no/such/program",), cwd="/", env={}, stdin=b"x"), lambda _data: None
         )
     assert descriptors() <= before
-
-
-async def test_what_a_child_said_before_it_ended_is_heard_though_its_group_is_forgotten() -> None:
-    groups = ProcessGroups()
-    output, errors = bytearray(), bytearray()
-    command = Command(
-        argv=("sh", "-c", "echo the answer; echo no licence >&2; exit 3"),
-        cwd=str(Path.cwd()),
-        env={"PATH": os.environ["PATH"]},
-        label="served",
-    )
-    child = start_served(command, groups, output.extend, errors.extend)
-    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # and the loop sees nothing of it
-    groups.sweep()
-    child.pause()
-    child.pause(errors=True)  # as good as a loop that has not come to them
-    await child.exited
-    groups.sweep()
-    assert (output, errors) == (b"the answer\n", b"no licence\n")
-    assert child.reap() == 3

@@ -18,6 +18,7 @@ from alhena.agent.options import AgentOptions, AgentSettings
 from alhena.agent.run import Run, ToolRun, ended
 from alhena.agent.session import Session
 from alhena.agent.session_opening import open_session
+from alhena.agent.settle import settled
 from alhena.agent.workbench import Workbench
 from alhena.events import (
     CompressedEvent,
@@ -230,7 +231,13 @@ class Agent:
         self._prompts = opened.prompts
         opened.told = session.told
         opened.shown = len(opened.bench.warnings) if session.told else 0
-        await session.aclose("clear")
+        self._closing = session
+        closing = asyncio.ensure_future(session.aclose("clear"))
+        try:
+            await settled(closing)
+        finally:
+            self._closing = None
+        closing.result()
 
     async def _start(
         self, drive: Drive, run: Run

@@ -57,7 +57,14 @@ class SavedConversations:
                 "this session is not recorded.", remedy="Begin one with AgentSettings(record=True)."
             )
         await recording.settle()
+        if recording.unrecorded:
+            raise SessionError(f"this session is not recorded: {recording.unrecorded}.")
         return recording.path if recording.at_work else None
+
+    @property
+    def recorded(self) -> bool:
+        """Whether there is a record of the session that one can come back to."""
+        return self._recording is not None and self._recording.at_work
 
     async def begin(self, name: str) -> str:
         """Makes a new session that begins with what was kept; its id, for `Agent.clear` or as
@@ -67,6 +74,10 @@ class SavedConversations:
         begin = self._tags().begin
         await asyncio.to_thread(begin, tag_name(name), session_id, project, __version__)
         return session_id
+
+    def abandon(self, session_id: str) -> None:
+        """Removes what `begin` made, of a session that did not come about. Raises SessionError."""
+        self._tags().abandon(session_id)
 
     def delete(self, name: str) -> None:
         """Removes what is kept under a name; sessions stay. Raises NoTagError, SessionError."""

@@ -42,8 +42,8 @@ class Recording:
 
     A new session has no file before the first answer to a prompt begins: until then nothing has
     happened that could be lost. With `at_once` it has one as soon as there is a prompt. Where none
-    can be made, `emit` hears a warning and the session goes on unrecorded. Once there is one, what
-    cannot be written ends the run: `settle` raises JournalError.
+    can be made, `emit` hears a warning and the session goes on `unrecorded`, which says why. Once
+    there is one, what cannot be written ends the run: `settle` raises JournalError.
     """
 
     def __init__(
@@ -57,6 +57,7 @@ class Recording:
         self.session_id = session_id
         self.path = temp / "sessions" / f"{session_id}.jsonl"
         self.opening = 0
+        self.unrecorded = ""
         self.at_once = False
         self.when_begun: Callable[[], Thread | None] = lambda: None
         self._beside: Thread | None = None
@@ -252,7 +253,8 @@ class Recording:
                 raise
         except (OSError, AlhenaError) as error:
             self._waiting = None
-            self._emit(WarningEvent(message=f"this session is not recorded: {self._why(error)}."))
+            self.unrecorded = self._why(error)
+            self._emit(WarningEvent(message=f"this session is not recorded: {self.unrecorded}."))
             return
         self._start(journal)
         self._beside = self.when_begun()

@@ -19,9 +19,10 @@ def write_document(path: str | Path, document: bytes) -> None:
     try:
         with open(path, "xb", opener=_private) as file:
             file.write(document)
-    except OSError as error:
+    except (OSError, ValueError) as error:  # a ValueError for a name that no file can have
+        why = (error.strerror if isinstance(error, OSError) else None) or error
         raise InputError(
-            f"cannot write {one_line(str(path))}: {error.strerror or error}.",
+            f"cannot write {one_line(str(path))}: {why}.",
             remedy="Name a file that is not there yet.",
         ) from error
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 import msgspec
 
@@ -23,6 +23,7 @@ from alhena.session.records import (
     record_of,
     relined,
 )
+from alhena.session.store import require_readable
 from alhena.system.durable import CREATE, synchronise, synchronise_directory
 from alhena.system.errors import from_os_error, printable
 from alhena.system.leftovers import hold, remove_leftovers, temporary_name
@@ -85,7 +86,7 @@ class Tags:
         writes the journal meanwhile. Raises TakenTagError where there is one of that name and it is
         not to be replaced; SessionError, and then what was there still is."""
         path = self._path(name)
-        if not replace and path.exists():
+        if not replace and os.path.lexists(path):
             raise _taken(name)
 
         def copy(file: BinaryIO) -> None:
@@ -119,11 +120,20 @@ class Tags:
         path = self._sessions / f"{session_id}{SUFFIX}"
         try:
             with _made(path, replace=False) as file:
-                extent = read_session(Path(tag.path), _rewriting(file, session_id, project, writer))
+                fresh = _Fresh(session_id, project, writer)
+                extent = read_session(Path(tag.path), _rewriting(file, fresh, Path(tag.path)))
                 _require_whole(extent, Path(tag.path))
         except OSError as error:
             raise SessionError(str(from_os_error(error, path, writing=True))) from error
         return path
+
+    def abandon(self, session_id: str) -> None:
+        """Removes the record that `begin` made. Raises SessionError."""
+        path = self._sessions / f"{session_id}{SUFFIX}"
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise SessionError(str(from_os_error(error, path, writing=True))) from error
 
     def delete(self, name: str) -> None:
         """Removes a tag. Raises NoTagError, SessionError."""
@@ -159,8 +169,16 @@ def tag_name(said: str) -> str:
     return name
 
 
-def _rewriting(file: BinaryIO, session_id: str, project: str, writer: str) -> Take:
-    """Writes the lines of a tag as those of a new session."""
+class _Fresh(NamedTuple):
+    """What the header of a new session says otherwise."""
+
+    session_id: str
+    project: str
+    writer: str
+
+
+def _rewriting(file: BinaryIO, fresh: _Fresh, path: Path) -> Take:
+    """Writes the lines of the tag in `path` as those of a new session."""
     chain = 0
 
     def take(line: bytes) -> None:
@@ -173,10 +191,9 @@ def _rewriting(file: BinaryIO, session_id: str, project: str, writer: str) -> Ta
             header = record_of(line)
             if not isinstance(header, Header):
                 raise msgspec.DecodeError("a journal begins with one header")
-            fresh = msgspec.structs.replace(
-                header, at=now(), session_id=session_id, project=project, writer=writer
-            )
-            sealed, chain = line_of(fresh, 0)
+            require_readable(path, header)
+            header = msgspec.structs.replace(header, at=now(), **fresh._asdict())
+            sealed, chain = line_of(header, 0)
         file.write(sealed)
 
     return take

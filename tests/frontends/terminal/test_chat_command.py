@@ -86,6 +86,50 @@ async def test_what_cannot_be_saved_says_why():
     assert "Nothing was said yet that could be shared." in shown
 
 
+async def test_a_session_that_could_not_be_recorded_says_why(project: Path, home: Path):
+    screen = ListScreen()
+    generator = ScriptedGenerator([text("One.")])
+    async with sitting(generator, screen) as conversation:
+        sessions = next((home / ".gemini" / "tmp").iterdir()) / "sessions"
+        sessions.write_text("in the way", encoding="utf-8")
+        shown = await finished(conversation, screen, "first", "/chat save x", "/chat share")
+    assert shown.count("this session is not recorded: ") == 3
+
+
+async def test_one_that_cannot_go_on_leaves_the_session_and_nothing_else(project: Path, home: Path):
+    screen = ListScreen()
+    generator = ScriptedGenerator([text("One.")], [text("Two.")])
+    rules = project / "rules.toml"
+    rules.write_text("", encoding="utf-8")
+    async with sitting(generator, screen, policy=str(rules)) as conversation:
+        first = conversation.agent.session_id
+        for each in ("first", "/chat save x"):
+            conversation.submit(each)
+        await screen.until(lambda: "Saved as 'x'." in screen.text)
+        sessions = next((home / ".gemini" / "tmp").iterdir()) / "sessions"
+        begun = list(sessions.iterdir())
+        rules.write_text("broken", encoding="utf-8")
+        for each in ("/chat resume x", "second"):
+            conversation.submit(each)
+        await screen.until(lambda: "|Two.|" in screen.text)
+        assert conversation.agent.session_id == first
+    assert "rules.toml" in screen.text
+    assert list(sessions.iterdir()) == begun
+    assert "first" in said(generator, 1)
+
+
+async def test_taken_up_before_anything_was_said_it_names_no_session_before():
+    screen = ListScreen()
+    generator = ScriptedGenerator([text("One.")])
+    async with sitting(generator, screen) as conversation:
+        await finished(conversation, screen, "first", "/chat save x")
+    again = ListScreen()
+    async with sitting(ScriptedGenerator(), again) as conversation:
+        shown = await finished(conversation, again, "/chat resume x")
+    assert "'x' goes on as a session of its own." in shown
+    assert "What was said before" not in shown
+
+
 async def test_a_session_that_is_not_recorded_says_so():
     screen = ListScreen()
     generator = ScriptedGenerator([text("One.")])
@@ -100,14 +144,14 @@ async def test_a_conversation_is_shared_as_a_document(project: Path):
     async with sitting(generator, screen) as conversation:
         shown = await finished(
             conversation, screen, "a question", "/chat share said.md", "/chat share said.json",
-            "/chat share said.md", "/chat share",
+            "/chat share said.md", "/chat share", "/chat share a\0b.md",
         )  # fmt: skip
     written = (project / "said.md").read_text(encoding="utf-8")
     assert "a question" in written
     assert "An answer." in written
     assert (project / "said.md").stat().st_mode & 0o777 == 0o600
     assert json.loads((project / "said.json").read_bytes())
-    assert "cannot write" in shown
+    assert shown.count("cannot write") == 2
     assert len(list(project.glob("conversation-*.md"))) == 1
 
 

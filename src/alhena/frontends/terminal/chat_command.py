@@ -83,11 +83,17 @@ async def _save(saved: "SavedConversations", said: str) -> list[Line]:
 
 async def _resume(context: ChatContext, saved: "SavedConversations", name: str) -> list[Line]:
     before, _ = context.identity
-    await context.go_on(await saved.begin(name))
-    return [
-        line(f"{_quoted(name)} goes on as a session of its own. Files are as they are now."),
-        line(f"What was said before: alhena --resume {before}", "dim"),
-    ]
+    recorded = saved.recorded
+    session_id = await saved.begin(name)
+    try:
+        await context.go_on(session_id)
+    finally:
+        if context.identity[0] != session_id:  # it did not come about
+            saved.abandon(session_id)
+    lines = [line(f"{_quoted(name)} goes on as a session of its own. Files are as they are now.")]
+    if recorded:
+        lines.append(line(f"What was said before: alhena --resume {before}", "dim"))
+    return lines
 
 
 async def _share(saved: "SavedConversations", cwd: Path, given: str) -> list[Line]:
