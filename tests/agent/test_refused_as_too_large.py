@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from alhena.agent.session_compression import question_limit
 from alhena.chat.refusals import TooLarge, too_large
 from alhena.errors import AlhenaError, InterruptedRunError
 from alhena.events import CompressedEvent
@@ -36,6 +37,10 @@ def refused(used: int, most: int) -> list[Any]:
         ),
         ("prompt is too long: 210000 tokens > 200000 maximum", TooLarge(210_000, 200_000)),
         ("Prompt is too long", TooLarge(None, None)),
+        (
+            "input length and `max_tokens` exceed context limit: 181,488 + 32000 > 200000, decrease",
+            TooLarge(181_488, 168_000),
+        ),
         ("the request exceeds the available context size (4096 tokens)", TooLarge(None, 4_096)),
         ("Invalid argument: temperature", None),
         ("max_tokens is too large: 4096", None),
@@ -43,6 +48,22 @@ def refused(used: int, most: int) -> list[Any]:
 )
 def test_what_services_say_is_understood(message: str, said: TooLarge | None):
     assert too_large(RequestRejectedError(message, status=400)) == said
+
+
+@pytest.mark.parametrize(
+    ("name", "window", "limit"),
+    [
+        ("anthropic:claude-sonnet-4-5", None, 191_808),
+        ("anthropic:claude-sonnet-4-5", 1_000_000, 991_808),
+        ("anthropic:mine", 4_096, 3_072),
+        ("openai:mine", 4_096, 4_096),
+        ("gemini-2.5-pro", None, 1_048_576),
+    ],
+)
+def test_beside_what_claude_is_asked_there_is_room_for_an_answer(
+    name: str, window: int | None, limit: int
+):
+    assert question_limit(name, window) == limit
 
 
 def test_other_errors_are_of_no_account():

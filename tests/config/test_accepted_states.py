@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +63,29 @@ def test_states_are_not_mixed(project: Path) -> None:
     assert pending(here(project)) == {
         KEY: "it is as in none of the 2 states in which it was accepted; against the nearest "
         "changed: the file run.js"
+    }
+
+
+def test_a_file_that_is_there_and_no_longer_watched_is_not_said_to_have_changed(
+    project: Path,
+) -> None:
+    git = partial(subprocess.run, cwd=project, check=True, capture_output=True)
+    git(["git", "init"])
+    for name in ("conf.json", "run.js"):
+        write(project / name, "1")
+    git(["git", "add", "conf.json"])
+    says(project, "run.js", "conf.json")
+    accepted(project)
+    git(["git", "rm", "--cached", "conf.json"])
+    left = "no longer watched: conf.json"
+    assert pending(here(project)) == {KEY: f"it is not as it was accepted; {left}"}
+    write(project / "run.js", "2")
+    assert pending(here(project)) == {
+        KEY: f"it is not as it was accepted; changed: the file run.js; {left}"
+    }
+    (project / "conf.json").unlink()
+    assert pending(here(project)) == {
+        KEY: "it is not as it was accepted; changed: the file run.js, the file conf.json"
     }
 
 

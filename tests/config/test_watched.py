@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from alhena.config import watched
+from alhena.config.bound import bound_entries
 from alhena.config.named_files import named_files
+from alhena.config.watched import Indexes
 from tests.config.binding import accepted, here, pending
 from tests.config.places import workspace, write
 
@@ -96,6 +98,28 @@ def test_more_files_than_are_looked_for_in_an_index_are_watched(
     monkeypatch.setattr(watched, "MAX_ASKED", 2)
     assert names(files, "data.db", "memory.json") == []
     assert names(files, "data.db", "memory.json", "run.log") == ["run.log"]
+
+
+def test_servers_of_a_large_repository_can_be_accepted(files: Path) -> None:
+    git(files, "init")
+    (files / ".git" / "index").write_bytes(b"DIRC\0\0\0\2".ljust(40 << 20, b"\0"))
+    servers: dict[str, object] = {}
+    for count in range(10):
+        write(files / f"{count}.json", "{}")
+        servers[f"s{count}"] = {"command": "x", "args": [f"{count}.json", "conf.yaml", "data.db"]}
+    for each in bound_entries({"mcpServers": servers}, files, {"PATH": "/usr/bin"}):
+        assert (each.obstacle, each.files) == ("", ())
+
+
+def test_an_index_is_looked_through_once_for_a_file(files: Path) -> None:
+    git(files, "init")
+    git(files, "add", "memory.json")
+    looks, looked = Indexes(), list[int]()
+    top = str(files / ".git")
+    for _ in range(3):
+        assert looks.may_hold(top, "memory.json", looked.append)
+        assert not looks.may_hold(top, "conf.yaml", looked.append)
+    assert len(looked) == 2
 
 
 def test_a_tree_of_files_beside_the_repository_has_its_own_index(files: Path) -> None:

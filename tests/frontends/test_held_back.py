@@ -35,7 +35,7 @@ def test_a_server_that_came_with_a_pull_is_not_started_and_an_unattended_run_say
     assert not mark.exists()
     assert (
         "held back of this workspace, not started: MCP server good (it is not as it was accepted; "
-        "changed: args, the file odd.script.json). alhena trust --status shows what it is now; "
+        "changed: args; no longer watched: odd.script.json). alhena trust --status shows what it is now; "
         "alhena trust accepts it."
     ) in ran.err
 

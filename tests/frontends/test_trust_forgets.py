@@ -160,3 +160,17 @@ def test_a_file_is_called_the_data_of_a_server(home: Path, project: Path) -> Non
     assert failed.code == 42
     assert "These can be: my memory.json." in failed.err
     assert alhena("trust", "--data", "x", "--never").code == 2
+
+
+def test_a_folder_is_not_trusted_with_a_file_that_nothing_names(home: Path, project: Path) -> None:
+    write(project / "state.json", "1")
+    write(project / ".env", "STATE=state.json")
+    entry = {"command": "true", "args": ["$STATE"]}
+    workspace(project, {"mcpServers": {"s": entry}})
+    failed = alhena("trust", "--data", "sate.json")
+    assert failed.code == 42
+    assert "These can be: state.json." in failed.err
+    assert not home.joinpath(*FOLDERS).exists()
+    done = alhena("trust", "--data", "state.json")
+    assert done.code == 0
+    assert "MCP server s may change state.json" in done.out

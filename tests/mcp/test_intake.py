@@ -12,7 +12,7 @@ import pytest
 from alhena.mcp.intake import HEAVY, MANIFOLD, Intake
 from alhena.mcp.readable import LONG, NO_ANSWER
 from alhena.mcp.scan import MANY
-from alhena.mcp.screen import BURST, RATE, Screen
+from alhena.mcp.screen import BURST, CROWDED_OUT, RATE, Screen
 from alhena.mcp.slimming import MOST
 from tests.mcp.bad_http import EVENTS, JSON, Asked, Bad, Speak, Write, listening, whole
 from tests.mcp.kit import called, odd, rigged, tool
@@ -145,12 +145,79 @@ async def test_a_long_result_goes_around_a_reader_and_is_found_again() -> None:
         text = await intake.text(answer(result))
         assert len(text) < 1_000
         stands: Any = msgspec.json.decode(text)["result"]
-        assert intake.real(stands)["content"] == result["content"]
-        assert intake.real(stands) is stands
+        found = intake.real(stands)
+        assert found is not None
+        assert found["content"] == result["content"]
+        assert intake.real(stands) is None
+        assert intake.real(result) is result
     short = answer({"content": [TEXT]})
     assert await intake.text(short) == short
     for nothing in (b"no JSON", b"{" * LONG * 2):
         assert len(await intake.text(nothing)) < LONG
+
+
+@pytest.mark.parametrize(
+    ("pad", "size"), [("x", 1), ("é", 4), ("\ud83d", 4)], ids=["plain", "wide", "escaped"]
+)
+async def test_results_that_nobody_fetches_take_so_much_memory(pad: str, size: int) -> None:
+    result = {"content": [TEXT | {"text": pad + "x" * LONG}]}
+    data = json.dumps({"id": 7, "result": result}, ensure_ascii=pad > "\u1000").encode()
+    intake = Intake(3 * size * len(data))
+    marked: list[Any] = [msgspec.json.decode(await intake.text(data)) for _ in range(5)]
+    found = [intake.real(each["result"]) for each in marked]
+    assert [each is not None for each in found] == [False, False, True, True, True]
+    last: Any = msgspec.json.decode(await intake.text(data))
+    assert intake.real(last["result"]) == found[-1]
+
+
+def awaiting(intake: Intake, method: str) -> Screen:
+    """Where an answer to a request 7 of ours is waited for."""
+    some = Screen(lambda _error: None, lambda: None, lambda _rate: None, lambda: 0.0, intake)
+    some.sent(message(id=7, method=method).message)
+    return some
+
+
+async def received(some: Screen, intake: Intake, result: dict[str, Any]) -> Any:
+    """What goes on of a long answer behind a reader."""
+    value: Any = msgspec.json.decode(await intake.text(answer(result)))
+    item: Any = some.received(message(id=7, result=value["result"]))
+    return item.message
+
+
+@pytest.mark.parametrize(
+    ("method", "kind"),
+    [("initialize", "complete"), ("server/discover", "complete"), ("tools/call", "incomplete")],
+)
+async def test_a_long_result_that_the_session_reads_itself_goes_on_whole(
+    method: str, kind: str
+) -> None:
+    intake = Intake()
+    result = {"instructions": "i" * LONG, "resultType": kind}
+    went = await received(awaiting(intake, method), intake, result)
+    assert went.result == result
+
+
+async def test_of_a_long_result_that_nobody_waits_for_nothing_stays() -> None:
+    intake = Intake()
+    some = awaiting(intake, "tools/call")
+    cancelled = message(method="notifications/cancelled", params={"requestId": 7}).message
+    some.sent(cancelled)
+    went = await received(some, intake, {"content": [TEXT | {"text": "x" * LONG}]})
+    assert intake.real(went.result) is None
+    some = awaiting(intake, "tools/call")
+    went = await received(some, intake, {"content": [TEXT | {"text": "x" * LONG}]})
+    some.sent(cancelled)
+    assert some.take(went.result["_meta"]) == {}
+
+
+async def test_a_result_that_made_room_for_others_is_an_error_for_whoever_waits() -> None:
+    intake = Intake(LONG)
+    some = awaiting(intake, "tools/call")
+    first: Any = msgspec.json.decode(await intake.text(answer({"content": ["x" * LONG]})))
+    await intake.text(answer({"content": ["y" * LONG]}))
+    item: Any = some.received(message(id=7, result=first["result"]))
+    assert item.message.id == 7
+    assert item.message.error.message == CROWDED_OUT
 
 
 def as_body(data: bytes) -> Speak:

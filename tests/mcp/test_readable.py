@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mcp_types import jsonrpc_message_adapter
 
-from alhena.mcp.readable import NO_ANSWER, readable
+from alhena.mcp.readable import LENIENT, LONG, NO_ANSWER, readable
 
 ERROR = {"code": -32700, "message": NO_ANSWER}
 values = st.recursive(
@@ -80,6 +80,17 @@ def test_what_is_nearly_json_is_read(written: bytes, read: dict[str, Any]) -> No
         mended = readable(data, whole=whole)
         assert json.loads(mended)["result"] == read
         jsonrpc_message_adapter.validate_json(mended, by_name=False)
+
+
+@pytest.mark.parametrize("long", [0, LONG, LENIENT])
+def test_a_number_beyond_all_is_nothing_however_long_the_rest(long: int) -> None:
+    said = "x" * long + "é"
+    data = f'{{"id":7,"result":{{"n":[1e400,-1e999,1e3],"t":"{said} 1e400"}}}}'.encode()
+    value = json.loads(readable(data))
+    if len(data) <= LENIENT:
+        assert value["result"] == {"n": [None, None, 1000.0], "t": f"{said} 1e400"}
+    else:
+        assert value["error"] == ERROR
 
 
 @pytest.mark.parametrize(

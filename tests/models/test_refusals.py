@@ -188,7 +188,7 @@ async def test_json_of_another_shape_is_a_decode_error(server: ScriptedServer):
 
 @pytest.mark.parametrize("key", [KEY, "x"])
 async def test_no_secret_shows_even_when_the_server_repeats_it(server: ScriptedServer, key: str):
-    said = f"Consumer 'api_key:{key}' with X-Team hush-hush has been suspended."
+    said = f"Consumer 'api_key:{key}' with X-Team hush-hush of quiet/1 has been suspended."
     server.reply(
         json_reply(error(403, said), status=403),
         Reply(status=500, pieces=[f"<p>{said}".encode()]),
@@ -196,7 +196,8 @@ async def test_no_secret_shows_even_when_the_server_repeats_it(server: ScriptedS
         Reply(pieces=[f"<p>{said}".encode()]),
         sse({"candidates": said}),
     )
-    generator = api(server.url, key=key, GEMINI_CLI_CUSTOM_HEADERS="X-Team: hush-hush")
+    headers = "X-Team: hush-hush, User-Agent: quiet/1"
+    generator = api(server.url, key=key, GEMINI_CLI_CUSTOM_HEADERS=headers)
     for _ in range(5):
         with pytest.raises(AlhenaError) as caught:
             await chunks(generator)
@@ -204,6 +205,7 @@ async def test_no_secret_shows_even_when_the_server_repeats_it(server: ScriptedS
         everything += "".join(traceback.format_exception_only(caught.value))
         assert f":{key}'" not in everything
         assert "hush-hush" not in everything
+        assert "quiet/1" not in everything
         assert "has been suspended" in everything
     await generator.aclose()
 

@@ -154,6 +154,7 @@ def test_a_hook_process_hears_that_a_person_is_asked_and_telemetry_of_it(
         terminal.send("touch it\r")
         terminal.until("Allow this?")
         assert done.read_text(encoding="utf-8") == "\n"  # waits for the hook
+        terminal.until("Up/Down")  # keys count now
         terminal.send("y")
         terminal.until("It is done.")
         terminal.send("\x04")
@@ -212,6 +213,7 @@ def test_an_approval_for_good_at_the_terminal_holds_for_a_later_run_that_can_ask
         terminal.until(PLACEHOLDER)
         terminal.send("make it\r")
         terminal.until("Yes, always, and save it: commands that begin with `mkdir`")
+        terminal.until("Up/Down")
         terminal.send("s")
         terminal.until("One made.")
         terminal.send("\x04")

@@ -25,8 +25,8 @@ def test_a_clock_that_goes_back_changes_nothing(tmp_path: Path):
     since(found, "x", 500)
     assert found.names() == ("z", "y", "x")
     assert [name for name, _ in CheckpointFiles(tmp_path).all()] == ["z", "y", "x"]
-    assert found.find("latest") == "x"
-    assert found.find("2") == "y"
+    assert found.find("latest", found.all) == "x"
+    assert found.find("2", found.all) == "y"
 
 
 def test_neither_does_a_copy_without_times(tmp_path: Path):

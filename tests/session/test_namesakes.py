@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from alhena.config.home import claim_project_temp, claimed_project_temp, project_temp
-from alhena.session.errors import ForeignError
+from alhena.session.checkpoints import Checkpoint, CheckpointFiles
+from alhena.session.errors import ForeignError, NoCheckpointError
 from alhena.session.store import open_store, project_store
 from alhena.wire.content import USER
 from tests.agent.kit import agent
@@ -128,13 +129,40 @@ async def test_a_checkpoint_of_another_project_changes_no_file(
         made.write_text(data.replace(f'"project":"{a}",', ""), encoding="utf-8")
     (b / "own.txt").write_text("b", encoding="utf-8")
     monkeypatch.chdir(b)
-    refused = alhena("sessions", "restore", "latest")
+    refused = alhena("sessions", "restore", made.stem)
     assert refused.code == 42
     assert f"is of another project: {a}." in refused.err
+    assert alhena("sessions", "restore", "latest").code == 42
+    said = alhena("sessions", "checkpoints").out
+    assert said.startswith("There are no checkpoints of this project.\n")
+    assert f"Not listed, for they are of other projects: {made.stem} ({a})\n" in said
     async with checkpointed(ScriptedGenerator(), cwd=b) as running:
+        assert running.checkpoints.list() == ()
         with pytest.raises(ForeignError):
-            await running.checkpoints.restore("1")
+            await running.checkpoints.restore(made.stem)
+        for name in ("1", "latest"):
+            with pytest.raises(NoCheckpointError):
+                await running.checkpoints.restore(name)
     assert [each.name for each in b.iterdir()] == ["own.txt"]
+
+
+async def test_the_latest_checkpoint_is_the_latest_of_the_project(
+    a: Path, b: Path, monkeypatch: pytest.MonkeyPatch
+):
+    generator = ScriptedGenerator(turn(writes("x.txt", "of a", "c1")), [text("Done.")])
+    async with checkpointed(generator, cwd=a) as running:
+        await running.ask("in a")
+    files = CheckpointFiles(project_temp(os.environ, a) / "checkpoints")
+    (own,) = files.names()
+    foreign = files.write("of-b", Checkpoint(project=str(b)))
+    monkeypatch.chdir(a)
+    (listed,) = alhena("sessions", "checkpoints", "--json").json["checkpoints"]
+    assert listed["name"] == own
+    said = alhena("sessions", "checkpoints").out
+    assert f"Not listed, for they are of other projects: {foreign} ({b})\n" in said
+    restored = alhena("sessions", "restore", "latest")
+    assert restored.code == 0, restored.err
+    assert list(a.iterdir()) == []
 
 
 def moved(server: ScriptedServer, old: Path, new: Path, monkeypatch: pytest.MonkeyPatch) -> None:

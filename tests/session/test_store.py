@@ -161,6 +161,22 @@ def test_old_sessions_go_but_never_one_that_is_in_use(store: SessionStore):
     assert prune(SessionStore(store.directory / "none"), limits, "") == ()
 
 
+def test_one_that_was_resumed_after_its_age_was_looked_at_stays(store: SessionStore):
+    now = 100 * DAY
+    for name in ("old", "resumed"):
+        session(store, name, used=now - 40 * DAY)
+
+    def clock() -> float:  # it is asked when the ages are known
+        store.resume("resumed", "1").journal.close()
+        return now
+
+    limits = Retention(max_age_s=30 * DAY, max_count=None, min_s=DAY)
+    assert prune(store, limits, "", clock) == ("old",)
+    assert store.find("resumed").session_id == "resumed"
+    store.delete("resumed")  # whoever names it means it
+    assert store.summaries() == ()
+
+
 def test_the_oldest_of_too_many_go_but_not_those_of_today():
     sessions = [(str(age), 100 * DAY - age * DAY) for age in (5.0, 0.1, 0.2, 0.3, 3.0)]
     limits = Retention(max_age_s=None, max_count=2, min_s=DAY)
@@ -259,6 +275,7 @@ def test_old_sessions_go_with_their_checkpoints(tmp_path: Path):
     limits = Retention(max_age_s=30 * DAY, max_count=None, min_s=DAY)
     assert prune(store, limits, "", lambda: now) == ("old0", "old1", "old2")
     assert sorted(files.names()) == ["odd", "of-", "of-new"]
-    assert store.delete_all(("new", "gone"), at_most=0) == ()
-    assert store.delete_all(("gone", "new"), at_most=1) == ("new",)
+    seen = store.path("new").stat().st_mtime_ns
+    assert store.delete_all({"new": seen, "gone": 0}, at_most=0) == ()
+    assert store.delete_all({"gone": 0, "new": seen}, at_most=1) == ("new",)
     assert sorted(files.names()) == ["odd", "of-"]

@@ -8,6 +8,7 @@ import pytest
 from alhena.tools.builtin.google_web_search import GoogleWebSearch
 from alhena.tools.contract import ExecutionContext, Kind, ToolFailure
 from alhena.tools.names import declared_name
+from alhena.wire.dialects.errors import DialectError
 from alhena.wire.request import Tool
 from alhena.wire.response import GenerateContentResponse
 from tests.tools.files import call, failure_type, text_of
@@ -129,3 +130,11 @@ async def test_the_tool_is_found_under_its_other_names_and_asks_the_model_it_is_
     assert (tool.kind, tool.display_name) == (Kind.FETCH, "GoogleSearch")
     await call(tool, query="q")
     assert model.asked[0].model == "gemini-flash"
+
+
+async def test_where_another_service_answers_the_model_is_told_that_there_is_no_search() -> None:
+    error = DialectError("google_search is not supported.", "tools[0]")
+    result = await call(GoogleWebSearch(ScriptedModel(error)), query="q")
+    assert failure_type(result) == "web_search_failed"
+    assert "only Gemini searches with Google" in text_of(result)
+    assert "tools[0]" not in text_of(result)

@@ -15,10 +15,9 @@ import msgspec
 from alhena.agent.recording import Recording
 from alhena.chat.chat import Chat
 from alhena.config.home import (
-    claim_project_temp,
+    claimed_project_temp,
     project_checkpoints,
     project_history,
-    project_of,
     project_temp,
 )
 from alhena.errors import AlhenaError
@@ -84,12 +83,9 @@ class Checkpoints:
     ) -> None:
         self.project = Path(os.path.realpath(cwd))
         self.session_id = session_id
-        self._temp = project_temp(environ, cwd)
-        self._owner = Ownership(environ, self._temp, cwd)
-        self._history = project_history(environ, self._temp)
-        self.files = CheckpointFiles(project_checkpoints(self._temp))
         self._cwd = cwd
         self._environ = environ
+        self._be_in(project_temp(environ, cwd))
         self._emit = emit
         self._limits = limits
         self.roots: Sequence[Path] = ()
@@ -103,6 +99,12 @@ class Checkpoints:
         self._at_work = asyncio.Lock()
         self._closing = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
+
+    def _be_in(self, temp: Path) -> None:
+        self._temp = temp
+        self._owner = Ownership(self._environ, temp, self._cwd)
+        self._history = project_history(self._environ, temp)
+        self.files = CheckpointFiles(project_checkpoints(temp))
 
     def attach(self, chat: Chat, recording: Recording | None) -> None:
         """The conversation that checkpoints belong to."""
@@ -188,15 +190,17 @@ class Checkpoints:
             )
 
     def chosen(self, name: str) -> tuple[str, Checkpoint]:
-        """The checkpoint that `CheckpointFiles.find` means. Raises NoCheckpointError,
-        CheckpointError, and ForeignError for one that is another project's."""
-        found = self.files.find(name)
+        """The checkpoint that `CheckpointFiles.find` means among those of the project. Raises
+        NoCheckpointError, CheckpointError, and ForeignError for one that is another project's."""
+        found = self.files.find(name, self.all)
         checkpoint = self.files.read(found)
-        said, journal = checkpoint.project, self._journal(checkpoint.session_id)
-        if not said and journal is not None:
-            said = project_of(journal)
-        self._owner.require(said, f"the checkpoint {found}")
+        self._owner.require(self._owner.said(checkpoint), f"the checkpoint {found}")
         return found, checkpoint
+
+    def all(self) -> tuple[tuple[str, Checkpoint], ...]:
+        """The checkpoints of the project that can be read, with their names, the oldest first.
+        Raises CheckpointError."""
+        return self._owner.parted(self.files.all())[0]
 
     async def restore(
         self, name: str, checkpoint: Checkpoint, stop: threading.Event
@@ -222,7 +226,7 @@ class Checkpoints:
         """As `restore`, with what the checkpoint made first is to say, in this thread."""
         if not checkpoint.places:
             raise CheckpointError("this checkpoint has no files.")
-        found = self.files.all()
+        found = self.all()
         names = [each for each, _ in found]
         after = found[names.index(name) + 1 :] if name in names else ()
         goals = [Goal(each, named_later(after, each)) for each in checkpoint.places]
@@ -269,6 +273,7 @@ class Checkpoints:
     ) -> tuple[str, Restoration]:
         """Carries out what is wanted of each place; the checkpoint that is made first, and what
         has come of it."""
+        self._settle()
         names: list[str] = []
         begun = msgspec.structs.replace(before, under_way=True)
 
@@ -298,6 +303,17 @@ class Checkpoints:
         self._emit(CheckpointEvent(name=name, tree=done.before.tree))
         return name, done
 
+    def _settle(self) -> None:
+        """Makes the directory the project's, or goes to the one that it has come to have since.
+        Raises CheckpointError."""
+        try:
+            temp = claimed_project_temp(self._environ, self._cwd)
+        except OSError as error:
+            raise trouble(error, self._temp) from error
+        if temp != self._temp:
+            self._be_in(temp)
+            self.__dict__.pop("_places", None)
+
     @cached_property
     def _places(self) -> Places:
         found = Places(self.project, self._history, self._environ, self.roots, self._limits)
@@ -320,6 +336,7 @@ class Checkpoints:
     def _kept(
         self, checkpoint: Checkpoint, named: tuple[Path, ...], stop: threading.Event
     ) -> tuple[str, Kept]:
+        self._settle()
         tool = "" if checkpoint.tool_call is None else checkpoint.tool_call.name
         with self._places.kept(named, stop) as kept:
             paths = [path for place in kept.places for path in place.paths]
@@ -327,10 +344,6 @@ class Checkpoints:
         return name, kept
 
     def _write(self, checkpoint: Checkpoint, places: Sequence[KeptPlace], name: str) -> str:
-        try:
-            claim_project_temp(self._temp, self._cwd)
-        except OSError as error:
-            raise trouble(error, self._temp) from error
         whole = msgspec.structs.replace(
             checkpoint, client_history=self._conversation(), project=scrub(str(self._cwd))
         )

@@ -58,7 +58,7 @@ class AgentCheckpoints:
 
     def list(self) -> tuple[tuple[str, Checkpoint], ...]:
         """Those of the project, the oldest first, with their names. Raises CheckpointError."""
-        return self._opened().checkpoints().files.all()
+        return self._opened().checkpoints().all()
 
     async def restore(self, name: str) -> "Restored":
         """Makes files and conversation what they were at a checkpoint: its name, its number in the

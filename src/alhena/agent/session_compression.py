@@ -74,13 +74,24 @@ def open_room(
         ask=ask,
         keep=lambda texts: kept(bench.outputs, texts),
         count=count,
-        limit=lambda name: bench.context_window or model_info(name).input_limit,
+        limit=lambda name: question_limit(name, bench.context_window),
         emit=emit,
         before=_before(bench.hooks),
         after=after,
         aside=in_a_thread,
     )
     return ContextRoom(chat, opening, options, services)
+
+
+def question_limit(name: str, window: int | None) -> int:
+    """Tokens that a conversation may take, of a window that was set or is the model's. Behind
+    `anthropic:` the least answer has to fit beside it, or the service refuses the request."""
+    whole = window or model_info(name).input_limit
+    if not name.startswith(ANTHROPIC):
+        return whole
+    from alhena.models.claude import LEAST_OUTPUT
+
+    return whole - min(LEAST_OUTPUT, whole // 4)
 
 
 def compression_model(name: str, configs: ModelConfigSettings) -> tuple[str, GenerateContentConfig]:

@@ -18,6 +18,7 @@ from alhena.models.retry.generator import RetryingGenerator
 from alhena.wire.calls import CallIds
 from alhena.wire.conformance.gate import RequestGate
 from alhena.wire.content import MODEL, USER, Part, text_content
+from alhena.wire.encoded import EncodedContent
 from alhena.wire.request import GenerateContentConfig, GenerateContentRequest
 from alhena.wire.response import FinishReason, GenerateContentResponse
 
@@ -88,6 +89,8 @@ class Chat:
         self._gate = RequestGate(history.checker)
         self._says_reasons = True
         self._altered = False
+        self._cut_call: str | None = None  # behind others, at the end of the history
+        self._to_tell_of: str | None = None  # the same, while an answer to it is asked for
 
     @property
     def history(self) -> History:
@@ -98,7 +101,7 @@ class Chat:
     def history(self, history: History) -> None:
         history.watch, self._history.watch = self._history.watch, None
         self._history = history
-        self.measured = None
+        self._cut_call = self.measured = None
         if history.watch is not None:
             history.watch(0, history.contents)
 
@@ -112,6 +115,7 @@ class Chat:
         ModelError, WireError, InvalidResponseError or ChantingError.
         """
         answers_tools = any(part.function_response for part in parts)
+        self._to_tell_of = self._cut_call
         if self.room is not None:
             try:
                 parts = await self.room(parts, prompt_id)
@@ -137,8 +141,12 @@ class Chat:
             self.history.add_automatic_calls(turn.automatic_history, content)
         if content is not None:
             self.history.add_model(content)
+        self._cut_call = turn.cut_call
         if turn.finish_reason == FinishReason.MAX_TOKENS:
             self._tell_of_limit(turn)
+        elif turn.unexplained:
+            said = "the answer ended without a finish reason; something may be missing at its end."
+            self._outlets.emit(WarningEvent(message=said))
         self._outlets.emit(FinishedEvent(finish_reason=turn.finish_reason or ""))
         return turn
 
@@ -184,10 +192,9 @@ class Chat:
         recovery: Recovery | None = None
         while True:
             contents, config = self.history.contents, self.config
-            if recovery is not None:
-                contents = recovery.told(contents)
-                if recovery.again and self.again is not None:
-                    config = config.with_settings(self.again(self.model.name))
+            contents = self._told(contents, recovery)
+            if recovery is not None and recovery.again and self.again is not None:
+                config = config.with_settings(self.again(self.model.name))
             request = GenerateContentRequest(
                 model=self.model.name,
                 contents=contents,
@@ -220,6 +227,18 @@ class Chat:
                 return turn
             if substitute is not None:
                 self.take_over(substitute)
+
+    def _told(
+        self, contents: tuple[EncodedContent, ...], recovery: "Recovery | None"
+    ) -> tuple[EncodedContent, ...]:
+        """The contents of an attempt, with a word to the model, which is no part of the history:
+        about an attempt that failed, or about a call that was cut off behind others."""
+        nudge = recovery.nudge if recovery is not None else None
+        if nudge is None and self._to_tell_of is None:
+            return contents
+        from alhena.chat.recovery import NUDGE_CUT_BEHIND, with_word
+
+        return with_word(contents, nudge or NUDGE_CUT_BEHIND.format(name=self._to_tell_of))
 
     def _reason_needed(self, recovery: "Recovery | None") -> bool:
         """Whether calls without a finish reason are asked for again, as they may not be all there

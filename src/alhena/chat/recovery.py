@@ -34,6 +34,11 @@ NUDGE_CUT = (
     "Nothing of it was carried out. Make smaller calls: divide long content among several, each "
     "well below the limit.]"
 )
+NUDGE_CUT_BEHIND = (
+    "\n[System: Your previous answer reached the output limit in the middle of a call to {name}. "
+    "That call was not carried out; the calls before it were. Make smaller calls: divide long "
+    "content among several, each well below the limit.]"
+)
 TOOLS_DONE = "[Tool execution completed.]"
 """What stands for the model's turn between results of tools and a word to it."""
 
@@ -72,7 +77,7 @@ class Recovery:
     ) -> None:
         self.silent = True  # all that failed were calls without a finish reason
         self.again = False  # the model to ask now was asked before
-        self._nudge: str | None = None
+        self.nudge: str | None = None  # a word to the model with the next attempt
         self._told_of_limit = False
         self._retrying = retrying
         self._fallback = fallback
@@ -94,12 +99,12 @@ class Recovery:
             wait = self._patience.after(error, manner)
             if wait is not None:
                 await self._retrying.admit(wait, error)
-                self._nudge = _nudge(error, turn)
+                self.nudge = _nudge(error, turn) or self.nudge
                 self.again = True
                 event = retry_event(
                     error, self._patience, wait, model=model, prompt_id=self._prompt_id
                 )
-                if self._nudge is not None and turn.cut_call is not None:
+                if self.nudge is not None and turn.cut_call is not None:
                     event = msgspec.structs.replace(event, max_attempts=event.attempt)
                 self._emit(msgspec.structs.replace(event, role=self._role, retract=bool(turn.text)))
                 await self._retrying.pause(wait)
@@ -110,18 +115,6 @@ class Recovery:
     def broken_spent(self) -> bool:
         """Whether an answer that broke off is not asked for again."""
         return self._patience.broken_spent
-
-    def told(self, contents: tuple[EncodedContent, ...]) -> tuple[EncodedContent, ...]:
-        """The contents of the next attempt: the same, or with a word to the model in the last one,
-        which is no part of the history."""
-        if self._nudge is None:
-            return contents
-        last = contents[-1].content
-        if any(part.function_response for part in last.parts):  # nothing is merged into results
-            said = (text_content(MODEL, TOOLS_DONE), text_content(USER, self._nudge.lstrip()))
-            return (*contents, *map(EncodedContent, said))
-        parts = (*last.parts, Part(text=self._nudge))
-        return (*contents[:-1], EncodedContent(msgspec.structs.replace(last, parts=parts)))
 
     def _manner(self, error: AlhenaError) -> Manner:
         if isinstance(error, InvalidResponseError):
@@ -149,7 +142,7 @@ class Recovery:
         if found is None:
             raise error
         self._patience = self._retrying.patience()
-        self._nudge = None
+        self.nudge = None
         self.again = False
         self._emit(
             ModelFallbackEvent(
@@ -164,6 +157,16 @@ class Recovery:
             )
         )
         return found
+
+
+def with_word(contents: tuple[EncodedContent, ...], word: str) -> tuple[EncodedContent, ...]:
+    """The contents with a word to the model in the last one, or behind it."""
+    last = contents[-1].content
+    if any(part.function_response for part in last.parts):  # nothing is merged into results
+        said = (text_content(MODEL, TOOLS_DONE), text_content(USER, word.lstrip()))
+        return (*contents, *map(EncodedContent, said))
+    parts = (*last.parts, Part(text=word))
+    return (*contents[:-1], EncodedContent(msgspec.structs.replace(last, parts=parts)))
 
 
 def _nudge(error: AlhenaError, turn: "Turn") -> str | None:

@@ -14,6 +14,8 @@ _FORMS = (
     r"maximum context length is (?P<most>\d+) tokens(?:.{0,80}?(?P<used>\d+) tokens)?",
     # Anthropic: prompt is too long: 210000 tokens > 200000 maximum
     r"prompt is too long(?:: (?P<used>\d+) tokens > (?P<most>\d+))?",
+    # Anthropic: input length and `max_tokens` exceed context limit: 181488 + 32000 > 200000
+    r"exceed context limit: (?P<used>\d+) \+ (?P<answer>\d+) > (?P<most>\d+)",
     # llama.cpp: the request exceeds the available context size (4096 tokens)
     r"exceeds the available context size\D{0,20}(?P<most>\d+)?",
 )
@@ -36,5 +38,7 @@ def too_large(error: AlhenaError) -> TooLarge | None:
         if found is not None:
             said = found.groupdict()
             used, most = said.get("used"), said.get("most")
-            return TooLarge(int(used) if used else None, int(most) if most else None)
+            # Where there has to be room for the answer, too, so much less can be sent.
+            rest = int(most) - int(said.get("answer") or 0) if most else None
+            return TooLarge(int(used) if used else None, rest)
     return None

@@ -12,6 +12,7 @@ from alhena.wire.calls import CallIds, ToolCallRequestInfo, request_info
 from alhena.wire.content import Content, FunctionCall, Part
 from alhena.wire.response import (
     CUT_CALL,
+    NO_REASON,
     FinishReason,
     GenerateContentResponse,
     UsageMetadata,
@@ -133,6 +134,11 @@ class Turn:
         if self.finish_reason != FinishReason.MAX_TOKENS or not message.startswith(CUT_CALL):
             return None
         return message.removeprefix(CUT_CALL)
+
+    @property
+    def unexplained(self) -> bool:
+        """Whether it holds words alone, and nothing said that they are whole."""
+        return self.finish_reason == FinishReason.STOP and self.finish_message == NO_REASON
 
     @property
     def output_limit(self) -> str:

@@ -43,7 +43,7 @@ def unaccepted(
         return tuple(msgspec.structs.replace(each, unknown=why) for each in entries)
     of_folder = kept.get(folder_key(folder), {})
     return tuple(
-        each if known is None else _compared(each, known)
+        each if known is None else _compared(each, known, folder)
         for each in entries
         if (known := of_folder.get(each.key)) is None
         or not each.acceptable
@@ -110,21 +110,39 @@ def without_accepted(path: Path, data: bytes, revoked: Callable[[str, str], bool
     return written({folder: entries for folder, entries in left.items() if entries})
 
 
-def _compared(now: Bound, known: Accepted) -> Bound:
-    """An entry with its difference from that accepted state in which fewest is another: what a
-    person would allow beyond what is allowed already. Of like ones it is the last."""
+def _compared(now: Bound, known: Accepted, folder: Path) -> Bound:
+    """An entry of a folder with its difference from that accepted state in which fewest is another:
+    what a person would allow beyond what is allowed already. Of like ones it is the last."""
     nearest = min(known.states, key=lambda state: len(_differing(state, now)))
     keys = _differing(nearest, now)
-    names = [part_names(key) for key in keys]
-    told = [part_words(key) for key, of in zip(keys, names, strict=True) if of != [WHOLE]]
-    files = (of[1] for of in names if of[0] == FILE and len(of) > 1)
+    gone = [key for key in keys if key not in now.parts]
+    unwatched = {key: name for key in gone if (name := _file_of(key)) and _lies(folder, name)}
+    changed = [key for key in keys if key not in unwatched]
+    told = [part_words(key) for key in changed if part_names(key) != [WHOLE]]
+    if changed and not told:
+        told = ["how it is written"]
     return msgspec.structs.replace(
         now,
         before=nearest.text,
         among=len(known.states),
-        changed=tuple(told) or ("how it is written",),
-        doubtful=tuple(sorted(now.loose.intersection(files))),
+        changed=tuple(told),
+        unwatched=tuple(unwatched.values()),
+        doubtful=tuple(sorted(now.loose.intersection(map(_file_of, changed)))),
     )
+
+
+def _file_of(key: str) -> str:
+    """The file that a part is of; "" where it is of none."""
+    match part_names(key):
+        case [kind, name] if kind == FILE:
+            return name
+        case _:
+            return ""
+
+
+def _lies(folder: Path, name: str) -> bool:
+    """Whether a file is there still: then it is not what has changed."""
+    return "\0" not in name and os.path.lexists(os.path.join(folder, name))
 
 
 def _differing(state: State, now: Bound) -> list[str]:

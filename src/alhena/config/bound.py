@@ -52,8 +52,9 @@ class Bound(msgspec.Struct, frozen=True, kw_only=True):
 
     `before` has the words of that accepted state which is most like this one, None when nobody has
     accepted any, and `among` says how many there are; `changed` are the parts that are others than
-    there, in words, and `doubtful` those of these files that are `loose`. `unknown` says why nobody
-    can tell what was accepted."""
+    there, in words, and `doubtful` those of these files that are `loose`. `unwatched` are files
+    that were watched there, are not any more, and still lie where they did. `unknown` says why
+    nobody can tell what was accepted."""
 
     path: tuple[str, ...]
     text: str
@@ -65,6 +66,7 @@ class Bound(msgspec.Struct, frozen=True, kw_only=True):
     before: str | None = None
     among: int = 0
     changed: tuple[str, ...] = ()
+    unwatched: tuple[str, ...] = ()
     doubtful: tuple[str, ...] = ()
     unknown: str = ""
 
@@ -110,15 +112,14 @@ class Bound(msgspec.Struct, frozen=True, kw_only=True):
             return f"it cannot be told whether it was accepted: {self.unknown}"
         if self.before is None:
             return "nobody has accepted it yet"
-        more = len(self.changed) - MAX_NAMED
-        shown = (each[:100] for each in self.changed[:MAX_NAMED])
-        names = ", ".join(shown) + (f" and {more} more" if more > 0 else "")
+        told = (("changed", self.changed), ("no longer watched", self.unwatched))
+        differs = "; ".join(f"{how}: {_first_of(names)}" for how, names in told if names)
         if self.among > 1:
             return (
                 f"it is as in none of the {self.among} states in which it was accepted; against "
-                f"the nearest changed: {names}"
+                f"the nearest {differs}"
             )
-        return f"it is not as it was accepted; changed: {names}"
+        return f"it is not as it was accepted; {differs}"
 
     @property
     def kept(self) -> State:
@@ -217,6 +218,12 @@ def _that_fit(entries: Iterable[Bound]) -> Iterator[Bound]:
         else:
             room -= size
             yield each
+
+
+def _first_of(names: tuple[str, ...]) -> str:
+    more = len(names) - MAX_NAMED
+    shown = ", ".join(each[:100] for each in names[:MAX_NAMED])
+    return shown + (f" and {more} more" if more > 0 else "")
 
 
 def part_words(key: str) -> str:

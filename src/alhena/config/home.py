@@ -4,7 +4,7 @@ import errno
 import os
 import sys
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -16,8 +16,16 @@ from alhena.config.files import read_limited
 MAX_NAMESAKES = 1_000
 _ROOT_MARK = ".project_root"
 _FORMER_ROOTS = ".project_former_roots"
+PROMPT_HISTORY = "prompt_history.jsonl"
 _HEADER = 1 << 16
 _TRIES, _PAUSE_S = 200, 0.05
+_LINKS = 40
+# Network file systems lock only what is open for writing (EBADF), which no directory is.
+_NO_LOCKS = (
+    *(errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL),
+    errno.EBADF,
+)
+_NO_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EROFS, errno.EACCES)
 
 
 class _Header(msgspec.Struct, frozen=True):
@@ -120,7 +128,7 @@ def project_temp(environ: Mapping[str, str], project: Path) -> Path:
     base = temps(environ)
     slug = _slug(project.name)
     if _marked(base / slug) == str(project):
-        return _real(base / slug)
+        return real_temp(base / slug)
     there = namesakes(environ, project)
     roots = {number: root_of(temp) for number, temp in there.items()}
     for number, temp in there.items():  # one of its own, also behind one that was removed
@@ -146,7 +154,7 @@ def namesakes(environ: Mapping[str, str], project: Path) -> dict[int, Path]:
     there."""
     base = temps(environ)
     slug = _slug(project.name)
-    found = {number: _real(_namesake(base, slug, number)) for number in _numbers(base, slug)}
+    found = {number: real_temp(_namesake(base, slug, number)) for number in _numbers(base, slug)}
     return dict(sorted(found.items()))
 
 
@@ -174,10 +182,16 @@ class TakenError(FileExistsError):
 def claimed_project_temp(environ: Mapping[str, str], project: Path) -> Path:
     """`project_temp`, made the project's, whoever else wants one at the same moment. Raises
     OSError, ConfigError."""
+    lost: set[Path] = set()
     while True:
         temp = project_temp(environ, project)
-        with suppress(TakenError):
+        try:
             claim_project_temp(temp, project)
+        except TakenError:
+            if temp in lost:  # it is none, and none of those that can be seen
+                raise
+            lost.add(temp)
+        else:
             return temp
 
 
@@ -191,24 +205,21 @@ def claim_project_temp(temp: Path, project: Path) -> None:
     with _marking(temp):
         _require(temp, None, project)
         if _marked(temp) is None:
-            _write(temp / _ROOT_MARK, str(project))
-    _synchronise(temp.parent)
+            _mark(temp, project)
+    with suppress(OSError):  # it may be one that cannot be read
+        _synchronise(temp.parent)
 
 
-def hand_over(temp: Path, former: str, project: Path) -> None:
-    """Makes a directory that belongs to the folder `former` the project's, which was there before.
-    Raises OSError."""
+def hand_over(
+    temp: Path, former: str, project: Path, first: Callable[[], None] = lambda: None
+) -> None:
+    """Makes a directory that belongs to the folder `former` the project's, which was there before,
+    and does `first` what has to be done: nobody makes it his meanwhile. Raises OSError."""
     with _marking(temp):
         _require(temp, former, project)
+        first()
         note_former_root(temp, former)
-        _write(temp / _ROOT_MARK, str(project))
-
-
-def release(temp: Path, project: Path) -> None:
-    """Makes a directory of the project nobody's. Raises OSError."""
-    with _marking(temp):
-        _require(temp, None, project)
-        (temp / _ROOT_MARK).unlink(missing_ok=True)
+        _mark(temp, project)
 
 
 def note_former_root(temp: Path, former: str) -> None:
@@ -247,6 +258,12 @@ def _marked(temp: Path) -> str | None:
     return text if os.path.isabs(text) and "\0" not in text else None
 
 
+def _mark(temp: Path, project: Path) -> None:
+    """Writes the mark, at whose end one newline more may stand than the folder's name has."""
+    said = str(project)
+    _write(temp / _ROOT_MARK, f"{said}\n" if said.endswith("\n") else said)
+
+
 def _require(temp: Path, former: str | None, project: Path) -> None:
     """Raises TakenError unless the directory is nobody's, the project's or that of `former`."""
     if root_of(temp) not in (None, former, str(project)):
@@ -261,14 +278,18 @@ def _write(path: Path, text: str) -> None:
     with open(descriptor, "w", encoding="utf-8", errors="surrogateescape") as file:
         file.write(text)
         file.flush()
-        os.fsync(descriptor)
+        try:
+            os.fsync(descriptor)
+        except OSError as error:
+            if error.errno not in _NO_SYNC:
+                raise
     os.replace(made, path)
 
 
 @contextmanager
 def _marking(temp: Path) -> Generator[None]:
-    """Nobody else marks a directory meanwhile; on the disk is then what was done. Raises
-    OSError."""
+    """Nobody else marks a directory meanwhile, where there are locks; on the disk is then what was
+    done. Raises OSError."""
     import fcntl
 
     directory = os.open(temp, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -279,11 +300,16 @@ def _marking(temp: Path) -> Generator[None]:
                 break
             except BlockingIOError:
                 time.sleep(_PAUSE_S)
+            except OSError as error:
+                if error.errno not in _NO_LOCKS:
+                    raise
+                break
         else:
             said = "another process has been marking it for too long"
             raise OSError(errno.EAGAIN, said, str(temp))
         yield
-        os.fsync(directory)
+        with suppress(OSError):  # not every file system can, and what was done is in its place
+            os.fsync(directory)
     finally:
         os.close(directory)
 
@@ -296,11 +322,18 @@ def _synchronise(path: Path) -> None:
         os.close(directory)
 
 
-def _real(temp: Path) -> Path:
-    try:
-        return temp.with_name(Path(os.readlink(temp)).name)
-    except OSError:
-        return temp
+def real_temp(temp: Path) -> Path:
+    """The directory that a link stands for which `link_namesake` made. One that a person has linked
+    to a place elsewhere is called as the link is."""
+    for _ in range(_LINKS):
+        try:
+            target = os.readlink(temp)
+        except OSError:
+            break
+        if target in (".", "..") or target != os.path.basename(target):
+            break
+        temp = temp.with_name(target)
+    return temp
 
 
 def _recorded(temp: Path) -> str | None:
@@ -341,8 +374,11 @@ def _numbers(base: Path, slug: str) -> list[int]:
     found: list[int] = []
     try:
         names = os.listdir(base)
-    except OSError:
+    except FileNotFoundError:
         return found
+    except OSError:  # it cannot be listed, but may be entered
+        every = range(MAX_NAMESAKES)
+        return [each for each in every if os.path.lexists(_namesake(base, slug, each))]
     for name in names:
         if name == slug:
             found.append(0)

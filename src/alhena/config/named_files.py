@@ -15,7 +15,8 @@ import msgspec
 from alhena.config.command_words import pieces
 from alhena.config.entry_words import EntryWord, entry_words
 from alhena.config.files import NotReadableError, read_limited
-from alhena.config.runners import ENTRY_FILES, sought
+from alhena.config.programs import ENTRY_FILES, PYTHON
+from alhena.config.runners import sought
 
 MAX_FILES = 256
 MAX_FILE = 64 << 20
@@ -60,10 +61,12 @@ class NamedFiles(dict[str, str]):
 
 class Looks:
     """What is looked at for all entries of a folder together: there is an end to it, however many
-    these are. `indexes` are those of repositories, by their directories."""
+    these are. `indexes` are those of repositories."""
 
     def __init__(self) -> None:
-        self.indexes: dict[str, bytes | None] = {}
+        from alhena.config.watched import Indexes
+
+        self.indexes = Indexes()
         self._left = MAX_LOOKUPS
         self._unread = MAX_READ
         self._digests: dict[tuple[str, int], str] = {}
@@ -137,7 +140,8 @@ def _ends(piece: str, word: EntryWord) -> Iterator[str]:
     for end in (*_MODULES, *(_DIRECTORIES if word.chooses else ())):
         yield piece + end
     if re.fullmatch(r"\w+(\.\w+)+", piece):
-        yield piece.replace(".", "/") + _MODULES[1]
+        module = piece.replace(".", "/")
+        yield from (module + _MODULES[1], *(f"{module}/{name}" for name in PYTHON))
 
 
 def _meant(base: str, piece: str) -> tuple[str, ...]:
@@ -201,6 +205,7 @@ class _Search:
     def sought(self, cwd: str, commands: list[list[str]]) -> None:
         """Takes note of what programs look for without being told."""
         found = sought(commands, self._charge)
+        self.files([EntryWord(word) for word in found.words if "\0" not in word], [])
         directories = list(found.directories)
         if cwd and found.unknown:
             directories.append((cwd, ENTRY_FILES))

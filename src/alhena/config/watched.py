@@ -9,11 +9,11 @@ from collections.abc import Callable
 from enum import StrEnum
 
 from alhena.config.files import NotReadableError, read_limited
-from alhena.config.runners import ENTRY_FILES
+from alhena.config.programs import ENTRY_FILES
 
 MAX_INDEX = 64 << 20
 """Bytes of the index of a repository that are looked through; in a larger one all is watched."""
-_INDEX_SHIFT = 13
+_INDEX_SHIFT = 16
 """How many bytes of it are looked through in the time that looking for a file takes: 2 ** this."""
 MAX_ASKED = 256
 """Files that are looked for in indexes; all others are watched."""
@@ -58,11 +58,34 @@ class Kind(StrEnum):
     OWN = "own"
 
 
-class Watching:
-    """Decides about the files of an entry. Those of others share `indexes`, so that each index of a
-    repository is read once; `charge` is told how much of them is looked through, and may raise."""
+class Indexes:
+    """The indexes of repositories, by their directories: each is read once, and looked through once
+    for a path."""
 
-    def __init__(self, indexes: dict[str, bytes | None], charge: Callable[[int], None]) -> None:
+    def __init__(self) -> None:
+        self._read: dict[str, bytes | None] = {}
+        self._answers: dict[tuple[str, str], bool] = {}
+
+    def may_hold(self, directory: str, path: str, charge: Callable[[int], None]) -> bool:
+        """Whether the index of a repository may have a path. `charge` is told how much of it is
+        looked through, and may raise."""
+        if directory not in self._read:
+            self._read[directory] = _index(directory)
+        index = self._read[directory]
+        if index is None:
+            return True
+        key = (directory, path)
+        if key not in self._answers:
+            charge(len(index) >> _INDEX_SHIFT)
+            self._answers[key] = _holds(index, os.fsencode(path))
+        return self._answers[key]
+
+
+class Watching:
+    """Decides about the files of an entry. Those of others share `indexes`; `charge` is told how
+    much of them is looked through, and may raise."""
+
+    def __init__(self, indexes: Indexes, charge: Callable[[int], None]) -> None:
         self._indexes = indexes
         self._charge = charge
         self._left = MAX_ASKED
@@ -97,13 +120,7 @@ class Watching:
     def _may_hold(self, top: str, directory: str, path: str) -> bool:
         if not directory or os.path.lexists(os.path.join(top, ".jj")):
             return True  # another program's idea of what is tracked
-        if directory not in self._indexes:
-            self._indexes[directory] = _index(directory)
-        index = self._indexes[directory]
-        if index is None:
-            return True
-        self._charge(len(index) >> _INDEX_SHIFT)
-        return _holds(index, os.fsencode(path))
+        return self._indexes.may_hold(directory, path, self._charge)
 
 
 def _suffix(path: str) -> str:

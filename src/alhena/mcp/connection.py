@@ -6,6 +6,9 @@ from typing import Any, Protocol
 
 import msgspec
 
+MAX_ENTRIES = 5_000
+"""Of one list. A server with more is told of, and goes without the rest."""
+
 
 class ListedTool(msgspec.Struct, frozen=True, kw_only=True):
     """A tool as its server lists it. `schema` is of an object."""

@@ -17,6 +17,12 @@ KEPT = "alhena/kept"
 MAX_KEPT = 100
 """Results on their way. One that nobody waits for any more may stay behind."""
 
+MAX_HELD = 128 * 1024 * 1024
+"""Bytes of memory that they may take."""
+
+_WIDE = 4
+"""Bytes that each character of a text takes in memory where one of them is far from ASCII."""
+
 HEAVY = 16 * 1024
 """Bytes of a message that count as much as a message does."""
 
@@ -25,10 +31,13 @@ MANIFOLD = 100
 
 
 class Intake:
-    """The messages of one connection: what they weigh, and results that go around the SDK."""
+    """The messages of one connection: what they weigh, and results that go around the SDK.
+    `most` bytes of memory are taken by these."""
 
-    def __init__(self) -> None:
-        self._kept: dict[str, dict[str, Any]] = {}
+    def __init__(self, most: int = MAX_HELD) -> None:
+        self._most = most
+        self._kept: dict[str, tuple[dict[str, Any], int]] = {}
+        self._held = 0
         self._count = 0
         self._answers: dict[str | int, int] = {}
         self._told = 0
@@ -50,18 +59,28 @@ class Intake:
         result: object = message.get("result")
         if not isinstance(result, dict) or (text and len(text) <= LONG):
             return text or msgspec.json.encode(message)
-        self._count += 1
-        self._kept[str(self._count)] = cast("dict[str, Any]", result)
-        while len(self._kept) > MAX_KEPT:
-            del self._kept[next(iter(self._kept))]
-        marked = {"_meta": {KEPT: str(self._count)}}
+        marked = {"_meta": {KEPT: self._keep(cast("dict[str, Any]", result), _size(data))}}
         return msgspec.json.encode({"jsonrpc": "2.0", "id": message.get("id"), "result": marked})
 
-    def real(self, result: dict[str, Any]) -> dict[str, Any]:
-        """The result that this one stands for, itself for one that stands for none."""
+    def real(self, result: dict[str, Any]) -> dict[str, Any] | None:
+        """The result that this one stands for, itself for one that stands for none; None for one
+        that had to make room for others."""
         meta: object = result.get("_meta")
         mark: object = cast("dict[str, Any]", meta).get(KEPT) if isinstance(meta, dict) else None
-        return self._kept.pop(mark, result) if isinstance(mark, str) else result
+        if not isinstance(mark, str):
+            return result
+        real, size = self._kept.pop(mark, (None, 0))
+        self._held -= size
+        return real
+
+    def _keep(self, result: dict[str, Any], size: int) -> str:
+        """The mark by which a result of this size is found again."""
+        while self._kept and (len(self._kept) >= MAX_KEPT or self._held + size > self._most):
+            self._held -= self._kept.pop(next(iter(self._kept)))[1]
+        self._count += 1
+        self._kept[str(self._count)] = result, size
+        self._held += size
+        return str(self._count)
 
     def weight(self, number: object = None) -> int:
         """What the answer with this id weighs beside that it is a message; without one, what has
@@ -98,6 +117,11 @@ class Intake:
             self._answers[number] = weight
             while len(self._answers) > MAX_KEPT:
                 del self._answers[next(iter(self._answers))]
+
+
+def _size(data: bytes) -> int:
+    """Bytes of memory that the texts of a message may take, as a value."""
+    return len(data) if data.isascii() and b"\\u" not in data else _WIDE * len(data)
 
 
 def _weight(scan: Scan, data: bytes) -> int:

@@ -18,6 +18,9 @@ PARSE_ERROR = -32700
 LONG = 64 * 1024
 """Bytes of what is not read on the loop."""
 
+LENIENT = 1024 * 1024
+"""Bytes of what is nearly JSON that are read in one go, if nobody waits meanwhile."""
+
 LONGEST = 16 * 1024 * 1024
 """Bytes of a message that is read. Media within may take that much, and nothing else does."""
 
@@ -62,7 +65,7 @@ def _mended(data: bytes) -> object:
     try:
         return cast("object", msgspec.json.decode(text))
     except (ValueError, RecursionError):
-        return None
+        return _leniently(text) if len(text) <= LENIENT else None
 
 
 def _leniently(data: bytes) -> object:

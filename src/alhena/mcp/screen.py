@@ -14,12 +14,15 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import anyio
 
 from alhena.mcp.intake import Intake
+from alhena.mcp.readable import PARSE_ERROR
 
 if TYPE_CHECKING:
     from mcp.client._transport import ReadStream, WriteStream
     from mcp.shared.message import SessionMessage
 
 MARK = "alhena/result"
+
+CROWDED_OUT = "its answer came with more of them than are kept"
 
 COURTESY_S = 0.5
 """Seconds that a server has to take the news that nobody waits for an answer."""
@@ -144,6 +147,7 @@ class Screen:
                 given_up = cast("dict[str, Any]", params).get("requestId", "")
                 self._asked.pop(given_up, None)
                 self._open.discard(given_up)
+                self._results.pop(str(given_up), None)
         if method is not None and isinstance(number, str | int):
             self._open.add(number)
         if method in _EMPTY and isinstance(number, str | int):
@@ -160,22 +164,28 @@ class Screen:
         if hasattr(message, "method"):
             return item if self._told(message, number) else None
         weight = self._intake.weight(number)
-        if number is None or not self._answers(number):
+        awaited = number is not None and self._answers(number)
+        if not awaited:
             self._pace.came(1 + weight)
         if number is None:
             return item
         method = self._asked.pop(number, None) or self._asked.pop(_other(number), None)
-        if method is None or not isinstance(result, dict):
+        if not isinstance(result, dict):
             return item
         real = self._intake.real(cast("dict[str, Any]", result))
-        if real.get("resultType", "complete") != "complete":
+        if not awaited:
             return item
-        mark = str(number)
+        if real is None:
+            return _refused(item, number)
+        if method is not None and real.get("resultType", "complete") == "complete":
+            return _with_result(item, self._set_aside(str(number), method, real))
+        return item if real is result else _with_result(item, real)
+
+    def _set_aside(self, mark: str, method: str, real: dict[str, Any]) -> dict[str, Any]:
+        """Keeps a result; what goes on in its place."""
         self._results[mark] = real
         empty = {**_EMPTY[method], "_meta": {MARK: mark}}
-        empty |= {key: real[key] for key in _KEPT if key in real}
-        replaced = cast("Any", message).model_copy(update={"result": empty})
-        return type(item)(message=replaced, metadata=item.metadata)
+        return empty | {key: real[key] for key in _KEPT if key in real}
 
     def _told(self, message: object, number: object) -> bool:
         """Takes note of a request or a notification; returns whether the session is to have it."""
@@ -213,6 +223,20 @@ class Screen:
     def _settle(self) -> None:
         self._owed = max(self._owed - 1, 0)
         self._room.set()
+
+
+def _with_result(item: "SessionMessage", result: dict[str, Any]) -> "SessionMessage":
+    replaced = cast("Any", item.message).model_copy(update={"result": result})
+    return type(item)(message=replaced, metadata=item.metadata)
+
+
+def _refused(item: "SessionMessage", number: str | int) -> "SessionMessage":
+    """What stands for a result that is not there any more."""
+    from mcp_types import ErrorData, JSONRPCError
+
+    error = ErrorData(code=PARSE_ERROR, message=CROWDED_OUT)
+    refusal = JSONRPCError(jsonrpc="2.0", id=number, error=error)
+    return type(item)(message=refusal, metadata=item.metadata)
 
 
 def _other(number: str | int) -> str | int:

@@ -36,7 +36,7 @@ from mcp_types import (
 from pydantic import FileUrl, ValidationError
 
 from alhena.display_text import one_line
-from alhena.mcp.connection import Pages, Progress, ServerEvents, Subject
+from alhena.mcp.connection import MAX_ENTRIES, Pages, Progress, ServerEvents, Subject
 from alhena.mcp.errors import (
     McpConnectError,
     McpLostError,
@@ -48,14 +48,13 @@ from alhena.mcp.intake import Intake
 from alhena.mcp.readable import NO_ANSWER
 from alhena.mcp.scopes import refused_scopes
 from alhena.mcp.screen import Screen, ScreenedReader, WatchedWriter
+from alhena.mcp.slimming import CUT, MOST_LISTED
 from alhena.version import __version__
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
 
 MAX_PAGES = 100
-MAX_ENTRIES = 5_000
-"""Of one list. A server with more is told of, and goes without the rest."""
 
 MAX_SAID = 500
 """Characters of an error message of a server that are passed on."""
@@ -179,6 +178,12 @@ class SdkConnection:
                 problems.append(f"a page of its {subject} holds no list of them")
                 break
             entries += found
+            if page.get(CUT):
+                problems.append(
+                    f"its list of {subject} has more than {MOST_LISTED:,} values; "
+                    f"of {subject} beyond the first {len(entries):,} nothing is read"
+                )
+                break
             cursor = _next(page)
             if cursor is None:
                 break

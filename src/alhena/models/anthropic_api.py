@@ -4,7 +4,13 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
-from alhena.models.anthropic_terms import accepted, own_thoughts, without_blanks
+from alhena.models.anthropic_terms import (
+    accepted,
+    likely_room,
+    own_thoughts,
+    room_left,
+    without_blanks,
+)
 from alhena.models.catalogue import foreign_name
 from alhena.models.claude import claude_info
 from alhena.models.endpoint import Endpoint, parse_endpoint
@@ -71,8 +77,13 @@ class AnthropicApi:
     async def generate(self, request: GenerateContentRequest) -> GenerateContentResponse:
         """The whole answer in one piece."""
         names = _names(request)
-        body = encode_value(self._body(request, names, stream=False))
-        answer = await self._http.ask(MESSAGES, foreign_name(request.model), body, decode_object)
+        try:
+            answer = await self._asked(request, names)
+        except RequestRejectedError as error:
+            room = room_left(request.config, error)
+            if room is None:
+                raise
+            answer = await self._asked(request, names, room)
         try:
             return anthropic.read_response(answer, names, self._new_id)
         except DialectError as error:
@@ -82,10 +93,27 @@ class AnthropicApi:
         self, request: GenerateContentRequest
     ) -> AsyncGenerator[GenerateContentResponse, None]:
         """The answer chunk by chunk. Raises StreamCutError when the stream ends before the answer
-        does."""
+        does. A limit of output that nobody set is lowered to what is left beside the question,
+        where the service says that it is less."""
+        room: int | None = None
+        while True:
+            try:
+                async with aclosing(self._streamed(request, room)) as chunks:
+                    async for chunk in chunks:
+                        yield chunk
+            except RequestRejectedError as error:
+                again, room = room is None, room_left(request.config, error)
+                if room is None or not again:
+                    raise
+            else:
+                return
+
+    async def _streamed(
+        self, request: GenerateContentRequest, room: int | None
+    ) -> AsyncGenerator[GenerateContentResponse, None]:
         names = _names(request)
         # Before the stream: a DialectError of the request is none of the answer.
-        body = encode_value(self._body(request, names, stream=True))
+        body = encode_value(self._body(request, names, stream=True, room=room))
         events = self._http.events(
             MESSAGES, foreign_name(request.model), lambda: body, _decode_event
         )
@@ -125,15 +153,28 @@ class AnthropicApi:
         """Closes the connections."""
         await self._http.aclose()
 
-    def _body(
-        self, request: GenerateContentRequest, names: ToolNames, *, stream: bool
+    async def _asked(
+        self, request: GenerateContentRequest, names: ToolNames, room: int | None = None
     ) -> dict[str, Any]:
+        body = encode_value(self._body(request, names, stream=False, room=room))
+        return await self._http.ask(MESSAGES, foreign_name(request.model), body, decode_object)
+
+    def _body(
+        self,
+        request: GenerateContentRequest,
+        names: ToolNames,
+        *,
+        stream: bool,
+        room: int | None = None,
+    ) -> dict[str, Any]:
+        """`room`: the tokens of output that are known to be left beside the question."""
+        room = likely_room(request) if room is None else room
         model = foreign_name(request.model)
         contents = tuple(own_thoughts(entry.content) for entry in request.contents)
         asked = DialectRequest(
             model=model,
             contents=tuple(content for content in contents if content.parts),
-            config=accepted(request.config, contents, claude_info(model)),
+            config=accepted(request.config, contents, claude_info(model), room),
             stream=stream,
             names=names,
         )

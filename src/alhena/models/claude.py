@@ -5,7 +5,9 @@ import re
 import msgspec
 
 _NAME = re.compile(r"claude-(?:([a-z]+)-)?(\d{1,2})(?:[.-](\d{1,2}))?(?![\d.])(?:-([a-z]+))?")
-_UNKNOWN = 8192
+LEAST_OUTPUT = 8192
+"""What to ask for of a model of which nothing is known, or behind a question that leaves no room
+for more."""
 _USUAL = 32_000
 
 
@@ -18,14 +20,14 @@ class ClaudeInfo(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     most_output: int | None = None
-    default_output: int = _UNKNOWN
+    default_output: int = LEAST_OUTPUT
     thinks: bool = True
     schemas: bool = True
 
 
 def claude_info(name: str) -> ClaudeInfo:
     """What is known of a model, by its version. More output than 32,000 tokens is asked for only
-    where somebody set such a limit: with the question it has to fit in the context."""
+    where somebody set such a limit: with the question it has to fit in the window."""
     found = _NAME.search(name.lower())
     if found is None:
         return ClaudeInfo()

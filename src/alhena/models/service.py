@@ -28,7 +28,7 @@ _PUBLIC = frozenset(
         *("x-goog-user-project", "x-goog-api-client", "x-goog-request-params"),
         *("x-vertex-ai-llm-request-type", "x-vertex-ai-llm-shared-request-type"),
         *("anthropic-version", "anthropic-beta", "openai-organization", "openai-project"),
-        *("user-agent", "content-type", "accept", "accept-language"),
+        *("content-type", "accept", "accept-language"),
     }
 )
 """Headers that are no secret: messages may hold their values, such as the name of a project."""

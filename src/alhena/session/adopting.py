@@ -3,25 +3,35 @@
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from functools import partial
+from itertools import count
 from pathlib import Path
 
 from alhena.config.home import (
+    PROMPT_HISTORY,
     claimed_project_temp,
     hand_over,
     link_namesake,
     namesakes,
     note_former_root,
+    project_history,
     project_of,
     project_temp,
-    release,
+    real_temp,
     root_of,
     temps,
 )
 from alhena.session.errors import NoSessionError, SessionError
 from alhena.session.names import session_of
-from alhena.system.errors import from_os_error, printable
+from alhena.system.errors import FileError, from_os_error, printable
+from alhena.system.files import open_regular
 
-_KEPT = ("sessions", "checkpoints", "memory")
+_KEPT = ("sessions", "checkpoints", "memory", "tags", "chats")
+_REMEDY = (
+    "Delete it first (sessions: alhena sessions delete SESSION; saved conversations: /chat delete "
+    "NAME in the terminal), or move it away."
+)
+_APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 def departed(environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -49,6 +59,8 @@ def adopt(environ: Mapping[str, str], project: Path, former: str) -> None:
     except OSError as error:
         path = error.filename or project_temp(environ, project)
         raise SessionError(str(from_os_error(error, path, writing=True))) from error
+    except FileError as error:
+        raise SessionError(str(error)) from error
 
 
 def _adopt(environ: Mapping[str, str], project: Path, former: str) -> None:
@@ -64,10 +76,41 @@ def _adopt(environ: Mapping[str, str], project: Path, former: str) -> None:
         return
     if root_of(own) == str(project):
         _require_nothing(own)
-        release(own, project)
+        hand_over(old, former, project, partial(_put_aside, environ, own, old))
+        return
     if old not in namesakes(environ, project).values():
         link_namesake(environ, project, old)
     hand_over(old, former, project)
+
+
+def _put_aside(environ: Mapping[str, str], own: Path, old: Path) -> None:
+    """Calls a project's directory, and its shadow history, by names that no project is given: what
+    is left in them is of no other. What was typed goes along, and whoever is at work there goes on
+    in the one that takes its place. Raises OSError, FileError."""
+    _take_prompts(own, old)
+    history = project_history(environ, own)
+    number = next(
+        each
+        for each in count(1)
+        if not (os.path.lexists(f"{own}.{each}") or os.path.lexists(f"{history}.{each}"))
+    )
+    aside = own.rename(f"{own}.{number}")
+    try:
+        own.symlink_to(old.name)
+    except OSError:
+        aside.rename(own)
+        raise
+    with suppress(FileNotFoundError):
+        history.rename(f"{history}.{number}")
+
+
+def _take_prompts(own: Path, old: Path) -> None:
+    if not os.path.lexists(own / PROMPT_HISTORY):
+        return
+    with open(open_regular(own / PROMPT_HISTORY), "rb") as file:
+        typed = file.read()
+    with open(os.open(old / PROMPT_HISTORY, _APPEND, 0o600), "ab") as file:
+        file.write(b"\n" + typed)  # of what stands there, the end may be cut off
 
 
 def _require_nothing(own: Path) -> None:
@@ -77,7 +120,7 @@ def _require_nothing(own: Path) -> None:
             if any(not each.startswith(".") for each in os.listdir(own / name)):
                 raise SessionError(
                     f"this project has something of its own in {printable(own / name)}.",
-                    remedy="Delete it first (sessions: alhena sessions delete SESSION).",
+                    remedy=_REMEDY,
                 )
 
 
@@ -87,7 +130,9 @@ def _roots(environ: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
     with suppress(FileNotFoundError):
         for name in sorted(os.listdir(base)):
             temp = base / name
-            root = None if temp.is_symlink() else root_of(temp)
+            if "." in name or real_temp(temp) != temp:  # put aside, or another name of one
+                continue
+            root = root_of(temp)
             if root:
                 yield temp, root
 

@@ -9,7 +9,7 @@ session is recorded, its journal has the conversation and the file needs none.
 import os
 import re
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -188,13 +188,14 @@ class CheckpointFiles:
             known = self._numbers[name] = (state, number)
         return known[1]
 
-    def find(self, name: str) -> str:
-        """The checkpoint that is meant: by its name, with or without `.json`, by its number in
-        `all` from 1, or `latest`. Raises NoCheckpointError, CheckpointError."""
+    def find(self, name: str, among: Callable[[], Sequence[tuple[str, Checkpoint]]]) -> str:
+        """The checkpoint that is meant: by its name, with or without `.json`, by its number from 1
+        in what is `among`, or `latest` for the last of that. Raises NoCheckpointError,
+        CheckpointError."""
         wanted = name.removesuffix(SUFFIX)
         if wanted in self.names():
             return wanted
-        names = tuple(each for each, _ in self.all())
+        names = tuple(each for each, _ in among())
         if names and wanted == "latest":
             return names[-1]
         if wanted.isdecimal() and 1 <= int(wanted) <= len(names):

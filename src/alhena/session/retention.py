@@ -82,20 +82,22 @@ def prune(
     clock: Callable[[], float] = time.time,
 ) -> tuple[str, ...]:
     """Removes sessions that may go, but for `keep` and those at which a process is at work; returns
-    their ids. What cannot be removed is left for another time. A file counts as a session where it
-    begins as one, or has an id that sessions are given, whatever has become of what was in it."""
+    their ids. What cannot be removed, or was used meanwhile, is left for another time. A file
+    counts as a session where it begins as one, or has an id that sessions are given, whatever has
+    become of what was in it."""
     try:
         files = ((path, session_of(path.name), status) for path, status in store.files())
         found = [
-            (session_id, status.st_mtime)
+            (session_id, status)
             for path, session_id, status in files
             if session_id is not None and (is_made_id(session_id) or is_begun(path))
         ]
     except SessionError:
         return ()
-    return store.delete_all(
-        (each for each in outdated(found, limits, clock()) if each != keep), MAX_AT_ONCE
-    )
+    used = [(session_id, status.st_mtime) for session_id, status in found]
+    seen = {session_id: status.st_mtime_ns for session_id, status in found}
+    gone = outdated(used, limits, clock())
+    return store.delete_all({each: seen[each] for each in gone if each != keep}, MAX_AT_ONCE)
 
 
 def pruned_beside(

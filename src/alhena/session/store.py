@@ -3,7 +3,7 @@
 import os
 import stat
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -224,20 +224,21 @@ class SessionStore:
         self._delete_record(session_id)
         self._remove_checkpoints((session_id,))
 
-    def delete_all(self, session_ids: Iterable[str], at_most: int) -> tuple[str, ...]:
-        """As `delete`, for the first of these that can be removed; which these are."""
+    def delete_all(self, unused: Mapping[str, int], at_most: int) -> tuple[str, ...]:
+        """As `delete`, for the first of these that can be removed; which these are. None is that
+        was at work since the time (st_mtime_ns) that is given with it."""
         gone: list[str] = []
-        for session_id in session_ids:
+        for session_id, seen_ns in unused.items():
             if len(gone) == at_most:
                 break
             with suppress(SessionError):
-                self._delete_record(session_id)
+                self._delete_record(session_id, seen_ns)
                 gone.append(session_id)
         if gone:
             self._remove_checkpoints(gone)
         return tuple(gone)
 
-    def _delete_record(self, session_id: str) -> None:
+    def _delete_record(self, session_id: str, seen_ns: int | None = None) -> None:
         if not is_session_id(session_id):
             raise NoSessionError(f"there is no session {session_id!r}.")
         path = self.path(session_id)
@@ -248,6 +249,8 @@ class SessionStore:
                 if not (is_made_id(session_id) or is_begun(path)):
                     raise _no_session(path)
                 _require_free(descriptor, path)
+                if seen_ns not in (None, os.fstat(descriptor).st_mtime_ns):
+                    raise SessionError(f"the session of {printable(path)} was at work just now.")
                 for name in self._damaged_ends(session_id):
                     with suppress(FileNotFoundError):
                         os.unlink(self.directory / name)

@@ -39,6 +39,8 @@ class FinishReason(StrEnum):
 CUT_CALL = "the output limit cut off a call to "
 """How the finish message begins, at MAX_TOKENS, where a call that had begun did not become whole;
 the name of its tool follows. Such a call is no part of the answer."""
+NO_REASON = "the stream ended without a finish reason"
+"""The finish message, at STOP, of words of which nothing said that they are whole."""
 
 
 class UsageMetadata(Wire, frozen=True, kw_only=True):

@@ -21,6 +21,12 @@ def calling(name: str, args: dict[str, Any]) -> Any:
     return sse(chunk(call(name, args, id="1"), finish="STOP"))
 
 
+def answer(terminal: Terminal, keys: str) -> None:
+    """Presses keys at a question, once they count."""
+    terminal.until("Up/Down")
+    terminal.send(keys)
+
+
 def leave(terminal: Terminal) -> None:
     terminal.send(CTRL_D)
     assert terminal.ended() == 0

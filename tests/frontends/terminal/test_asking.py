@@ -373,5 +373,5 @@ def test_a_menu_is_always_drawn_within_its_columns(keys: list[str]):
             menu = made
     for columns in (5, 20):
         rows, chosen = menu_lines(menu, columns)
-        assert 0 < chosen < len(rows)
+        assert 0 < chosen.start < chosen.stop < len(rows)
         assert all(sum(width(text) for _, text in row) <= columns for row in rows)

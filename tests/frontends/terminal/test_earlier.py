@@ -6,6 +6,7 @@ from inline_snapshot import snapshot
 
 from alhena.frontends.terminal.earlier import (
     CHARACTERS,
+    MAX_CONTENTS,
     PROMPTS,
     Earlier,
     read_earlier,
@@ -109,6 +110,23 @@ def test_of_long_answers_fewer_are_shown_but_the_last_one_whole():
     assert told.startswith("… 2 earlier prompts")
     assert "model 2" in told
     assert "model 1" not in told
+
+
+def test_of_a_prompt_with_very_many_calls_the_last_ones_are_shown():
+    contents = [text_content(USER, "go")]
+    for number in range(2 * MAX_CONTENTS):
+        call = FunctionCall(id=str(number), name="read_file", args={"path": f"f{number}"})
+        response = FunctionResponse(id=str(number), name="read_file")
+        contents.append(Content(role=MODEL, parts=(Part(text="So."), Part(function_call=call))))
+        contents.append(Content(role=USER, parts=(Part(function_response=response),)))
+    told = shown([*contents, text_content(MODEL, "Done.")], "go")
+    first = 2 * MAX_CONTENTS - MAX_CONTENTS // 2 + 1
+    assert told.startswith(
+        f"> go\n\n… {2 * first:,} messages: alhena sessions show the-id\n\n|So.|\n\n"
+        f"✓ ReadFile f{first}\n"
+    )
+    assert told.endswith(f"✓ ReadFile f{2 * MAX_CONTENTS - 1}\n\n|Done.|")
+    assert told.count("ReadFile") == MAX_CONTENTS // 2 - 1
 
 
 def test_what_nobody_said_is_no_prompt():

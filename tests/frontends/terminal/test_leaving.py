@@ -12,6 +12,7 @@ from tests.frontends.terminal.session import (
     CTRL_D,
     ENTER,
     PLACEHOLDER,
+    answer,
     assert_restored,
     at,
     calling,
@@ -119,12 +120,12 @@ def test_control_c_in_an_editor_is_the_editors(
         terminal.until(PLACEHOLDER)
         terminal.send("write" + ENTER)
         terminal.until("Change it first")
-        terminal.send("e")
+        answer(terminal, "e")
         terminal.until("EDITING")
         terminal.send(CTRL_C)
         terminal.until("the proposed change stays as it was")
         terminal.until("> 1/y Yes")
-        terminal.send("y")
+        answer(terminal, "y")
         terminal.until("I see.")
         leave(terminal)
     assert (project / "a.txt").read_text(encoding="utf-8") == "by machine\n"

@@ -92,7 +92,7 @@ Allow this?
   3/n No
   Up/Down, a number or a letter…\
 """)
-    assert chosen == 5
+    assert chosen == range(2, 5)
     assert menu_lines(menu, 32, rows=7)[0] == rows
     assert plain(menu_lines(menu, 32, rows=6)[0]) == snapshot("""\
 Allow this?
@@ -103,6 +103,27 @@ Allow this?
   3/n No  3 of 3
   Up/Down, a number or a letter…\
 """)
+
+
+def test_in_very_few_rows_the_selected_option_alone_is_whole():
+    options = (Option(label="a word " * 9), Option(label="b word " * 9), Option(label="c"))
+    rows, chosen = menu_lines(Menu(title="Which?", options=options, selected=1), 32, rows=5)
+    assert [plain([row])[:6] for row in rows[:2]] == ["Which?", "  1 a "]
+    assert chosen == range(2, len(rows) - 2)
+    assert plain([rows[chosen.start]]).startswith("> 2 b word")
+    assert plain([rows[chosen.stop - 1]]).endswith("2 of 3")
+
+
+def test_what_the_keys_of_a_menu_do_is_said_only_when_they_do_it():
+    menu = Menu(title="Which?", options=(Option(label="One"),))
+    for note, counts, pointer, hint in (
+        ("", True, "> 1 One", "  Up/Down"),
+        ("", False, "· 1 One", "  …"),
+        ("Wait.", False, "· 1 One", "  Wait."),
+    ):
+        rows = menu_lines(menu, 80, note, counts=counts)[0]
+        assert plain(rows[1:2]) == pointer
+        assert plain(rows[2:]).startswith(hint)
 
 
 @pytest.mark.parametrize(

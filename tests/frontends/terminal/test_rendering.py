@@ -8,6 +8,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from alhena.display_text import without_controls
+from alhena.frontends.terminal.markdown_elements import (
+    MAX_CODE,
+    MAX_CODE_LINE,
+    Document,
+    LabelledCode,
+)
 from alhena.frontends.terminal.rendering import MARKS, rendered
 
 SGR = re.compile(r"\x1b\[[\d;]*m")
@@ -143,3 +149,35 @@ def test_an_address_hides_nothing():
 
 def test_no_hyperlink_hides_where_it_leads():
     assert "\x1b]8" not in rendered("[x](http://y) http://z", 40, colour=True)
+
+
+def fenced(code: str, language: str) -> str:
+    return f"```{language}\n{code}\n```"
+
+
+def is_coloured(code: str, language: str) -> bool:
+    plain = rendered(fenced(code, "text"), 80, colour=True)
+    return rendered(fenced(code, language), 80, colour=True) != plain
+
+
+@pytest.mark.parametrize(
+    ("code", "language", "coloured"),
+    [
+        ("int x = 1;\n" * 2_000, "java", True),
+        ("key: [value, two]\n" * 2_000, "yaml", True),
+        ("return 1;\n" + "a " * 1_000 + "\n", "java", True),
+        ("return 1;\n" + "a b\n" * MAX_CODE, "java", False),
+        ("return 1;\n" + "a<" * MAX_CODE_LINE, "java", False),
+        ("x = 1; " * MAX_CODE_LINE, "python", False),
+    ],
+)
+def test_code_is_coloured_unless_that_might_take_long(code: str, language: str, coloured: bool):
+    assert is_coloured(code, language) == coloured
+    assert letters(SGR.sub("", rendered(fenced(code, language), 80, colour=True))) == letters(code)
+
+
+def test_no_colours_are_made_out_where_there_are_none():
+    for colour, lexer in ((True, "java"), (False, "text")):
+        document = Document(fenced("int x;", "java"), colour=colour)
+        made = LabelledCode.create(document, document.parsed[0])
+        assert made.lexer_name == lexer

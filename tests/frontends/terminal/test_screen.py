@@ -13,7 +13,8 @@ from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
 
-from alhena.frontends.terminal.app import MAX_DEFECTS, TerminalScreen, foot_line
+from alhena.frontends.terminal.app import TerminalScreen, foot_line
+from alhena.frontends.terminal.defects import MAX_DEFECTS, WITHIN, Defects
 from alhena.frontends.terminal.lines import Lines, Markdown, line, plain
 from alhena.frontends.terminal.menu import Menu, Option
 from alhena.frontends.terminal.screen import Status
@@ -169,7 +170,7 @@ async def test_a_question_takes_the_place_of_the_input_line_and_gives_it_back():
     menu = Menu(title="Allow?", options=(Option(label="Yes", key="y"), Option(label="No", key="n")))
     async with shown() as made:
         asked = asyncio.create_task(made.screen.choose(menu))
-        await made.until("Allow?")
+        await made.until("Up/Down")
         made.keys.send_text("\x1b[B\r")
         assert await asked == {1}
         somebody = Somebody()
@@ -188,6 +189,8 @@ async def test_a_question_stands_there_only_when_what_it_is_about_is_written():
         await made.until("Allow?")
         text = made.written.getvalue()
         assert text.index("its end") < text.index("why: it is so") < text.index("Allow?")
+        made.keys.send_text("\r")  # at what could not be read yet
+        await made.until("Up/Down")
         assert not asked.done()
         made.keys.send_text("\r")
         assert await asked == {0}
@@ -231,12 +234,75 @@ async def test_words_that_are_no_answer_go_to_the_input_line():
         made.screen.hands.attach(somebody)
         asked = asyncio.create_task(made.screen.choose(menu))
         await made.until("Allow?")
+        await made.until("Up/Down")
         made.keys.send_text("later\x1b[200~ on\x1b[201~")
         await made.until("That was typing, no answer.")
         asked.cancel()
         await asyncio.wait({asked})
         made.keys.send_text("!\r")
         await somebody.until("submit later on!")
+
+
+@pytest.mark.parametrize("keys", ["a draft", "\x12fir"])
+async def test_enter_that_was_meant_for_what_was_begun_is_no_answer(keys: str):
+    menu = Menu(title="Allow?", options=(Option(label="Yes", key="y"),))
+    async with shown() as made:
+        somebody = Somebody()
+        made.screen.hands.attach(somebody)
+        made.keys.send_text("first words\r")
+        await somebody.until("submit first words")
+        made.keys.send_text(keys)
+        await made.until(keys.strip("\x12"))
+        asked = asyncio.create_task(made.screen.choose(menu))
+        await made.until("Up/Down")
+        made.keys.send_text("\r")
+        await made.until("Was that meant for what you were typing?")
+        assert not asked.done()
+        asked.cancel()
+        await asyncio.wait({asked})
+        made.keys.send_text("\x15next\r")
+        await somebody.until("submit next")
+
+
+@pytest.mark.parametrize(
+    ("keys", "seen"),
+    [
+        ("y\x7f", "…"),
+        ("y\x1b[D", "That was typing"),
+        ("y\x17", "That was typing"),
+        ("y\r", "That was typing"),
+        ("y\x1b[200~es\x1b[201~", "That was typing"),
+    ],
+)
+async def test_a_letter_with_other_keys_of_a_line_behind_it_is_no_answer(keys: str, seen: str):
+    menu = Menu(title="Allow?", options=(Option(label="Yes", key="y"),))
+    async with shown() as made:
+        asked = asyncio.create_task(made.screen.choose(menu))
+        await made.until("Up/Down")
+        made.written.truncate(0)
+        made.keys.send_text(keys)
+        await made.until(seen)
+        assert not asked.done()
+        made.keys.send_text("\x1b")
+        assert await asked is None
+
+
+async def test_colour_codes_in_what_is_pasted_are_nothing():
+    async with shown() as made:
+        somebody = Somebody()
+        made.screen.hands.attach(somebody)
+        for _ in range(MAX_DEFECTS + 1):
+            made.keys.send_text("a\x1b[1mb\x1b[0m")
+        made.keys.send_text("\r")
+        await somebody.until("submit abababab")
+        assert "defect" not in await made.closed()
+
+
+def test_defects_far_from_each_other_do_not_add_up():
+    defects = Defects()
+    assert not any(defects.one_more(now * WITHIN) for now in range(99))
+    near = [defects.one_more(1000 + now / 10) for now in range(MAX_DEFECTS + 1)]
+    assert near == [False] * MAX_DEFECTS + [True]
 
 
 async def test_the_end_of_the_input_ends_the_screen():

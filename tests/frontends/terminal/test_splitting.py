@@ -3,10 +3,12 @@
 import re
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.frontends.terminal.splitting import MAX_CHARACTERS, MAX_LINES, split
+from alhena.frontends.terminal.rendering import rendered
+from alhena.frontends.terminal.splitting import MAX_CHARACTERS, MAX_LINES, at_margin, split
 
 LINES = st.sampled_from(
     [
@@ -15,6 +17,15 @@ LINES = st.sampled_from(
     ]
 )
 TEXTS = st.lists(LINES, max_size=30).map("\n".join)
+CONTAINED = st.sampled_from(
+    [
+        *("   ```", "    ~~~", "> ```py", "> x", ">", "> ```", "- ```", "1. ```sh", "  more"),
+        *("```x``` is", "|---|", "| - | - |", "a | b", "| 1 | 2 |", "> > ~~~", "\t```", "# head"),
+    ]
+)
+NESTED = st.lists(LINES | CONTAINED, max_size=40).map("\n".join)
+MANY = 3 * MAX_LINES // 2
+SGR = re.compile(r"\x1b\[[\d;]*m")
 
 
 def streamed(pieces: list[str]) -> tuple[list[str], str]:
@@ -25,6 +36,18 @@ def streamed(pieces: list[str]) -> tuple[list[str], str]:
         made, rest = split(rest + piece)
         finished += made
     return finished, rest
+
+
+def shown(text: str) -> list[str]:
+    """The rows of a text that arrives in pieces, without blank ones."""
+    finished, rest = streamed([text[at : at + 7] for at in range(0, len(text), 7)])
+    pieces = [*finished, at_margin(rest.strip("\n"))]
+    return rows("\n".join(rendered(each, 70, colour=False) for each in pieces if each.strip()))
+
+
+def rows(text: str) -> list[str]:
+    bare = (row.rstrip() for row in SGR.sub("", text).split("\n"))
+    return [row for row in bare if row.strip(" ▌")]
 
 
 def without_blank_lines(text: str) -> list[str]:
@@ -49,6 +72,13 @@ def test_a_fence_ends_with_its_own_mark_and_holds_blank_lines():
     assert split(text + "````\nrest") == ((f"{text}````",), "rest")
 
 
+@given(NESTED)
+def test_nothing_is_lost_but_for_the_margin(text: str):
+    finished, rest = split(text)
+    pieces = [line.strip() for line in without_blank_lines("\n".join([*finished, rest]))]
+    assert pieces == [line.strip() for line in without_blank_lines(text)]
+
+
 @given(TEXTS)
 def test_nothing_is_lost_and_nothing_is_added(text: str):
     finished, rest = split(text)
@@ -56,7 +86,7 @@ def test_nothing_is_lost_and_nothing_is_added(text: str):
     assert all(piece.strip() for piece in finished)
 
 
-@given(TEXTS, st.lists(st.integers(0, 200), max_size=12))
+@given(TEXTS | NESTED, st.lists(st.integers(0, 200), max_size=12))
 def test_how_a_text_arrives_makes_no_difference(text: str, cuts: list[int]):
     places = sorted({min(cut, len(text)) for cut in cuts} | {0, len(text)})
     pieces = [text[a:b] for a, b in pairwise(places)]
@@ -93,3 +123,69 @@ def test_a_line_without_an_end_does_not_grow_for_ever():
         finished, rest = streamed([opening, *["word " * 100] * 200, "\n\nend of it\n"])
         assert len(rest) <= 2 * MAX_CHARACTERS + 1000
         assert "".join([*finished, rest]).count("word") == 20_000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```python\ndef f():\n    '''\n    ```\n    x = *1*\n    ```\n    '''\n```\n\nAfter *it*.\n",
+        "1. Step\n\n    ```sh\n    cmd\n    ```\n    Then *this*.\n\n    And.\n\n2. Two\n   - sub\n",
+        "- a\n  ```sh\n  x\n  ```\n  - nested\n    - deeper\n- b\n",
+        "1. ```sh\n   cmd\n   ```\n2. ```sh\n   *cmd*\n   ```\n\nEnd *it*.\n",
+        "> ```\n> x\n> ```\n> - *a*\n>   ```\n>   *b*\n>   ```\n>   *c*\n\nEnd\n",
+        "> ```\n> *x*\n\nThe *end*\n",
+        "```foo``` is a command\n\n" + "a **b** c\n\n" * MANY + "end\n",
+        "> ```py\n" + "> x = p*a* q\n" * MANY + "> ```\n\nend\n",
+        "- top\n" + "  - sub\n" * MANY + "- next\n",
+    ],
+)
+def test_pieces_are_shown_as_the_whole_is(text: str):
+    assert shown(text) == rows(rendered(text, 70, colour=False))
+
+
+@pytest.mark.parametrize("indent", ["   ", "    "])
+def test_a_fence_of_a_list_goes_on_at_the_margin_with_the_rest_of_its_item(indent: str):
+    code = [f"x{number} = y*{number}*z" for number in range(MANY)]
+    lines = ["```py", *code, "```", "more **x**", "", "*y*"]
+    text = "1. a\n" + "".join(f"{indent}{line}\n" for line in lines) + "2. b\n"
+    told = shown(text)
+    assert [row.strip() for row in told] == ["1. a", *code, "more x", "y", "2. b"]
+    assert told[-4].startswith(" x")
+    assert told[-3:] == ["more x", "y", " 2. b"]
+
+
+@pytest.mark.parametrize(("before", "heads"), [("", 3), ("> ", 3), ("  ", 2)])
+def test_a_table_that_is_cut_has_its_head_again(before: str, heads: int):
+    count = 5 * MAX_LINES // 2
+    body = [f"{before}| r{number} | **v** `{number}` |" for number in range(count)]
+    text = "\n".join([f"{before}| n | v |", f"{before}|---|:-:|", *body, "", "end *x*", ""])
+    told = [row.strip(" ▌") for row in shown(text)]
+    data = [row.split() for row in told if row.startswith("r")]
+    assert data == [[f"r{number}", "v", str(number)] for number in range(count)]
+    assert sum(row.split() == ["n", "v"] for row in told) == heads
+    assert told[-1] == "end x"
+    assert not any("|" in row for row in told)
+
+
+@pytest.mark.parametrize("after", ["\nend", "# end", "- end", "| 1 | 2 | 3 |", "```\nend\n```"])
+def test_what_is_no_row_of_a_table_has_no_head_above_it(after: str):
+    lines = ["| n | v |", "|---|---|", *["| 1 | 2 |"] * (MAX_LINES - 2)]
+    finished, rest = split("\n".join([*lines, after, *["x"] * MANY, ""]))
+    assert "".join([*finished, rest]).count("| n |") == 1
+
+
+def test_a_fence_is_not_opened_again_only_to_be_closed():
+    text = "```\n" + "x\n" * (MAX_LINES - 1) + "```\n"
+    assert split(text) == ((text.strip("\n"),), "")
+
+
+@pytest.mark.parametrize("opening", ["", "```\n"])
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_a_line_that_is_too_long_goes_on_in_the_next(opening: str, end: str):
+    text = opening + "word " * MAX_CHARACTERS + end
+    finished, rest = split(text)
+    lines = "\n".join([*finished, rest]).split("\n")
+    assert max(map(len, lines)) <= MAX_CHARACTERS
+    assert sum(line.split().count("word") for line in lines) == MAX_CHARACTERS
+    assert max(map(len, finished)) <= 2 * MAX_CHARACTERS
+    assert list(finished) == streamed([text[at : at + 999] for at in range(0, len(text), 999)])[0]

@@ -11,9 +11,9 @@ from alhena.agent.options import AgentSettings
 from alhena.config.settings import Settings
 from alhena.frontends.mentions import missing_words
 from alhena.frontends.terminal.conversation import Conversation
-from alhena.frontends.terminal.lines import Block
+from alhena.frontends.terminal.lines import Block, Lines
 from alhena.frontends.terminal.view import View
-from tests.frontends.terminal.kit import ListScreen
+from tests.frontends.terminal.kit import ListScreen, text_of
 from tests.frontends.terminal.test_conversation import finished, sitting
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import text
@@ -83,3 +83,21 @@ async def test_rules_for_runs_without_a_person_are_not_listed():
         ]
     assert f"{len(held)} rules hold in mode default" in shown
     assert "deny      every call of ask_user" not in shown
+
+
+async def test_of_the_tools_nothing_is_listed_for_words_that_ask_for_nothing():
+    screen = ListScreen()
+    async with sitting(ScriptedGenerator(), screen) as conversation:
+        assert "read_file" in await finished(conversation, screen, "/tools")
+        screen.blocks.clear()
+        shown = await finished(conversation, screen, "/tools foo")
+    assert "It is /tools or /tools desc." in shown
+    assert "read_file" not in shown
+
+
+async def test_an_answer_of_chat_goes_on_below_its_beginning():
+    screen = ListScreen()
+    async with sitting(ScriptedGenerator(), screen) as conversation:
+        await finished(conversation, screen, "/chat what is this")
+    answers = [each for each in screen.blocks if "/chat save" in text_of([each])]
+    assert [each.hang for each in answers if isinstance(each, Lines)] == [2]

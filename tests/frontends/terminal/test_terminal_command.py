@@ -16,6 +16,7 @@ from tests.frontends.terminal.session import (
     ENTER,
     ESC,
     PLACEHOLDER,
+    answer,
     assert_restored,
     at,
     calling,
@@ -23,8 +24,10 @@ from tests.frontends.terminal.session import (
     leave_at_once,
 )
 from tests.support.command import alhena
-from tests.support.server import ScriptedServer, sse, text
+from tests.support.server import ScriptedServer, call, chunk, sse, text
 from tests.support.terminal import Terminal
+
+DOWN = "\x1b[B"
 
 
 def test_the_prompt_is_painted_and_the_terminal_given_back(server: ScriptedServer):
@@ -69,7 +72,7 @@ def test_a_change_is_confirmed_with_its_diff(server: ScriptedServer, project: Pa
         assert "why: " in shown
         assert "> 1/y Yes, this once" in terminal.until("> 1/y Yes")
         assert (project / "a.txt").read_text(encoding="utf-8") == "old\n"
-        terminal.send(ENTER)
+        answer(terminal, ENTER)
         terminal.until("Done it.", gone="Allow this?")
         leave(terminal)
     assert (project / "a.txt").read_text(encoding="utf-8") == "new\n"
@@ -84,7 +87,7 @@ def test_a_command_is_refused_with_a_reason_that_the_model_hears(
         terminal.send("touch it" + ENTER)
         terminal.until("$ touch x")
         terminal.until("No, and say why")
-        terminal.send("n")
+        answer(terminal, "n")
         terminal.until("What should be done instead?")
         terminal.send("use mkdir" + ENTER)
         terminal.until("As you like.")
@@ -101,8 +104,8 @@ def test_words_that_are_typed_into_a_question_approve_nothing(
         terminal.until(PLACEHOLDER)
         terminal.send("touch it" + ENTER)
         terminal.until("No, and say why")
-        terminal.send("yes please" + ENTER)
-        terminal.until("That was typing, no answer.")
+        answer(terminal, "yes please" + ENTER)
+        terminal.until("Was that meant for what you were typing?")
         assert not (project / "x").exists()
         terminal.send(CTRL_C)
         terminal.until("■ cancelled")
@@ -126,12 +129,12 @@ def test_a_proposal_is_changed_in_the_editor_and_confirmed_again(
         terminal.until(PLACEHOLDER)
         terminal.send("write" + ENTER)
         terminal.until("Change it first")
-        terminal.send("e")
+        answer(terminal, "e")
         terminal.until("EDITING")
         terminal.send("by hand\n")
         terminal.until("+ by hand")
         terminal.until("Allow this?")
-        terminal.send("y")
+        answer(terminal, "y")
         terminal.until("I see.")
         leave(terminal)
     assert (project / "a.txt").read_text(encoding="utf-8") == "by hand\n"
@@ -270,6 +273,36 @@ def test_a_small_terminal_is_enough(server: ScriptedServer, columns: int, rows: 
     assert "Window too small" not in terminal.raw
 
 
+@pytest.mark.parametrize("rows", [3, 5])
+def test_the_option_that_enter_would_take_is_in_view_in_few_rows(
+    server: ScriptedServer, project: Path, rows: int
+):
+    server.reply(calling("run_shell_command", {"command": "touch x"}))
+    with at(server, columns=40, rows=rows) as terminal:
+        terminal.until("Type your")
+        terminal.send("hi" + ENTER)
+        for option in ("> 1/y Yes", "> 2/a Yes", "> 3/s Yes", "> 4/n No"):
+            terminal.until(option)
+            terminal.send(DOWN)
+        terminal.until("> 1/y Yes")
+        leave_at_once(terminal)
+    assert not (project / "x").exists()
+
+
+def test_enter_twice_answers_one_of_two_questions(server: ScriptedServer, project: Path):
+    calls = [call("run_shell_command", {"command": f"touch {n}"}, id=n) for n in "ab"]
+    server.reply(sse(chunk(*calls, finish="STOP")))
+    with at(server) as terminal:
+        terminal.until(PLACEHOLDER)
+        terminal.send("hi" + ENTER)
+        answer(terminal, ENTER + ENTER)
+        terminal.until("$ touch b")
+        terminal.until("> 1/y Yes", gone="$ touch a")
+        leave_at_once(terminal)
+    assert (project / "a").exists()
+    assert not (project / "b").exists()
+
+
 def test_the_prompt_follows_the_size_of_the_terminal(server: ScriptedServer):
     with at(server, columns=100) as terminal:
         terminal.until("default  m")
@@ -303,14 +336,17 @@ def test_a_dumb_terminal_gets_lines_and_nothing_else(server: ScriptedServer, pro
         terminal.send("write it\n")
         terminal.until("Number (empty: no):")
         assert not (project / "a.txt").exists()
-        terminal.send("nonsense\n")
+        terminal.send("a nonsense\n")
+        terminal.until("That is no answer")
+        terminal.until("Number (empty: no):", times=2)
+        assert not (project / "a.txt").exists()
         terminal.send("n\n")
         terminal.until("What should be done instead?")
         terminal.send("again\n")
         terminal.until("Number (empty: no):", times=3)
         terminal.send("1\n")
         terminal.until("**Done.**")
-        terminal.until("ms\n>")
+        terminal.until("s\n>")
         assert terminal.screen.text.count("\n>") == 3  # at the beginning, what was said, at the end
         terminal.send("/help\n")
         told = terminal.until("next prompt\n>")

@@ -9,7 +9,16 @@ from alhena.frontends.terminal.lines import Line, plain
 from alhena.frontends.terminal.trusting import ask_changed, ask_trust
 from tests.config.places import workspace, write
 from tests.frontends.terminal.kit import ListScreen
-from tests.frontends.terminal.session import CTRL_C, CTRL_D, ENTER, ESC, PLACEHOLDER, at, leave
+from tests.frontends.terminal.session import (
+    CTRL_C,
+    CTRL_D,
+    ENTER,
+    ESC,
+    PLACEHOLDER,
+    answer,
+    at,
+    leave,
+)
 from tests.mcp.kit import odd, tool
 from tests.support.server import ScriptedServer, sse, text
 
@@ -106,7 +115,7 @@ def test_at_a_terminal_a_new_folder_is_asked_about_before_anything_of_it_counts(
         shown = terminal.until("Trust this folder?")
         assert ".gemini/settings.json: model" in shown
         assert not home.joinpath(*LIST).exists()
-        terminal.send("y")
+        answer(terminal, "y")
         terminal.until("TRUST_FOLDER is written")
         terminal.until(PLACEHOLDER)
         terminal.send("hello" + ENTER)
@@ -290,7 +299,7 @@ def test_at_a_terminal_a_server_is_started_after_a_yes(
     workspace(project, {"mcpServers": {"s": odd(project, {"tools": [tool("fine")]})}})
     with at(server) as terminal:
         terminal.until("Accept this?")
-        terminal.send("y")
+        answer(terminal, "y")
         terminal.until(PLACEHOLDER)
         terminal.send("/mcp" + ENTER)
         terminal.until("s (stdio)")

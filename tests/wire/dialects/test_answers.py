@@ -234,7 +234,9 @@ def test_arguments_in_pieces_become_one_call_and_bad_ones_end_the_answer() -> No
         return last
 
     assert read(*pieces('{"pa', 'th": "a"}')).parts == (a_call(path="a"),)
-    assert read(*pieces()).parts == (a_call(),)
+    done: dict[str, Any] = {"choices": [{"delta": {}, "finish_reason": "tool_calls"}]}
+    assert read(*pieces(), done).parts == (a_call(),)
+    assert read(*pieces('{"path": %s}' % ("1" * 5000))).parts == ()
     bad = read(*pieces('{"path": '))
     assert bad.parts == ()
     assert bad.finish_reason == "MALFORMED_FUNCTION_CALL"

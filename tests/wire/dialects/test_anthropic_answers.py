@@ -11,7 +11,7 @@ from alhena.wire.content import FunctionCall, Part
 from alhena.wire.dialects import anthropic
 from alhena.wire.dialects.errors import DialectError
 from alhena.wire.dialects.names import ServiceNames, ToolNames
-from alhena.wire.response import CUT_CALL, GenerateContentResponse
+from alhena.wire.response import CUT_CALL, NO_REASON, GenerateContentResponse
 from tests.wire.dialects.conversations import ids
 
 START = {
@@ -69,6 +69,11 @@ def said(chunks: list[GenerateContentResponse]) -> list[Any]:
         call = part.function_call
         told.append(part.text if call is None else (call.id, call.name, call.args))
     return told
+
+
+def called(chunks: list[GenerateContentResponse]) -> list[tuple[str, Any]]:
+    calls = [part.function_call for chunk in chunks for part in chunk.parts]
+    return [(call.name, call.args) for call in calls if call is not None]
 
 
 def ended(chunks: list[GenerateContentResponse]) -> tuple[str | None, str | None]:
@@ -213,10 +218,42 @@ def test_an_answer_without_a_reason_for_its_end_has_one_if_it_holds_something() 
     text = {"content": [{"type": "text", "text": "hi"}]}
     assert anthropic.read_response(text, NAMES, ids()).finish_reason == "STOP"
     assert anthropic.read_response({"content": []}, NAMES, ids()).finish_reason is None
-    assert ended(read(*words(0, "hi"))) == ("STOP", None)
+    assert ended(read(*words(0, "hi"))) == ("STOP", NO_REASON)
+    assert ended(read(*words(0, "hi"), use(1, "f"), piece(1, '{"a":1}'), stop(1))) == (None, None)
+    assert ended(read(use(0, "f"), stop(0))) == (None, None)
     assert ended(read()) == (None, None)
     empty = {"content": [], "stop_reason": "end_turn"}
     assert anthropic.read_response(empty, NAMES, ids()).finish_reason == "STOP"
+
+
+def test_a_call_of_which_only_the_name_came_before_a_bare_end_is_left_out() -> None:
+    assert called(read(use(0, "f"), stop(0))) == [("f", {})]  # its block has an end
+    for events in ([use(0, "f")], [*words(0, "hi"), use(1, "f")]):
+        assert called(read(*events)) == []
+        assert ended(read(*events)) == (None, None)
+    begun = [use(0, "f"), piece(0, '{"a":1}'), stop(0), use(1, "g")]
+    assert called(read(*begun)) == [("f", {"a": 1})]
+
+
+def test_a_call_that_cannot_be_read_before_words_was_not_cut_off_by_the_output_limit() -> None:
+    broken = [use(0, "f"), piece(0, '{"a": '), stop(0)]
+    assert ended(read(*broken, *words(1, "hi"), *end("max_tokens")))[0] == "MALFORMED_FUNCTION_CALL"
+    assert ended(read(*broken, *end("max_tokens")))[0] == "MAX_TOKENS"
+    use_block = {"type": "tool_use", "id": "t", "name": "f", "input": '{"a": '}
+    said = {"type": "text", "text": "hi"}
+    for content, reason in (
+        ([use_block, said], "MALFORMED_FUNCTION_CALL"),
+        ([use_block], "MAX_TOKENS"),
+    ):
+        body = {"content": content, "stop_reason": "max_tokens"}
+        assert anthropic.read_response(body, NAMES, ids()).finish_reason == reason
+
+
+def test_a_number_too_long_to_be_read_is_a_call_that_cannot_be() -> None:
+    long = '{"a": %s}' % ("1" * 5000)
+    for text in (long, "{}" + long):
+        answer = read(use(0, "f"), piece(0, text), stop(0), *end("tool_use"))
+        assert ended(answer)[0] == "MALFORMED_FUNCTION_CALL"
 
 
 cuts = st.lists(st.integers(0, 60), max_size=4)

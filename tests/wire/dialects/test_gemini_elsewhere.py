@@ -91,6 +91,43 @@ def test_every_keyword_of_the_older_form_has_a_form_in_json_schema(
         assert not validator_for(made).is_valid(7)
 
 
+@pytest.mark.parametrize(
+    ("schema", "plain"),
+    [
+        (
+            {"type": "INTEGER", "format": "enum", "enum": ["101", " 201"]},
+            {"type": "integer", "enum": [101, 201]},
+        ),
+        (
+            {"type": "INTEGER", "enum": ["1"], "nullable": True, "default": "1"},
+            {"type": ["integer", "null"], "enum": [1, None], "default": 1},
+        ),
+        ({"type": "NUMBER", "enum": ["1", "2.5", 3]}, {"type": "number", "enum": [1, 2.5, 3]}),
+        (
+            {"type": "BOOLEAN", "enum": ["True", "false"]},
+            {"type": "boolean", "enum": [True, False]},
+        ),
+        ({"type": "INTEGER", "enum": ["1", "one"], "default": "two"}, {"type": "integer"}),
+        ({"type": "INTEGER", "enum": ["1.5"]}, {"type": "integer"}),
+        ({"type": "INTEGER", "enum": ["true", "1" * 5000]}, {"type": "integer"}),
+        ({"type": "NUMBER", "enum": ["NaN", "null"]}, {"type": "number"}),
+        ({"type": "STRING", "enum": ["1"]}, {"type": "string", "enum": ["1"]}),
+        (
+            {"type": ["STRING", "integer"], "nullable": True},
+            {"type": ["string", "integer", "null"]},
+        ),
+        ({"type": ["string", "null"], "nullable": True}, {"type": ["string", "null"]}),
+    ],
+)
+def test_values_in_strings_are_those_of_the_type(
+    schema: dict[str, Any], plain: dict[str, Any]
+) -> None:
+    made = to_json_schema(schema)
+    assert made == plain
+    assert repr(made.get("enum")) == repr(plain.get("enum")), "1 is not True"
+    assert to_json_schema(made) == made
+
+
 leaves = st.sampled_from(["STRING", "NUMBER", "INTEGER", "BOOLEAN", "NULL"]).map(
     lambda kind: {"type": kind}
 )

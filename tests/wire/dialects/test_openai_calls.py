@@ -12,7 +12,7 @@ from alhena.wire.dialects import openai
 from alhena.wire.dialects.arguments import answered_arguments
 from alhena.wire.dialects.errors import DialectError
 from alhena.wire.dialects.names import ToolNames
-from alhena.wire.response import GenerateContentResponse
+from alhena.wire.response import NO_REASON, GenerateContentResponse
 from tests.wire.dialects.conversations import ids
 
 TOOLS = ("f", "g", "get_weather", "get")
@@ -262,17 +262,34 @@ def test_a_body_that_is_no_answer_is_none(body: dict[str, Any]) -> None:
         openai.read_response(body, ToolNames(), ids())
 
 
-def test_an_answer_without_a_finish_reason_is_whole_when_its_end_came_and_it_says_something() -> (
-    None
-):
-    assert read(delta(content="hi"))[-1].finish_reason == "STOP"
-    assert read(delta(tool_calls=[piece(0, "x", "f", "{}")]))[-1].finish_reason == "STOP"
+def test_words_without_a_finish_reason_are_whole_when_their_end_came_and_calls_may_not_be() -> None:
+    last = read(delta(content="hi"))[-1].candidates[0]
+    assert (last.finish_reason, last.finish_message) == ("STOP", NO_REASON)
+    for said in ({}, {"content": "hi"}):
+        last = read(delta(**said, tool_calls=[piece(0, "x", "f", "{}")]))[-1]
+        assert [part.function_call.name for part in last.parts if part.function_call] == ["f"]
+        assert last.finish_reason is None
     assert read()[-1].finish_reason is None
     assert read(delta(reasoning_content="hm"))[-1].finish_reason is None
     body: dict[str, Any] = {"choices": [{"message": {"content": "hi"}}]}
     assert openai.read_response(body, ToolNames(), ids()).finish_reason == "STOP"
     body = {"choices": [{"message": {"content": None}}]}
     assert openai.read_response(body, ToolNames(), ids()).finish_reason is None
+
+
+@pytest.mark.parametrize("arguments", ["", None])
+def test_a_call_of_which_only_the_name_came_before_a_bare_end_is_left_out(arguments: Any) -> None:
+    whole, begun = piece(0, "x", "f", '{"a":1}'), piece(1, "y", "g", arguments)
+    answer = read(delta(content="hi"), delta(tool_calls=[begun]))[-1]
+    assert (answer.parts, answer.finish_reason) == ((), None)
+    answer = read(delta(tool_calls=[whole]), delta(tool_calls=[begun]))[-1]
+    assert [part.function_call.name for part in answer.parts if part.function_call] == ["f"]
+    assert answer.finish_reason is None
+    broken = piece(0, "x", "f", '{"a": ')
+    answer = read(delta(tool_calls=[broken]), delta(tool_calls=[begun]))[-1]
+    assert answer.finish_reason == "MALFORMED_FUNCTION_CALL"
+    answer = read(delta(tool_calls=[begun]), delta("tool_calls"))[-1]
+    assert [part.function_call.args for part in answer.parts if part.function_call] == [{}]
 
 
 @pytest.mark.parametrize("arguments", ['{"a": "lo', "", None])

@@ -46,6 +46,11 @@ def test_what_belongs_to_somebody_else_stays_as_it_is():
         ("__79", "//79"),
         ("-_8", "+/8="),
         ("AAAA", "AAAA"),
+        ("AAA", "AAA="),
+        ("aGk", "aGk="),
+        ("a+", "a+=="),
+        ("aGkhI", "aGkhI"),
+        ("not base64 !!", "not base64 !!"),
         (SIGNATURE_SENTINEL, SIGNATURE_SENTINEL),
     ],
 )

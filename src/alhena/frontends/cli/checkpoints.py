@@ -8,9 +8,12 @@ from alhena.display_text import one_line
 from alhena.frontends.checkpoint_words import checkpoint_words, listed, restored_words
 from alhena.frontends.streams import write_json, write_stdout
 from alhena.session.checkpoints import Checkpoint, CheckpointFiles
+from alhena.session.ownership import Ownership
 from alhena.session.places import named
 from alhena.session.shadow_files import shown
 from alhena.system.workspace import current_directory
+
+_TOLD = 10
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -20,15 +23,22 @@ if TYPE_CHECKING:
 
 def show_checkpoints(options: "Namespace") -> None:
     """Prints the checkpoints of this project. Raises CheckpointError."""
-    directory = project_checkpoints(project_temp(os.environ, current_directory()))
-    found = CheckpointFiles(directory).all()
+    cwd = current_directory()
+    temp = project_temp(os.environ, cwd)
+    every = CheckpointFiles(project_checkpoints(temp)).all()
+    found, foreign = Ownership(os.environ, temp, cwd).parted(every)
     if options.json:
         write_json({"checkpoints": [_as_json(name, item) for name, item in found]})
-    elif not found:
+        return
+    if not found:
         write_stdout("There are no checkpoints of this project.\n")
     else:
         write_stdout(f"Checkpoints of this project ({len(found)}):\n")
         write_stdout("".join(f"{each}\n" for each in listed(found)))
+    if foreign:
+        told = ", ".join(one_line(f"{name} ({whose})") for name, whose in foreign[:_TOLD])
+        more = f" and {len(foreign) - _TOLD:,} more" if len(foreign) > _TOLD else ""
+        write_stdout(f"Not listed, for they are of other projects: {told}{more}\n")
 
 
 def restore(options: "Namespace") -> int:

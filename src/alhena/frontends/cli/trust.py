@@ -1,7 +1,7 @@
 """`alhena trust`: which folders may say anything about how the agent works."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -73,6 +73,8 @@ def run(argv: list[str]) -> int:
         there = forget_trust(os.environ, folder)
         _say(f"{folder}: {'forgotten' if there else 'nothing was said of it'}.")
         return 0
+    if options.data is not None:
+        _check_data(folder, options.data)
     level = TrustLevel.DO_NOT_TRUST if options.never else TrustLevel.TRUST_FOLDER
     code = _say_it(folder, TrustLevel.TRUST_PARENT if options.parent else level)
     if options.data is not None:
@@ -116,18 +118,42 @@ def _accept_rest(place: Place) -> None:
             _say(f"{each.label} is held back: {each.why}.")
 
 
+def _check_data(folder: Path, path: str) -> None:
+    """Before the folder is trusted: raises InputError where nothing names a file as its data."""
+    from alhena.config.bound import bound_entries
+    from alhena.config.layers import LayerKind
+
+    place = open_place(folder, os.environ, skip_trust=True)
+    variables = dict(place.environ)
+    for found in place.env_files:
+        variables |= found.variables
+    names = {
+        name
+        for layer in place.layers
+        if layer.kind is LayerKind.WORKSPACE
+        for each in bound_entries(layer.written, folder, variables)
+        for name in each.loose
+    }
+    wanted = os.path.realpath(folder / path)
+    if all(os.path.realpath(folder / name) != wanted for name in names):
+        raise _no_data(folder, path, names)
+
+
+def _no_data(folder: Path, path: str, known: Collection[str]) -> InputError:
+    return InputError(
+        f"{path} is no file that can be the data of a server or command of {folder}: none "
+        "names it, or it may be run, or git tracks it, or it is not watched anyway.",
+        remedy=f"These can be: {', '.join(sorted(known))}." if known else "No other file can be.",
+    )
+
+
 def _call_data(folder: Path, path: str) -> None:
     """Takes a file for the own data of what names it. Raises InputError where nothing can."""
     place = open_place(folder, os.environ)
     called = call_data(place, path)
     if not called:
         entries = () if place.acceptance is None else place.acceptance.entries
-        known = sorted({name for each in entries for name in each.loose})
-        raise InputError(
-            f"{path} is no file that can be the data of a server or command of {folder}: none "
-            "names it, or it may be run, or git tracks it, or it is not watched anyway.",
-            remedy=f"These can be: {', '.join(known)}." if known else "No other file can be, now.",
-        )
+        raise _no_data(folder, path, {name for each in entries for name in each.loose})
     for each in called:
         _say(f"{each.label} may change {', '.join(each.data)}: nobody is asked about that.")
 

@@ -48,7 +48,7 @@ from alhena.frontends.terminal.lines import (
     line,
     spoken,
 )
-from alhena.frontends.terminal.splitting import split
+from alhena.frontends.terminal.splitting import at_margin, split
 from alhena.frontends.terminal.view import (
     Call,
     Pause,
@@ -140,7 +140,7 @@ def _markdown(view: View, text: str) -> Step:
 
 def _flushed(view: View) -> Step:
     """What is open of the answer, finished as it is."""
-    text = view.open_text.strip("\n")
+    text = at_margin(view.open_text.strip("\n"))
     view = msgspec.structs.replace(view, open_text="", answering=False)
     return _markdown(view, text) if text.strip() else (view, ())
 

@@ -9,6 +9,7 @@ from contextvars import Context
 from typing import Any
 
 from prompt_toolkit.application import Application
+from prompt_toolkit.application.current import set_app
 from prompt_toolkit.application.run_in_terminal import in_terminal
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import Completer
@@ -17,8 +18,10 @@ from prompt_toolkit.input import Input
 from prompt_toolkit.key_binding import merge_key_bindings
 from prompt_toolkit.layout import Window
 from prompt_toolkit.output import Output
+from prompt_toolkit.search import stop_search
 
 from alhena.display_text import one_line
+from alhena.frontends.terminal.defects import Defects
 from alhena.frontends.terminal.entry import Entry
 from alhena.frontends.terminal.hands import Hands
 from alhena.frontends.terminal.keys import (
@@ -43,12 +46,14 @@ TICK = 0.12
 """Seconds between two drawings while something runs that says nothing."""
 LARGE = 1_500
 """Characters of Markdown from which on it is rendered in a thread: keys are not kept waiting."""
+BATCH = 50
+"""Finished blocks from which on they are written while others are still made ready."""
+MAX_ROWS = 200
+"""Rows that one drawing writes, about: keys are read between two drawings."""
 BESIDE = 4
 """Rows that what streams in leaves to the input line and the foot."""
 QUEUED_COLUMNS = 60
 MAX_MESSAGE = 400
-MAX_DEFECTS = 3
-"""Defects after which the screen is given up."""
 MODE_STYLES = {"autoEdit": "accent", "plan": "accent", "yolo": "error"}
 
 Pending = tuple[View, tuple[Block, ...]]
@@ -73,12 +78,10 @@ class TerminalScreen:
         self._written_all = asyncio.Event()
         self._written_all.set()
         self._closing = False
-        self._defects = 0
+        self._defects = Defects()
         self._timer: asyncio.TimerHandle | None = None
         self._entry = Entry(history, completer)
-        self._panel = Panel(
-            self._panel_changed, self._loop.time, self._loop.call_later, self._entry.paste
-        )
+        self._panel = Panel(self._panel_changed, self._loop.call_later, self._entry.paste)
         self.hands = Hands(
             self._entry, self._panel, close=self.close, draw=lambda: self._draw_in(0)
         )
@@ -106,7 +109,7 @@ class TerminalScreen:
             input=input,
             output=output,
             before_render=self._before_render,
-            after_render=lambda _app: self.painted.set(),
+            after_render=self._after_render,
         )
         self._app.ttimeoutlen = 0.05
         self._app.timeoutlen = 0.15
@@ -163,11 +166,13 @@ class TerminalScreen:
         """As `Screen.choose`, once all is written that it is about. A draft in the input line
         stays."""
         await self._written_all.wait()
-        return await self._panel.choose(menu, typing=bool(self._entry.buffer.text))
+        typing = bool(self._entry.buffer.text) or self._app.layout.is_searching
+        return await self._panel.choose(menu, typing=typing)
 
     async def ask_text(self, label: str, placeholder: str = "") -> str | None:
         """As `Screen.ask_text`, once all is written that it is about."""
         await self._written_all.wait()
+        self._written.reset()
         return await self._panel.write(one_line(label), one_line(placeholder))
 
     @asynccontextmanager
@@ -187,8 +192,10 @@ class TerminalScreen:
         if self._panel.menu is not None:
             place = self._places.menu
         elif self._panel.label is not None:
-            self._written.reset()
             place = self._places.answer
+        if self._app.layout.is_searching:
+            with set_app(self._app):
+                stop_search()
         self._app.layout.focus(place)
         self._draw_in(0)
 
@@ -201,14 +208,24 @@ class TerminalScreen:
             self._work.clear()
             while self._queue:
                 view, blocks = self._queue[0]
-                prepared = tuple([await self._prepared(block) for block in blocks])
-                self._ready.append((view, prepared))
+                await self._make_ready(view, blocks)
                 self._queue.popleft()
             self._app.invalidate()
             self._draw_in(TICK)
             if self._closing:
                 self._exit()
                 return
+
+    async def _make_ready(self, view: View, blocks: tuple[Block, ...]) -> None:
+        """One block after the other, so that each can be written by itself and keys are read
+        between two of them."""
+        if not blocks:
+            self._ready.append((view, ()))
+        for number, block in enumerate(blocks, 1):
+            self._ready.append((view, (await self._prepared(block),)))
+            if number % BATCH == 0:
+                self._app.invalidate()
+            await asyncio.sleep(0)
 
     def _printing_ended(self, printing: "asyncio.Task[None]") -> None:
         """A defect in printing ends the screen: nothing more would be seen on it."""
@@ -219,9 +236,8 @@ class TerminalScreen:
         """What goes wrong where nobody waits for it is told on the screen; where that does not help
         it ends the screen."""
         error = context.get("exception")
-        self._defects += 1
         if isinstance(error, Exception) and (
-            self._defects > MAX_DEFECTS or not self.painted.is_set()
+            self._defects.one_more(self._loop.time()) or not self.painted.is_set()
         ):
             self._exit(error)
             return
@@ -244,15 +260,24 @@ class TerminalScreen:
         return self._printer.prepared(block)
 
     def _before_render(self, app: Application[Any]) -> None:
-        """Writes what is ready above the prompt, which is drawn anew right after that."""
+        """Writes what is ready above the prompt, which is drawn anew right after that. What is too
+        much for one drawing is left to the next, unless this is the last one."""
         if any(blocks for _, blocks in self._ready):
             app.renderer.erase(leave_alternate_screen=False)
-        while self._ready:
+        room = MAX_ROWS
+        while self._ready and (room > 0 or app.is_done):
             self._view, blocks = self._ready.popleft()
             for block in blocks:
+                room -= _rows(block)
                 self._printer.write(block)
-        if not self._queue:
+        if self._ready:
+            self._loop.call_soon(app.invalidate)
+        elif not self._queue:
             self._written_all.set()
+
+    def _after_render(self, _app: Application[Any]) -> None:
+        self.painted.set()
+        self._panel.drawn()
 
     def _draw_in(self, seconds: float) -> None:
         """Draws soon; a drawing that is due already is enough."""
@@ -280,16 +305,23 @@ class TerminalScreen:
         if menu is None:
             return []
         size = self._output.get_size()
-        lines, chosen = menu_lines(menu, size.columns, self._panel.note, size.rows - 1)
+        rows = size.rows - 1
+        counts = self._panel.counts
+        lines, chosen = menu_lines(menu, size.columns, self._panel.note, rows, counts=counts)
+        place = chosen.stop if len(chosen) + 1 < rows else chosen.start
         return [
-            *fragments([*lines[:chosen], ()]),
+            *fragments([*lines[:place], ()]),
             ("[SetCursorPosition]", ""),  # a low window scrolls there
-            *fragments(lines[chosen:]),
+            *fragments(lines[place:]),
         ]
 
     def _foot(self) -> Fragments:
         columns = self._output.get_size().columns
         return fragments([clipped(foot_line(self._status, self.hands.hint), columns)])
+
+
+def _rows(block: Block) -> int:
+    return len(block.lines) if isinstance(block, Lines) else block.text.count("\n")
 
 
 def foot_line(status: Status, hint: str) -> Line:

@@ -119,6 +119,8 @@ def _with_aliases(command: Command) -> str:
 
 async def _tools(context: CommandContext, rest: str) -> list[Line]:
     registry = context.workbench.registry
+    if rest.strip() not in ("", "desc"):
+        return [line("It is /tools or /tools desc.", "error")]
     tools = registry.all_tools
     lines = [line(counted(len(tools), "tool"), "bold")]
     for tool in tools:
@@ -270,6 +272,7 @@ COMMANDS: tuple[Command, ...] = (
         summary="`save NAME` keeps the conversation; `list`, `resume`, `delete NAME`; `share FILE`",
         carry=_chat,
         at_once=False,
+        hang=2,
     ),
     Command(
         name="restore",

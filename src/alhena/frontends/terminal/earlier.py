@@ -13,7 +13,7 @@ from alhena.frontends.terminal.advancing import prompt_lines
 from alhena.frontends.terminal.ended import counted
 from alhena.frontends.terminal.lines import Block, Line, Markdown, line
 from alhena.frontends.terminal.shown_session import ToolTitles
-from alhena.frontends.terminal.splitting import split
+from alhena.frontends.terminal.splitting import at_margin, split
 from alhena.frontends.terminal.view import Step, View, gap, printed
 from alhena.session.reading import read_session
 from alhena.session.records import Prompted, record_of
@@ -24,7 +24,9 @@ from alhena.wire.content import MODEL, Content, FunctionResponse, Part
 PROMPTS = 20
 """Prompts of a long conversation that are shown, with what came of them: the last ones."""
 CHARACTERS = 60_000
-"""Characters of prompts and answers; of the last prompt all is shown, however long it became."""
+"""Characters of prompts and answers; of the last prompt all is shown, however long they are."""
+MAX_CONTENTS = 1_000
+"""Messages of the model and of its tools that are shown: the last ones."""
 MAX_ARGUMENTS = 300
 
 _PROMPT = b'{"type":"prompt",'
@@ -43,7 +45,7 @@ async def recalled(agent: Agent, view: View) -> Step:
     path = project_store(os.environ, workbench.workspace.cwd).path(agent.session_id)
     earlier = await asyncio.to_thread(read_earlier, path)
     view = msgspec.structs.replace(view, titles=ToolTitles(workbench.registry))
-    return shown_earlier(view, earlier, agent.session_id)
+    return await asyncio.to_thread(shown_earlier, view, earlier, agent.session_id)
 
 
 def read_earlier(path: Path) -> Earlier:
@@ -63,14 +65,20 @@ def read_earlier(path: Path) -> Earlier:
 
 
 def shown_earlier(view: View, earlier: Earlier, session_id: str) -> Step:
-    """The end of a conversation as it was when it was said, and how much comes before that."""
+    """The end of a conversation as it was when it was said, and how much comes before that. Takes
+    its time."""
     start, left = _start(earlier)
     blocks: list[Block] = []
     if left:
         told = f"… {counted(left, 'earlier prompt')}: alhena sessions show {session_id}"
         view, blocks = _onto(blocks, printed(view, "notice", [line(told, "dim")]))
+    first = _first_message(earlier, start)
+    if first > start:
+        view, blocks = _onto(blocks, _said(view, earlier.contents[start], earlier.prompts))
+        told = f"… {counted(first - start - 1, 'message')}: alhena sessions show {session_id}"
+        view, blocks = _onto(blocks, printed(view, "notice", [line(told, "dim")]))
     calls: dict[str | None, Mapping[str, object]] = {}
-    for content in earlier.contents[start:]:
+    for content in earlier.contents[first:]:
         calls |= {
             part.function_call.id: part.function_call.args or {}
             for part in content.parts
@@ -87,7 +95,8 @@ def shown_earlier(view: View, earlier: Earlier, session_id: str) -> Step:
 
 def _onto(blocks: list[Block], step: Step) -> tuple[View, list[Block]]:
     view, more = step
-    return view, [*blocks, *more]
+    blocks += more
+    return view, blocks
 
 
 def _start(earlier: Earlier) -> tuple[int, int]:
@@ -105,6 +114,16 @@ def _start(earlier: Earlier) -> tuple[int, int]:
     return (found[shown] if shown else 0), shown
 
 
+def _first_message(earlier: Earlier, start: int) -> int:
+    """Where the messages begin that are shown of the part from `start` on, when they are too many:
+    with one of the model's, as what is answered to its calls would not be known without them."""
+    first = len(earlier.contents) - MAX_CONTENTS
+    if first <= start + 1:
+        return start
+    later = range(first, len(earlier.contents))
+    return next((at for at in later if earlier.contents[at].role == MODEL), first)
+
+
 def _prompt(content: Content, prompts: frozenset[str]) -> bool:
     return content.role != MODEL and any(part.text in prompts for part in content.parts)
 
@@ -117,7 +136,7 @@ def _answer(view: View, content: Content) -> Step:
     text = without_controls(_text(content.parts))
     pieces, rest = split(text)
     blocks: list[Block] = []
-    for piece in (*pieces, rest.strip("\n")):
+    for piece in (*pieces, at_margin(rest.strip("\n"))):
         if piece.strip():
             blocks += (*gap(view), Markdown(piece))
             view = msgspec.structs.replace(view, group="text")

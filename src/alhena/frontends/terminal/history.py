@@ -7,11 +7,11 @@ from pathlib import Path
 import msgspec
 from prompt_toolkit.history import History
 
-from alhena.config.home import claimed_project_temp, project_temp
+from alhena.config.home import PROMPT_HISTORY, claimed_project_temp, project_temp
 from alhena.errors import AlhenaError
 from alhena.system.files import open_regular
 
-NAME = "prompt_history.jsonl"
+NAME = PROMPT_HISTORY
 KEPT = 1_000
 TAIL_BYTES = 1_000_000
 MAX_ENTRY = 50_000

@@ -1,7 +1,11 @@
 """Which key does what. What is not bound here does what it does in any prompt_toolkit program."""
 
+import asyncio
+import os
+import signal
 from collections.abc import Callable
 
+from prompt_toolkit.application import run_in_terminal
 from prompt_toolkit.application.current import get_app
 from prompt_toolkit.filters import Condition, has_completions, is_searching
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
@@ -20,12 +24,18 @@ _MENU_KEYS = {
     "down": "down",
     "c-p": "up",
     "c-n": "down",
-    "tab": "down",
-    "s-tab": "up",
+    "tab": "tab",
+    "s-tab": "s-tab",
     "enter": "enter",
     " ": "space",
     "escape": "escape",
 }
+
+_EDITING_KEYS = (
+    *("delete", "left", "right", "home", "end"),
+    *(f"c-{letter}" for letter in "abdefgkorstuvwxy"),
+)
+"""Keys that somebody writes with, but for those of a menu."""
 
 
 def input_keys(hands: Hands, entry: Entry, panel: Panel) -> KeyBindings:
@@ -91,8 +101,14 @@ def session_keys(hands: Hands, panel: Panel) -> KeyBindings:
         hands.toggle_yolo()
 
     @keys.add("c-z")
-    def _(event: KeyPressEvent) -> None:
-        event.app.suspend_to_background()
+    def _(_event: KeyPressEvent) -> None:
+        panel.hide()
+        suspended = asyncio.ensure_future(run_in_terminal(lambda: os.kill(0, signal.SIGTSTP)))
+        suspended.add_done_callback(lambda _: panel.show())
+
+    @keys.add(Keys.Vt100MouseEvent)
+    def _(_event: KeyPressEvent) -> None:
+        """The mouse is the terminal's. Pasted colour codes look like it."""
 
     @keys.add("c-c", filter=~is_searching)
     @keys.add("<sigint>")
@@ -145,8 +161,18 @@ def menu_keys(panel: Panel) -> KeyBindings:
     def bound(name: str) -> Callable[[KeyPressEvent], None]:
         return lambda _event: panel.key(name)
 
+    def wrote(_event: KeyPressEvent) -> None:
+        panel.words("")
+
     for key, name in _MENU_KEYS.items():
         keys.add(key)(bound(name))
+
+    for key in _EDITING_KEYS:
+        keys.add(key)(wrote)
+
+    @keys.add("backspace")
+    def _(_event: KeyPressEvent) -> None:
+        panel.erase()
 
     @keys.add(Keys.Any)
     def _(event: KeyPressEvent) -> None:

@@ -6,19 +6,23 @@ import os
 from codecs import getincrementaldecoder
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager
+from select import select
 
 from alhena.frontends.terminal.lines import Block, Lines, folded, plain
-from alhena.frontends.terminal.menu import Menu, Picked, press
+from alhena.frontends.terminal.menu import Menu, named
+from alhena.frontends.terminal.panel import ALONE, LOOK, PAUSE
 from alhena.frontends.terminal.screen import Person, Status
 from alhena.frontends.terminal.view import View
 
 PROMPT = "> "
 CHUNK = 65_536
+NO_ANSWER = "! That is no answer, and it is not kept."
 
 
 class LineScreen:
-    """A `screen.Screen`. Lines that answer no question go to the person that is attached; the end
-    of the input leaves. `source` is the descriptor of a terminal that gives whole lines."""
+    """A `screen.Screen`. Lines that were written while there was no question go to the person that
+    is attached, as soon as one is; the end of the input leaves. `source` is the descriptor of a
+    terminal that gives whole lines."""
 
     def __init__(self, source: int, write: Callable[[str], None]) -> None:
         self._source = source
@@ -27,6 +31,7 @@ class LineScreen:
         self._decode = getincrementaldecoder("utf-8")("replace").decode
         self._begun = ""
         self._answers: asyncio.Queue[str] | None = None
+        self._kept: list[str] = []
         self._person: Person | None = None
         self._reading = False
         self._left = False
@@ -43,6 +48,9 @@ class LineScreen:
         if self._left:
             person.leave()
             return
+        for each in self._kept:
+            person.submit(each)
+        self._kept.clear()
         self._listen()
         self._prompt()
 
@@ -78,21 +86,26 @@ class LineScreen:
         """There is no place for it."""
 
     async def choose(self, menu: Menu) -> frozenset[int] | None:
-        """As `Screen.choose`: a number, a letter, or several of them with commas."""
+        """As `Screen.choose`: a number, a letter, or several of them with commas. It is an answer
+        when it stands alone, and was written after the question could be read: several lines at
+        once were meant for something else."""
         listed = (
             f"  {number} {each.label}{f' ({each.detail})' if each.detail else ''}"
             for number, each in enumerate(menu.options, 1)
         )
         self._write("\n".join((menu.title, *listed)) + "\n")
-        async with self._question() as answers:
+        async with self._question(LOOK) as answers:
+            alone = ALONE
             while True:
                 self._write("Number (empty: no): ")
-                answer = await answers.get()
-                if not answer:
+                lines = await _together(answers, alone)
+                if lines == [""]:
                     return None
-                picked = _picked(menu, answer)
+                picked = picked_by(menu, lines[0]) if len(lines) == 1 else None
                 if picked is not None:
                     return picked
+                self._write(f"{NO_ANSWER}\n")
+                alone = PAUSE
 
     async def ask_text(self, label: str, placeholder: str = "") -> str | None:
         """As `Screen.ask_text`."""
@@ -115,18 +128,28 @@ class LineScreen:
         self._deaf()
 
     @asynccontextmanager
-    async def _question(self) -> AsyncGenerator[asyncio.Queue[str]]:
-        """While this is open, lines are answers."""
-        self._answers = answers = asyncio.Queue[str]()
+    async def _question(self, look: float = 0) -> AsyncGenerator[asyncio.Queue[str]]:
+        """While this is open, lines are answers, but for those that were written before it could be
+        read for `look` seconds. What is left of them when it ends is none."""
         early = self._person is None and not self._left
         if early:
             self._listen()
+        answers = asyncio.Queue[str]()
         try:
+            if look:
+                await asyncio.sleep(look)
+                while self._reading and select((self._source,), (), (), 0)[0]:
+                    self._read()
+            self._answers = answers
+            if self._left:
+                answers.put_nowait("")
             yield answers
         finally:
             self._answers = None
-            if early:  # what is typed from now on is for who is attached later
+            if early and self._reading:  # what is typed now is for who is attached later
                 self._deaf()
+            while not answers.empty():
+                self._take(answers.get_nowait())
 
     def _text(self, block: Block) -> str:
         if not isinstance(block, Lines):
@@ -173,15 +196,26 @@ class LineScreen:
             self._answers.put_nowait(line.strip())
         elif self._person is not None:
             self._person.submit(line)
+        elif line:
+            self._kept.append(line)
 
 
-def _picked(menu: Menu, answer: str) -> frozenset[int] | None:
-    """The options that a line names; None when it names none."""
-    for word in answer.replace(",", " ").split():
-        made = press(menu, word)
-        if isinstance(made, Picked):
-            return made.indices
-        if made is menu:
-            return None
-        menu = made
-    return menu.checked or None
+async def _together(lines: asyncio.Queue[str], alone: float) -> list[str]:
+    """The next line, and those that come with it: none of them `alone` seconds after the one
+    before."""
+    found = [await lines.get()]
+    while True:
+        try:
+            async with asyncio.timeout(alone):
+                found.append(await lines.get())
+        except TimeoutError:
+            return found
+
+
+def picked_by(menu: Menu, answer: str) -> frozenset[int] | None:
+    """The options that a line names; None when there is anything else in it."""
+    found = [named(menu, word) for word in answer.replace(",", " ").split()]
+    picked = frozenset(each for each in found if each is not None)
+    if None in found or not found or (menu.checked is None and len(found) > 1):
+        return None
+    return picked

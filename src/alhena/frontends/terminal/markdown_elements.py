@@ -1,5 +1,6 @@
 """How the parts of a Markdown text are drawn: for a scrollback, and so that nothing is cut off."""
 
+import re
 from functools import lru_cache
 from typing import ClassVar
 
@@ -30,6 +31,14 @@ MIN_BODY = 8
 CELL_COLUMNS = 8
 """Columns that a cell of a table needs; where there are fewer the rows are written as text."""
 CODE_THEME = "ansi_dark"
+MAX_CODE = 4_000
+"""Characters of code up to which it is coloured whatever it is. The patterns of some languages take
+time that grows with the square of a run of words, so longer code with a long one stays plain."""
+MAX_CODE_LINE = 2_000
+"""Characters of a line up to which code is coloured."""
+
+_RUN = re.compile(r"[\w\s.$<>?\[\]]{1000}")
+_LONG_LINE = re.compile(rf"[^\n]{{{MAX_CODE_LINE + 1}}}")
 
 
 class MarginHeading(Heading):
@@ -49,7 +58,9 @@ class LabelledCode(CodeBlock):
         info = token.info.strip()
         language = info.split(maxsplit=1)[0] if info else ""
         known = _is_language(language)
-        made = cls(language if known else "text", CODE_THEME)
+        coloured = known and isinstance(markdown, Document) and markdown.colour
+        plain = not coloured or too_costly(token.content)
+        made = cls("text" if plain else language, CODE_THEME)
         if not known or info != language:
             made.label = info
         elif isinstance(markdown, Document):
@@ -143,8 +154,9 @@ class Document(Markdown):
     }
     inlines: ClassVar[set[str]] = {*Markdown.inlines, "a", ADDRESS}
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, *, colour: bool = True) -> None:
         super().__init__("", code_theme=CODE_THEME, hyperlinks=False)
+        self.colour = colour
         self.parsed = tokens_of(text)
         self.implied = [each.info for token in self.parsed for each in token.children or ()]
 
@@ -173,6 +185,13 @@ def _indented(
     if not lines and not narrow:
         yield first
         yield Segment.line()
+
+
+def too_costly(code: str) -> bool:
+    """Whether code stays without colours: making out its parts may take seconds."""
+    if _LONG_LINE.search(code):
+        return True
+    return len(code) > MAX_CODE and _RUN.search(code) is not None
 
 
 @lru_cache(maxsize=64)

@@ -8,6 +8,8 @@ from alhena.frontends.terminal.lines import Line, clipped, folded, line
 HANG = 6
 MIN_COLUMNS = 20
 """Columns from which on there is room to say how many options there are."""
+FEW_ROWS = 6
+"""Rows below which an option that is not selected is cut to one."""
 
 
 class Option(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,7 +55,7 @@ def press(menu: Menu, key: str) -> Menu | Picked:
         case "space" if menu.checked is not None:
             return _ticked(menu, menu.selected)
         case _:
-            index = _named(menu, key)
+            index = named(menu, key)
     if index is None:
         return menu
     if menu.checked is not None:
@@ -62,34 +64,53 @@ def press(menu: Menu, key: str) -> Menu | Picked:
 
 
 def menu_lines(
-    menu: Menu, columns: int, note: str = "", rows: int | None = None
-) -> tuple[list[Line], int]:
-    """The menu as it is drawn, and how many of its rows end with the selected option. A `note`
-    takes the place of what the keys do. Where it does not fit in `rows`, each option says how many
-    there are: only those around the selected one are seen."""
-    shown, last = _menu_lines(menu, columns, note, counted=False)
-    if rows is None or len(shown) <= rows or columns < MIN_COLUMNS:
-        return shown, last
-    return _menu_lines(menu, columns, note, counted=True)
+    menu: Menu, columns: int, note: str = "", rows: int | None = None, *, counts: bool = True
+) -> tuple[list[Line], range]:
+    """The menu as it is drawn, and which of its rows are the selected option's. A `note` takes the
+    place of what the keys do, which is not said before they do it (`counts`), nor is there a
+    pointer. Where it does not fit in `rows`, each option says how many there are: only those around
+    the selected one are seen; in very few rows the others are cut to one."""
+    hint = _hint(menu, note) if counts or note else line("  …", "dim")
+    pointer = ">" if counts else "·"
+    shown, chosen = _menu_lines(menu, columns, hint, pointer)
+    if rows is None or len(shown) <= rows:
+        return shown, chosen
+    counted, cut = columns >= MIN_COLUMNS, rows < FEW_ROWS
+    return _menu_lines(menu, columns, hint, pointer, counted=counted, cut=cut)
 
 
-def _menu_lines(menu: Menu, columns: int, note: str, *, counted: bool) -> tuple[list[Line], int]:
+def _hint(menu: Menu, note: str) -> Line:
+    if note:
+        return line(f"  {note}", "warning")
+    keys = "Space ticks, Enter takes them" if menu.checked is not None else "Enter takes it"
+    return line(f"  Up/Down, a number or a letter; {keys}; Esc: no", "dim")
+
+
+def _menu_lines(
+    menu: Menu,
+    columns: int,
+    hint: Line,
+    pointer: str,
+    *,
+    counted: bool = False,
+    cut: bool = False,
+) -> tuple[list[Line], range]:
     lines = folded(line(one_line(menu.title), "bold"), columns, HANG)
-    last = 0
+    chosen = range(0)
     for index, option in enumerate(menu.options):
         here = index == menu.selected
         tick = "" if menu.checked is None else "[x] " if index in menu.checked else "[ ] "
-        pointer = ">" if here else " "
+        mark = pointer if here else " "
         letter = f"/{option.key}" if option.key else ""
-        text = f"{pointer} {index + 1}{letter} {tick}{one_line(option.label)}"
+        text = f"{mark} {index + 1}{letter} {tick}{one_line(option.label)}"
         place = f"{index + 1} of {len(menu.options)}" if counted else ""
         more = ", ".join(filter(None, (one_line(option.detail), place)))
         detail = line(f"  {more}", "dim") if more else ()
-        lines += folded((*line(text, "chosen" if here else ""), *detail), columns, HANG)
-        last = len(lines) if here else last
-    keys = "Space ticks, Enter takes them" if menu.checked is not None else "Enter takes it"
-    hint = line(f"  Up/Down, a number or a letter; {keys}; Esc: no", "dim")
-    return [*lines, clipped(line(f"  {note}", "warning") if note else hint, columns)], last
+        whole = (*line(text, "chosen" if here else ""), *detail)
+        first = len(lines)
+        lines += [clipped(whole, columns)] if cut and not here else folded(whole, columns, HANG)
+        chosen = range(first, len(lines)) if here else chosen
+    return [*lines, clipped(hint, columns)], chosen
 
 
 def _ticked(menu: Menu, index: int) -> Menu:
@@ -97,7 +118,8 @@ def _ticked(menu: Menu, index: int) -> Menu:
     return msgspec.structs.replace(menu, checked=checked, selected=index)
 
 
-def _named(menu: Menu, key: str) -> int | None:
+def named(menu: Menu, key: str) -> int | None:
+    """Which option a number or a letter names."""
     for index, option in enumerate(menu.options):
         if key and key in (str(index + 1), option.key):
             return index

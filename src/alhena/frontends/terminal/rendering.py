@@ -41,7 +41,7 @@ def rendered(text: str, columns: int, *, colour: bool) -> str:
         width=columns,
         legacy_windows=False,
     )
-    document = Document(text)
+    document = Document(text, colour=colour)
     with console.capture() as capture:
         console.print(document)
     shown = capture.get()

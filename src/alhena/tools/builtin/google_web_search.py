@@ -64,6 +64,7 @@ class GoogleWebSearchInvocation(BaseInvocation):
     async def execute(self, context: ExecutionContext) -> ToolResult:
         """Asks the model, which searches."""
         from alhena.models.errors import ModelError
+        from alhena.wire.dialects.errors import DialectError
         from alhena.wire.errors import WireError
 
         query: str = self.params["query"]
@@ -73,6 +74,12 @@ class GoogleWebSearchInvocation(BaseInvocation):
             response = await self._access.generate(
                 (text_content(USER, query),), tools=(Tool(google_search={}),), model=self._model
             )
+        except DialectError:
+            message = (
+                "Error during web search: only Gemini searches with Google, and another service "
+                "answers here. Look for another way, such as web_fetch with an address."
+            )
+            return ToolResult.failed(message, ToolErrorType.WEB_SEARCH_FAILED)
         except (ModelError, WireError) as error:
             message = f'Error during web search for query "{query}": {error}'
             return ToolResult.failed(message, ToolErrorType.WEB_SEARCH_FAILED)

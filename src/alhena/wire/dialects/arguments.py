@@ -37,7 +37,7 @@ def answered_arguments(text: str) -> dict[str, Any] | None:
 
 def _last_of(text: str) -> dict[str, Any] | None:
     """The last of objects one behind the other of which all others are empty or the same."""
-    from json import JSONDecodeError, JSONDecoder
+    from json import JSONDecoder
 
     decoder = JSONDecoder()
     found: list[dict[str, Any]] = []
@@ -45,7 +45,7 @@ def _last_of(text: str) -> dict[str, Any] | None:
     while rest.startswith("{") and len(found) < _MOST_OBJECTS:
         try:
             _, end = decoder.raw_decode(rest)
-        except (JSONDecodeError, RecursionError):
+        except (ValueError, RecursionError):  # also for a number that is too long
             return None
         value = read_arguments(rest[:end])  # which takes no numbers that JSON does not have
         if value is None:

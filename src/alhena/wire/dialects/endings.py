@@ -3,7 +3,13 @@
 from enum import Enum
 
 from alhena.wire.dialects.errors import UnusableAnswerError
-from alhena.wire.response import CUT_CALL, Candidate, FinishReason, GenerateContentResponse
+from alhena.wire.response import (
+    CUT_CALL,
+    NO_REASON,
+    Candidate,
+    FinishReason,
+    GenerateContentResponse,
+)
 
 _FILTERED = frozenset(
     {
@@ -55,3 +61,9 @@ def cut_call(name: str) -> Candidate:
     """The end of an answer that reached the limit of its tokens in the middle of a call, which is
     left out. Asking again in the same words would come to the same."""
     return Candidate(finish_reason=FinishReason.MAX_TOKENS, finish_message=f"{CUT_CALL}{name}")
+
+
+def words_without_reason() -> Candidate:
+    """The end of a stream of words alone that ended in good order and did not say why. Some
+    services never say it, so that they are taken for whole."""
+    return Candidate(finish_reason=FinishReason.STOP, finish_message=NO_REASON)

@@ -1,6 +1,7 @@
 """Other spellings in which Gemini's API takes a body: snake_case names, and bytes in the alphabet
 of base64 that is made for URLs. Google's own clients use them here and there."""
 
+import re
 from typing import Any
 
 from alhena.wire.conformance.shape import camel
@@ -18,6 +19,7 @@ _NAMED = frozenset({"properties", "defs", "$defs"})
 """Objects whose names are somebody's, and whose values are not."""
 _NO_BYTES = frozenset({SIGNATURE_SENTINEL, "context_engineering_is_the_way_to_go"})
 _STANDARD = str.maketrans("-_", "+/")
+_LETTERS = re.compile(r"[A-Za-z0-9+/]+")
 
 
 def plainly_spelt(body: object) -> Any:
@@ -47,7 +49,7 @@ def _value(name: str, value: Any) -> Any:
 
 
 def _standard(text: str) -> str:
-    if "-" not in text and "_" not in text:
-        return text
-    made = text.translate(_STANDARD)
-    return made + "=" * (-len(made) % 4)
+    """The text in the standard alphabet, and filled up to its length, if it is base64 at all."""
+    made = text.translate(_STANDARD) if "-" in text or "_" in text else text
+    missing = -len(made) % 4
+    return f"{made}{'=' * missing}" if missing in (1, 2) and _LETTERS.fullmatch(made) else made

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from msgspec import UNSET, DecodeError, json
+
 from alhena.wire.plain import as_array, as_object
 
 _OWN_FORMATS = frozenset({"enum", "int32", "int64", "float", "double"})
@@ -15,6 +17,12 @@ _COUNTS = frozenset(
     }
 )
 """Whole numbers of 64 bits, which may come as text."""
+_PLAIN: dict[str, tuple[type, ...]] = {
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+}
+"""Types with values that are no strings."""
 _NAMED = frozenset({"properties", "$defs"})
 _LISTED = frozenset({"anyOf", "prefixItems"})
 
@@ -54,20 +62,58 @@ def _node(value: object) -> Any:
 
 
 def _with_type(made: dict[str, Any], kind: object, *, nullable: bool) -> None:
+    kinds = as_array(kind)
     if isinstance(kind, str):
         made["type"] = kind.lower()
         if kind.upper() == "TYPE_UNSPECIFIED":
             del made["type"]
+        _with_values(made, kind.lower())
+    elif kinds is not None:
+        made["type"] = [one.lower() if isinstance(one, str) else one for one in kinds]
     if not nullable:
         return
     if isinstance(made.get("type"), str) and made["type"] != "null":
         made["type"] = [made["type"], "null"]
+    elif kinds and "null" not in made["type"]:
+        made["type"] = [*made["type"], "null"]
     choices = as_array(made.get("anyOf"))
     if choices is not None and {"type": "null"} not in choices:
         made["anyOf"] = [*choices, {"type": "null"}]
     values = as_array(made.get("enum"))
     if values is not None and None not in values:
         made["enum"] = [*values, None]
+
+
+def _with_values(made: dict[str, Any], kind: str) -> None:
+    """The values that are allowed, and the one that is meant where there is none, which the older
+    form has as strings only: as what the type has. What none of it is would allow nothing, and
+    goes."""
+    if kind not in _PLAIN:
+        return
+    values = as_array(made.get("enum"))
+    if values is not None:
+        read = [_value(one, kind) for one in values]
+        made["enum"] = read
+        if UNSET in read:
+            del made["enum"]
+    if "default" in made:
+        made["default"] = _value(made["default"], kind)
+        if made["default"] is UNSET:
+            del made["default"]
+
+
+def _value(value: object, kind: str) -> object:
+    """What a string says, as a value of a type; UNSET where it is none. Others stay."""
+    if not isinstance(value, str):
+        return value
+    text = value.strip()
+    try:
+        found = json.decode(text.lower() if kind == "boolean" else text)
+    except (DecodeError, UnicodeError, RecursionError):
+        return UNSET
+    if isinstance(found, bool):
+        return found if kind == "boolean" else UNSET
+    return found if isinstance(found, _PLAIN[kind]) else UNSET
 
 
 def _with_order(made: dict[str, Any], order: object) -> None:

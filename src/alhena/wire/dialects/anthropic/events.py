@@ -14,6 +14,7 @@ from alhena.wire.dialects.anthropic.response import (
 )
 from alhena.wire.dialects.anthropic.signatures import of_next_part, own_signature
 from alhena.wire.dialects.conversation import NewId
+from alhena.wire.dialects.endings import words_without_reason
 from alhena.wire.dialects.errors import DialectError
 from alhena.wire.dialects.fields import Fields
 from alhena.wire.dialects.loose import inner, number, word
@@ -46,7 +47,8 @@ class EventReader:
         self._signature: str | None = None
         self._empty: Part | None = None
         self._broken: str | None = None
-        self._said = False
+        self._last_broken = False
+        self._said = self._called = False
         self._usage: UsageMetadata | None = None
         self._finish: FinishReason | None = None
         self._response_id: str | None = None
@@ -75,17 +77,27 @@ class EventReader:
         return []
 
     def finish(self) -> list[GenerateContentResponse]:
-        """The last chunk: how it ended, and the token counts."""
+        """The last chunk: how it ended, and the token counts. Without a stop reason only words are
+        taken for whole: it may be calls that are missing, or the arguments of one whose block has
+        no end."""
+        is_open = bool(self._blocks)
         parts = [part for index in sorted(self._blocks) for part in self._stop(index)]
+        end: Candidate | None = None
         if self._empty is not None:
             if self._finish == FinishReason.MAX_TOKENS and self._empty.function_call is not None:
                 # Its arguments may be what the limit cut off.
-                self._broken = self._empty.function_call.name
+                self._broken, self._last_broken = self._empty.function_call.name, True
+            elif self._finish is None and is_open:
+                end = Candidate()
             else:
                 parts.append(self._empty)
         if self._signature is not None:
             parts.append(Part(text="", thought_signature=self._signature))
-        end = end_of(self._finish, self._broken, said=self._said)
+        if self._broken is not None or self._finish is not None:
+            end = end_of(self._finish, self._broken, last=self._last_broken)
+        elif end is None and self._said and not self._called:
+            end = words_without_reason()
+        end = end or Candidate()
         content = Content(role=MODEL, parts=tuple(parts))
         return [self._chunk(msgspec.structs.replace(end, content=content))]
 
@@ -105,6 +117,7 @@ class EventReader:
         self._last = max(self._blocks, default=self._last) + 1 if index is None else index
         parts = [*self._stop(self._last), *([self._empty] if self._empty is not None else [])]
         self._empty = None
+        self._last_broken = False
         start = inner(event, "content_block")
         block = self._blocks[self._last] = _Block(start)
         match word(start, "type"):
@@ -163,9 +176,9 @@ class EventReader:
             return []
         call = self._calls.call(block.start, "".join(block.arguments))
         if call is None:
-            self._broken = self._calls.name(block.start)
+            self._broken, self._last_broken = self._calls.name(block.start), True
             return []
-        self._said = True
+        self._said = self._called = True
         signature, self._signature = self._signature, None
         part = Part(function_call=call, thought_signature=signature)
         before, self._empty = self._empty, None if call.args else part

@@ -143,12 +143,13 @@ def finish_reason(stop: str | None) -> FinishReason | None:
     return _FROM_STOP_REASON.get(stop, FinishReason.STOP) if stop else None
 
 
-def end_of(finish: FinishReason | None, broken: str | None, *, said: bool) -> Candidate:
+def end_of(finish: FinishReason | None, broken: str | None, *, last: bool) -> Candidate:
     """The end of an answer with this reason. `broken`: the tool of a call that did not become
-    whole. What `said` something needs no reason for its end."""
-    if broken is not None:
-        return cut_call(broken) if finish == FinishReason.MAX_TOKENS else malformed_call(broken)
-    return Candidate(finish_reason=finish or (FinishReason.STOP if said else None))
+    whole; `last`: nothing came behind it, so that the limit of tokens may have cut it off."""
+    if broken is None:
+        return Candidate(finish_reason=finish)
+    cut = last and finish == FinishReason.MAX_TOKENS
+    return cut_call(broken) if cut else malformed_call(broken)
 
 
 def read_response(body: object, names: ToolNames, new_id: NewId) -> GenerateContentResponse:
@@ -167,8 +168,10 @@ def read_response(body: object, names: ToolNames, new_id: NewId) -> GenerateCont
     for block in fields.objects("content"):
         reading.take(block)
     finish = finish_reason(word(fields, "stop_reason"))
-    parts, broken = reading.finish(cut=finish == FinishReason.MAX_TOKENS)
-    end = end_of(finish, broken, said=bool(parts))
+    parts = reading.finish(cut=finish == FinishReason.MAX_TOKENS)
+    if finish is None and parts:
+        finish = FinishReason.STOP
+    end = end_of(finish, reading.broken, last=reading.last_broken)
     return GenerateContentResponse(
         candidates=(replace(end, content=Content(role=MODEL, parts=tuple(parts))),),
         usage_metadata=usage_from(fields),
@@ -178,18 +181,21 @@ def read_response(body: object, names: ToolNames, new_id: NewId) -> GenerateCont
 
 
 class _Reading:
-    """The blocks of an answer on their way to parts."""
+    """The blocks of an answer on their way to parts. `broken`: the tool of a call that did not
+    become whole; `last_broken`: no block came behind it."""
 
     def __init__(self, names: ToolNames, new_id: NewId) -> None:
         self._calls = Calls(names, new_id)
         self._parts: list[Part] = []
         self._signature: str | None = None
-        self._broken: str | None = None
         self._empty: str | None = None
+        self.broken: str | None = None
+        self.last_broken = False
 
     def take(self, block: Fields) -> None:
         """One more block. Those of server tools have no part here."""
         kind = block.required_text("type")
+        self.last_broken = False
         if kind == "text" and (text := block.text("text")):
             self._add(Part(text=text))
         elif kind == "tool_use":
@@ -203,20 +209,20 @@ class _Reading:
             hidden, self._signature = hidden_thought(block)
             self._parts += [hidden] if hidden is not None else []
 
-    def finish(self, *, cut: bool) -> tuple[list[Part], str | None]:
-        """The parts, and the tool of a call that did not become whole. `cut`: the answer ended at
-        the limit of its tokens, so that a call without arguments at its end may have lost them."""
+    def finish(self, *, cut: bool) -> list[Part]:
+        """The parts. `cut`: the answer ended at the limit of its tokens, so that a call without
+        arguments at its end may have lost them."""
         if cut and self._empty is not None:
-            self._broken = self._empty
+            self.broken, self.last_broken = self._empty, True
             self._parts.pop()
         if self._signature is not None:
             self._parts.append(Part(text="", thought_signature=self._signature))
-        return self._parts, self._broken
+        return self._parts
 
     def _call(self, block: Fields) -> None:
         call = self._calls.call(block)
         if call is None:
-            self._broken = self._calls.name(block)
+            self.broken, self.last_broken = self._calls.name(block), True
             return
         self._add(Part(function_call=call))
         self._empty = None if call.args else call.name

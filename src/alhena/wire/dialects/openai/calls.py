@@ -102,16 +102,21 @@ class Calls:
             self._take(call, piece)
             touched.add(id(call))
 
-    def finish(self, *, cut: bool) -> tuple[list[Part], Candidate | None]:
+    def finish(self, *, cut: bool, unended: bool = False) -> tuple[list[Part], Candidate | None]:
         """The calls that can be carried out, and how the answer ends if others cannot. `cut`: it
-        ended at the limit of its tokens, so that the last call may not be whole."""
+        ended at the limit of its tokens, so that the last call may not be whole. `unended`: nothing
+        said that it ended; without its last call, where nothing of that came but the name, it has
+        no reason for its end."""
         parts: list[Part] = []
         taken: set[str] = set()
         end: Candidate | None = None
         for call in self._calls:
             name = self._names.wire(call.name) if call.name else _NAMELESS
             args = call.args
-            missing = cut and call is self._calls[-1] and not call.begun
+            missing = (cut or unended) and call is self._calls[-1] and not call.begun
+            if missing and not cut:
+                end = end or Candidate()
+                continue
             if args is None or missing or not call.name:
                 end = cut_call(name) if cut else malformed_call(name)
                 continue

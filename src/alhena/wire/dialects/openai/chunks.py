@@ -6,6 +6,7 @@ import msgspec
 
 from alhena.wire.content import MODEL, Content, Part
 from alhena.wire.dialects.conversation import NewId, unique_id
+from alhena.wire.dialects.endings import words_without_reason
 from alhena.wire.dialects.errors import DialectError
 from alhena.wire.dialects.fields import Fields
 from alhena.wire.dialects.loose import word
@@ -142,10 +143,13 @@ class EventReader:
 
     def finish(self) -> list[GenerateContentResponse]:
         """The last chunk of an answer that has come to its end: the calls, how it ended, and the
-        token counts. What said something needs no finish reason for that; what did not has none."""
-        parts, end = self._calls.finish(cut=self._finish == FinishReason.MAX_TOKENS)
-        if self._finish is None and (self._said or parts):
-            self._finish = FinishReason.STOP
+        token counts. Without a finish reason only words are taken for whole (`without_reason`): it
+        may be calls that are missing."""
+        unended = self._finish is None
+        cut = self._finish == FinishReason.MAX_TOKENS
+        parts, end = self._calls.finish(cut=cut, unended=unended)
+        if end is None and unended and self._said and not parts:
+            end = words_without_reason()
         last = self._chunk(parts, end or Candidate(finish_reason=self._finish))
         return [msgspec.structs.replace(last, usage_metadata=self._usage)]
 

@@ -1,0 +1,162 @@
+"""Questions at a terminal that can do nothing but lines."""
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from alhena.frontends.terminal.line_screen import NO_ANSWER, LineScreen, picked_by
+from alhena.frontends.terminal.menu import Menu, Option
+from tests.frontends.terminal.test_screen import Somebody
+
+ASKED = "Number (empty: no): "
+OPTIONS = tuple(Option(label=label, key=label[0]) for label in ("yes", "always", "no"))
+MENU = Menu(title="Allow this?", options=OPTIONS)
+
+
+class At:
+    """A screen with lines from a pipe."""
+
+    def __init__(self, source: int, sink: int) -> None:
+        self.written = ""
+        self.more = asyncio.Event()
+        self.sink = sink
+        self.screen = LineScreen(source, self._write)
+        self.somebody = Somebody()
+
+    def type(self, text: str) -> None:
+        os.write(self.sink, text.encode("utf-8"))
+
+    async def until(self, text: str, times: int = 1) -> None:
+        while self.written.count(text) < times:
+            self.more.clear()
+            await self.more.wait()
+
+    def _write(self, text: str) -> None:
+        self.written += text
+        self.more.set()
+
+
+@pytest.fixture
+def pipe() -> Generator[tuple[int, int]]:
+    source, sink = os.pipe()
+    yield source, sink
+    os.close(source)
+    os.close(sink)
+
+
+@asynccontextmanager
+async def asked(at: At, menu: Menu = MENU) -> AsyncGenerator["asyncio.Task[frozenset[int] | None]"]:
+    asking = asyncio.create_task(at.screen.choose(menu))
+    try:
+        yield asking
+    finally:
+        asking.cancel()
+        await asyncio.wait({asking})
+        at.screen.close()
+
+
+@pytest.mark.parametrize(("line", "picked"), [("1", {0}), (" n ", {2}), ("", None)])
+async def test_a_number_or_a_letter_picks(
+    pipe: tuple[int, int], line: str, picked: set[int] | None
+):
+    at = At(*pipe)
+    at.screen.attach(at.somebody)
+    async with asked(at) as asking:
+        await at.until(ASKED)
+        at.type(f"{line}\n")
+        assert await asking == picked
+    assert at.somebody.done == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("a few tests are missing", "enter it elsewhere", "enter", "1 more thing: stop", "y not?"),
+        *("down enter", "no, use mkdir", "1 2", "y y", ",", "space", "escape", "yes", "4", "0"),
+    ],
+)
+def test_words_pick_nothing_whatever_they_begin_with(line: str):
+    assert picked_by(MENU, line) is None
+
+
+async def test_words_are_no_answer_and_it_is_said_that_they_are_not_kept(pipe: tuple[int, int]):
+    at = At(*pipe)
+    at.screen.attach(at.somebody)
+    async with asked(at) as asking:
+        await at.until(ASKED)
+        at.type("a few tests are missing\n")
+        await at.until(ASKED, times=2)
+        assert NO_ANSWER in at.written
+        at.type("n\n")
+        assert await asking == {2}
+
+
+@pytest.mark.parametrize("lines", ["y\nand more\n", "\n\ny\n"])
+async def test_several_lines_at_once_are_no_answer(pipe: tuple[int, int], lines: str):
+    at = At(*pipe)
+    at.screen.attach(at.somebody)
+    async with asked(at) as asking:
+        await at.until(ASKED)
+        at.type(lines)
+        await at.until(ASKED, times=2)
+        at.type("\n")
+        assert await asking is None
+
+
+async def test_what_was_written_before_the_question_could_be_read_is_a_prompt(
+    pipe: tuple[int, int],
+):
+    at = At(*pipe)
+    at.screen.attach(at.somebody)
+    at.type("y\n")
+    async with asked(at) as asking:
+        await at.until("Allow this?")
+        at.type("1\n")
+        await at.until(ASKED)
+        assert at.somebody.done == ["submit y", "submit 1"]
+        assert not asking.done()
+
+
+async def test_before_there_is_a_person_it_waits_for_one(pipe: tuple[int, int]):
+    at = At(*pipe)
+    at.type("y\n")
+    async with asked(at) as asking:
+        await at.until(ASKED)
+        at.type("2\n")
+        assert await asking == {1}
+        at.screen.attach(at.somebody)
+        assert at.somebody.done == ["submit y"]
+
+
+async def test_lines_behind_a_reason_are_prompts(pipe: tuple[int, int]):
+    at = At(*pipe)
+    at.screen.attach(at.somebody)
+    asking = asyncio.create_task(at.screen.ask_text("Why?"))
+    await at.until("Why?")
+    at.type("because\nand now this\n")
+    assert await asking == "because"
+    await at.somebody.until("submit and now this")
+    at.screen.close()
+
+
+async def test_several_can_be_picked_where_that_is_asked(pipe: tuple[int, int]):
+    at = At(*pipe)
+    at.screen.attach(at.somebody)
+    menu = Menu(title="Which?", options=OPTIONS, checked=frozenset())
+    async with asked(at, menu) as asking:
+        await at.until(ASKED)
+        at.type("1, n\n")
+        assert await asking == {0, 2}
+
+
+async def test_whoever_leaves_before_the_question_is_asked_has_said_nothing(
+    pipe: tuple[int, int],
+):
+    at = At(*pipe)
+    async with asked(at) as asking:
+        await at.until("Allow this?")
+        at.screen.leave()
+        assert await asking is None

@@ -1,0 +1,196 @@
+"""What becomes of a folder's own, when it takes along what is kept of the folder it was before."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from alhena.config.home import claimed_project_temp, project_history, project_temp, root_of
+from alhena.frontends.terminal.history import PromptHistory
+from alhena.session.adopting import adopt, departed
+from alhena.session.errors import SessionError
+from alhena.session.store import project_store
+from alhena.session.tags import project_tags
+from tests.agent.kit import agent, events_of, warnings
+from tests.agent.test_checkpoints import checkpointed, turn
+from tests.agent.test_checkpoints import write as writes
+from tests.session.kit import header_of, turns, write
+from tests.support.command import alhena
+from tests.support.scripted import ScriptedGenerator
+from tests.support.server import text
+
+
+@pytest.fixture
+def gone(tmp_path: Path) -> Path:
+    """A folder that is there no more, and of which a session is kept."""
+    path = tmp_path / "a" / "app"
+    with_session(claimed_project_temp(os.environ, path), path)
+    return path
+
+
+@pytest.fixture
+def here(gone: Path, tmp_path: Path) -> Path:
+    path = tmp_path / "b" / "app"
+    path.mkdir(parents=True)
+    assert claimed_project_temp(os.environ, path).name == "app-1"
+    return path
+
+
+@pytest.fixture
+def third(tmp_path: Path) -> Path:
+    path = tmp_path / "c" / "app"
+    path.mkdir(parents=True)
+    return path
+
+
+def with_session(temp: Path, project: Path) -> Path:
+    (temp / "sessions").mkdir(exist_ok=True)
+    return write(temp / "sessions" / "s.jsonl", header_of(project), *turns(1)[1:])
+
+
+def prompts(project: Path) -> list[str]:
+    return list(PromptHistory(os.environ, project, pytest.fail).load_history_strings())
+
+
+def typed(project: Path, prompt: str) -> None:
+    PromptHistory(os.environ, project, pytest.fail).store_string(prompt)
+
+
+def test_a_folder_with_saved_conversations_adopts_nothing(here: Path, gone: Path, third: Path):
+    temp = project_temp(os.environ, here)
+    journal = with_session(temp, here)
+    project_tags(temp).save("mine", journal)
+    journal.unlink()
+    with pytest.raises(SessionError, match=r"something of its own in .*tags") as refused:
+        adopt(os.environ, here, str(gone))
+    assert "/chat delete NAME" in str(refused.value)
+    assert [tag.name for tag in project_tags(project_temp(os.environ, here)).all()] == ["mine"]
+    assert project_tags(claimed_project_temp(os.environ, third)).all() == ()
+    project_tags(temp).delete("mine")
+    adopt(os.environ, here, str(gone))
+    assert project_temp(os.environ, here).name == "app"
+
+
+def test_nor_does_one_with_conversations_of_the_reference(here: Path, gone: Path):
+    chats = project_temp(os.environ, here) / "chats"
+    chats.mkdir()
+    (chats / "session-1.json").write_bytes(b"{}")
+    with pytest.raises(SessionError, match=r"chats.*or move it away"):
+        adopt(os.environ, here, str(gone))
+    assert root_of(project_temp(os.environ, here)) == str(here)
+
+
+def test_what_was_typed_goes_along_and_nothing_is_left_to_a_namesake(
+    here: Path, gone: Path, third: Path
+):
+    typed(gone, "in the old folder")
+    own = project_temp(os.environ, here)
+    typed(here, "in the new folder")
+    (own / "tool-outputs").mkdir()
+    history = project_history(os.environ, own)
+    history.mkdir(parents=True)
+    (history / "objects").write_bytes(b"of here")
+    adopt(os.environ, here, str(gone))
+    assert prompts(here) == ["in the new folder", "in the old folder"]
+    temp = claimed_project_temp(os.environ, third)
+    assert temp.name == "app-2"
+    assert os.listdir(temp) == [".project_root"]
+    assert prompts(third) == []
+    assert not project_history(os.environ, temp).exists()
+    assert not history.exists()
+    # Nothing is gone either: it stands under a name that no project is given.
+    assert (own.with_name("app-1.1") / "tool-outputs").is_dir()
+    assert history.with_name("app-1.1").is_dir()
+    assert departed(os.environ) == ()
+
+
+def test_prompts_that_cannot_be_taken_along_keep_everything_as_it_is(here: Path, gone: Path):
+    os.mkfifo(project_temp(os.environ, here) / "prompt_history.jsonl")
+    with pytest.raises(SessionError, match=r"prompt_history\.jsonl"):
+        adopt(os.environ, here, str(gone))
+    assert project_temp(os.environ, here).name == "app-1"
+    assert departed(os.environ) == (str(gone),)
+
+
+def test_where_there_are_no_links_everything_stays_as_it_is(
+    here: Path, gone: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def refused(*_paths: object, **_options: object) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    typed(here, "hello")
+    monkeypatch.setattr(os, "symlink", refused)
+    with pytest.raises(SessionError):
+        adopt(os.environ, here, str(gone))
+    assert prompts(here) == ["hello"]
+    assert project_temp(os.environ, here).name == "app-1"
+    assert departed(os.environ) == (str(gone),)
+
+
+@pytest.mark.parametrize("linked", [True, False])
+def test_what_was_broken_off_is_done_the_next_time(here: Path, gone: Path, linked: bool):
+    own = project_temp(os.environ, here)
+    own.rename(own.with_name("app-1.1"))
+    if linked:
+        own.symlink_to("app")
+    adopt(os.environ, here, str(gone))
+    assert project_temp(os.environ, here).name == "app"
+    assert len(project_store(os.environ, here).summaries()) == 1
+
+
+def test_a_folder_that_moves_again_and_again_keeps_everything(
+    here: Path, gone: Path, tmp_path: Path
+):
+    """Each time to a name of its own, with a directory of its own there already."""
+    adopt(os.environ, here, str(gone))
+    before = here
+    for name in ("web", "app", "web", "site"):
+        new = tmp_path / f"in-{len(list(tmp_path.iterdir()))}" / name
+        new.parent.mkdir()
+        before.rename(new)
+        claimed_project_temp(os.environ, new)
+        typed(new, f"in {new}")
+        adopt(os.environ, new, str(before))
+        before = new
+    assert project_temp(os.environ, before).name == "app"
+    assert len(project_store(os.environ, before).summaries()) == 1
+    assert len(prompts(before)) == 4
+
+
+async def test_a_session_that_has_said_nothing_yet_goes_on_in_what_was_adopted(
+    here: Path, gone: Path
+):
+    async with agent(ScriptedGenerator([text("Yes.")]), cwd=here) as running:
+        adopt(os.environ, here, str(gone))
+        events, error = await events_of(running, "said after it")
+        assert error is None
+        assert warnings(events) == []
+        mine = running.session_id
+    found = project_store(os.environ, here).summaries()
+    assert {item.session_id for item in found} == {"s", mine}
+
+
+async def test_so_do_its_checkpoints(here: Path, gone: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(here)
+    generator = ScriptedGenerator(turn(writes("x.txt", "x", "c1")), [text("Done.")])
+    async with checkpointed(generator, cwd=here) as running:
+        assert running.checkpoints.list() == ()
+        adopt(os.environ, here, str(gone))
+        await running.ask("make it")
+    assert (here / "x.txt").exists()
+    restored = alhena("sessions", "restore", "latest")
+    assert restored.code == 0, restored.err
+    assert not (here / "x.txt").exists()
+
+
+def test_a_directory_that_a_person_has_moved_to_another_disk_is_adopted(
+    here: Path, gone: Path, tmp_path: Path
+):
+    temp = project_temp(os.environ, gone)
+    temp.rename(tmp_path / "elsewhere")
+    temp.symlink_to(tmp_path / "elsewhere")
+    assert departed(os.environ) == (str(gone),)
+    adopt(os.environ, here, str(gone))
+    assert project_temp(os.environ, here) == temp
+    assert len(project_store(os.environ, here).summaries()) == 1
