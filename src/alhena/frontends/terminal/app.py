@@ -46,7 +46,7 @@ TICK = 0.12
 """Seconds between two drawings while something runs that says nothing."""
 LARGE = 1_500
 """Characters of Markdown from which on it is rendered in a thread: keys are not kept waiting."""
-BATCH = 50
+BATCH = 200
 """Finished blocks from which on they are written while others are still made ready."""
 MAX_ROWS = 200
 """Rows that one drawing writes, about: keys are read between two drawings."""
@@ -308,11 +308,10 @@ class TerminalScreen:
         rows = size.rows - 1
         counts = self._panel.counts
         lines, chosen = menu_lines(menu, size.columns, self._panel.note, rows, counts=counts)
-        place = chosen.stop if len(chosen) + 1 < rows else chosen.start
         return [
-            *fragments([*lines[:place], ()]),
-            ("[SetCursorPosition]", ""),  # a low window scrolls there
-            *fragments(lines[place:]),
+            *fragments([*lines[: chosen.start], ()]),
+            ("[SetCursorPosition]", ""),  # a low window shows that row at least
+            *fragments(lines[chosen.start :]),
         ]
 
     def _foot(self) -> Fragments:

@@ -13,6 +13,7 @@ from prompt_toolkit.layout import (
     FormattedTextControl,
     HSplit,
     Layout,
+    ScrollOffsets,
     VerticalAlign,
     VSplit,
     Window,
@@ -31,6 +32,8 @@ from alhena.frontends.terminal.printing import Fragments
 PLACEHOLDER = "Type your message or @path/to/file"
 INPUT_ROWS = 10
 MENU_ROWS = 8
+OPTION_ROWS = 3
+"""Rows behind the first one of the highlighted option that are in view where there is room."""
 
 Text = Callable[[], Fragments]
 
@@ -84,6 +87,7 @@ def placed(
     )
     menu = Window(
         FormattedTextControl(texts.menu, focusable=True, key_bindings=menu_keys, show_cursor=False),
+        scroll_offsets=ScrollOffsets(bottom=OPTION_ROWS),
         dont_extend_height=True,
         wrap_lines=True,
     )

@@ -12,7 +12,7 @@ PAUSE = 0.7
 """Seconds without a key after which keys are answers again."""
 ALONE = 0.25
 """Seconds that a letter or a number has to stand alone to be an answer."""
-TYPING = "That was typing, no answer. It is kept. Pause, then press a letter or an arrow."
+TYPING = "That was typing, no answer. It is kept. Pause, then press a letter or arrow."
 EARLY = "That came before you could have read this. Wait a moment, then press again."
 UNSURE = "Was that meant for what you were typing? Press a letter, or an arrow first."
 
