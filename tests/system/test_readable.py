@@ -91,12 +91,12 @@ async def test_cancelling_ends_the_converter(tmp_path: Path) -> None:
         pytest.skip("needs /proc")
     before = children()
     converting = asyncio.create_task(text_of("<div>" * 2_000_000))
-    while children() == before:
+    while children() <= before:
         await asyncio.sleep(0)
     converting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await converting
-    assert children() == before
+    assert children() <= before
 
 
 async def test_nothing_is_imported_from_the_working_directory(project: Path) -> None:

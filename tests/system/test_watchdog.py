@@ -74,10 +74,10 @@ def test_groups_that_have_ended_are_not_ended_again() -> None:
 
 def test_closing_ends_the_watching_and_kills_nothing() -> None:
     process = sleeper()
-    before = descriptors()
+    before, others = descriptors(), children()
     watchdog = Watchdog()
     watchdog.add(process.pid)
-    (guard,) = children() - {process.pid}
+    (guard,) = children() - others
     watchdog.close()
     watchdog.close()
     assert guard not in children()
@@ -89,9 +89,10 @@ def test_closing_ends_the_watching_and_kills_nothing() -> None:
 
 def test_a_watchdog_that_was_killed_is_replaced() -> None:
     one, two = sleeper(), sleeper()
+    others = children()
     watchdog = Watchdog()
     watchdog.add(one.pid)
-    (guard,) = children() - {one.pid, two.pid}
+    (guard,) = children() - others
     os.kill(guard, signal.SIGKILL)
     os.waitid(os.P_PID, guard, os.WEXITED | os.WNOWAIT)
     watchdog.add(two.pid)
@@ -102,8 +103,9 @@ def test_a_watchdog_that_was_killed_is_replaced() -> None:
 def test_a_watchdog_that_was_stopped_does_not_hold_the_end_up_for_long() -> None:
     watchdog = Watchdog()
     process = sleeper()
+    others = children()
     watchdog.add(process.pid)
-    (guard,) = children() - {process.pid}
+    (guard,) = children() - others
     os.kill(guard, signal.SIGSTOP)
     watchdog.close()
     assert guard not in children()
