@@ -187,7 +187,7 @@ def test_a_root_that_was_removed_is_made_again(project: Path, root: Path):
 def test_a_root_that_cannot_be_had_is_left_and_the_rest_put_back(
     project: Path, tmp_path: Path, became: str
 ):
-    root = put(tmp_path / "disk/root/a.txt", "old\n").parent
+    root = put(tmp_path / "disk/other/a.txt", "old\n").parent
     put(project / "p.txt", "old\n")
     of = places(project, root)
     moment = keep(of)

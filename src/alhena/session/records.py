@@ -18,6 +18,7 @@ from alhena.events import timestamp
 VERSION = 1
 """What `Header.version` says. It counts up when an older program would misread a newer file."""
 
+_TITLE = 100
 _MARK = b',"crc":"'
 _SEAL = len(_MARK) + 8 + len(b'"}')
 
@@ -129,6 +130,11 @@ _KNOWN = frozenset(
     str(kind.__struct_config__.tag)
     for kind in (Header, Contents, Happened, Started, Answered, Prompted, Undone, Continued, Tagged)
 )
+
+
+def title_of(said: str) -> str:
+    """The beginning of a prompt, on one line, as lists of sessions show it."""
+    return " ".join(said[: 10 * _TITLE].split())[:_TITLE]
 
 
 def now() -> str:

@@ -27,7 +27,15 @@ from alhena.session.names import (
     session_of,
 )
 from alhena.session.reading import Extent, is_begun, is_torn, read_session
-from alhena.session.records import VERSION, Continued, Header, Prompted, now, record_of
+from alhena.session.records import (
+    VERSION,
+    Continued,
+    Header,
+    Prompted,
+    now,
+    record_of,
+    title_of,
+)
 from alhena.session.replay import Replay
 from alhena.system.errors import FileError, from_os_error, printable
 from alhena.system.files import require_regular
@@ -41,7 +49,6 @@ _AHEAD_S = 60.0
 
 _HEAD = 1 << 18
 _LOOK = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
-_TITLE = 100
 _DIGITS_OF_AN_ID = 8
 
 
@@ -352,7 +359,7 @@ def _summary(path: Path, status: os.stat_result) -> tuple[SessionSummary, bool]:
         if isinstance(record, Header):
             header = record
         elif isinstance(record, Prompted):
-            title = " ".join(record.text[: 10 * _TITLE].split())[:_TITLE]
+            title = title_of(record.text)
             return True
         return seen > _HEAD
 

@@ -22,17 +22,18 @@ from alhena.session.records import (
     now,
     record_of,
     relined,
+    title_of,
 )
 from alhena.session.store import require_readable
 from alhena.system.durable import CREATE, synchronise, synchronise_directory
-from alhena.system.errors import from_os_error, printable
+from alhena.system.errors import FileError, from_os_error, printable
 from alhena.system.leftovers import hold, remove_leftovers, temporary_name
+from alhena.system.locking import alone_in
 from alhena.wire.text import scrub
 
 MAX_NAME = 200
 """Characters that a tag may have."""
 
-_TITLE = 100
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _TAGGED, _PROMPT = b'{"type":"tagged",', b'{"type":"prompt",'
 
@@ -111,6 +112,8 @@ class Tags:
             raise _taken(name) from error
         except OSError as error:
             raise SessionError(str(from_os_error(error, path, writing=True))) from error
+        except FileError as error:
+            raise SessionError(str(error)) from error
         return self.find(name)
 
     def begin(self, name: str, session_id: str, project: str, writer: str) -> Path:
@@ -125,6 +128,8 @@ class Tags:
                 _require_whole(extent, Path(tag.path))
         except OSError as error:
             raise SessionError(str(from_os_error(error, path, writing=True))) from error
+        except FileError as error:
+            raise SessionError(str(error)) from error
         return path
 
     def abandon(self, session_id: str) -> None:
@@ -209,7 +214,7 @@ def _read(path: Path) -> Tag:
         if len(head) < len((Header, Tagged)):
             head.append(record_of(line))
         elif line.startswith(_PROMPT) and isinstance(said := record_of(line), Prompted):
-            title = " ".join(said.text[: 10 * _TITLE].split())[:_TITLE]
+            title = title_of(said.text)
             return True
         return False
 
@@ -234,7 +239,8 @@ def _read(path: Path) -> Tag:
 @contextmanager
 def _made(path: Path, *, replace: bool) -> Generator[BinaryIO]:
     """A file that is there whole, and on the disk, or not at all. Raises OSError: FileExistsError
-    where one is there that is not to be replaced."""
+    where one is there that is not to be replaced; FileError where another process holds the
+    directory for too long."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     directory = os.open(path.parent, _DIRECTORY)
     temporary = temporary_name()
@@ -247,7 +253,7 @@ def _made(path: Path, *, replace: bool) -> Generator[BinaryIO]:
                 yield file
                 file.flush()
                 synchronise(descriptor)
-                with _alone(directory):
+                with alone_in(directory, path):
                     if not replace and os.path.lexists(path):
                         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
                     os.replace(temporary, path.name, src_dir_fd=directory, dst_dir_fd=directory)
@@ -257,20 +263,6 @@ def _made(path: Path, *, replace: bool) -> Generator[BinaryIO]:
         synchronise_directory(directory)
     finally:
         os.close(directory)
-
-
-@contextmanager
-def _alone(directory: int) -> Generator[None]:
-    """Nobody else gives a file its name in the directory meanwhile, where there are locks."""
-    import fcntl
-
-    with suppress(OSError):
-        fcntl.flock(directory, fcntl.LOCK_EX)
-    try:
-        yield
-    finally:
-        with suppress(OSError):
-            fcntl.flock(directory, fcntl.LOCK_UN)
 
 
 def _require_whole(extent: Extent, path: Path) -> None:

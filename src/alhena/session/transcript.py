@@ -9,14 +9,12 @@ import msgspec
 
 from alhena.session.markdown import fenced, inline, prose
 from alhena.session.reading import Extent, read_session
-from alhena.session.records import Header
+from alhena.session.records import Header, title_of
 from alhena.session.replay import Replay
 from alhena.session.store import require_readable
 from alhena.suspicious_text import shown
 from alhena.wire.content import MODEL, Part
 from alhena.wire.encoded import EncodedContent
-
-_TITLE = 100
 
 
 class Piece(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,7 +50,7 @@ class Transcript(msgspec.Struct, frozen=True, kw_only=True):
     def title(self) -> str:
         """The beginning of the first prompt, or of what stands first where none is known."""
         said = self.first or next((piece.body for piece in self.pieces()), "")
-        return " ".join(said[: 10 * _TITLE].split())[:_TITLE]
+        return title_of(said)
 
     def pieces(self) -> Iterator[Piece]:
         """The conversation as it stands."""

@@ -6,7 +6,7 @@ stand behind what links to them; line breaks stay where they are.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 
 from markdown_it import MarkdownIt
@@ -16,6 +16,8 @@ from markdown_it.rules_inline import StateInline, emphasis, escape, image, link,
 from markdown_it.token import Token
 
 from alhena.display_text import escaped
+
+InlineRule = Callable[[StateInline, bool], bool]
 
 ADDRESS = "address"
 """The tag of what stands behind a link: its destination and title."""
@@ -49,8 +51,8 @@ def _parser() -> MarkdownIt:
     inline.at("escape", _escape)
     inline.at("emphasis", _emphasis)
     inline.at("strikethrough", _strikethrough)
-    inline.at("link", _link)
-    inline.at("image", _image)
+    inline.at("link", _addressed(link, 0, nested=False))
+    inline.at("image", _addressed(image, 1, nested=True))
     parser.block.ruler.at("table", _table, {"alt": ["paragraph", "reference"]})
     return parser
 
@@ -115,22 +117,18 @@ def _literal(state: StateInline, silent: bool, marks: str = "*_") -> bool:
     return True
 
 
-def _link(state: StateInline, silent: bool) -> bool:
-    start = state.pos
-    if not link(state, silent):
-        return False
-    if not silent:
-        state.tokens[-1].meta[ADDRESS] = _address(state, start, nested=False)
-    return True
+def _addressed(rule: InlineRule, before: int, *, nested: bool) -> InlineRule:
+    """The rule, with the address as it was written; `before` characters precede the label."""
 
+    def found(state: StateInline, silent: bool) -> bool:
+        start = state.pos
+        if not rule(state, silent):
+            return False
+        if not silent:
+            state.tokens[-1].meta[ADDRESS] = _address(state, start + before, nested=nested)
+        return True
 
-def _image(state: StateInline, silent: bool) -> bool:
-    start = state.pos
-    if not image(state, silent):
-        return False
-    if not silent:
-        state.tokens[-1].meta[ADDRESS] = _address(state, start + 1, nested=True)
-    return True
+    return found
 
 
 def _address(state: StateInline, start: int, *, nested: bool) -> str:
