@@ -1,0 +1,30 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.support.patience import PATIENCE_S
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_a_slow_report_of_a_test_does_not_end_the_run(tmp_path: Path):
+    (tmp_path / "conftest.py").write_text(
+        "import time\n\n\n"
+        "def pytest_runtest_makereport(item, call):\n"
+        "    if (item.name, call.when) == ('test_one', 'call'):\n"
+        "        time.sleep(1.5)\n"
+    )
+    (tmp_path / "test_two.py").write_text("def test_one(): pass\n\n\ndef test_two(): pass\n")
+    command = [sys.executable, "-m", "pytest", "-q", "-c", str(ROOT / "pyproject.toml")]
+    command += [f"--rootdir={tmp_path}", "-p", "no:cacheprovider", "--timeout=1", str(tmp_path)]
+    ran = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env=dict(os.environ),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert "2 passed" in ran.stdout, ran.stdout
