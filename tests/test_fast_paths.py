@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.patience import PATIENCE_S
-from tests.support.server import ScriptedServer, sse, text
+from tests.support.server import ScriptedServer, call, chunk, sse, text
 
 MSGSPEC = {"msgspec", "typing_extensions"}  # msgspec looks for the latter itself
 
@@ -95,11 +95,22 @@ def test_what_asks_no_model_loads_no_event_loop_and_no_http(name: str):
     assert Path("stdout.txt").read_text(encoding="utf-8")
 
 
-def first_request(server: ScriptedServer) -> set[str]:
-    server.reply(sse(text("hello")))
+def prompt(server: ScriptedServer) -> set[str]:
     return loaded(
         "-p", "hi", GEMINI_API_KEY="x", GOOGLE_GEMINI_BASE_URL=server.url, GEMINI_MODEL="m"
     )
+
+
+def first_request(server: ScriptedServer) -> set[str]:
+    server.reply(sse(text("hello")))
+    return prompt(server)
+
+
+def read_file_turn(server: ScriptedServer) -> set[str]:
+    """A turn that calls read_file and the turn after it."""
+    Path("a.txt").write_text("one\n", encoding="utf-8")
+    server.reply(sse(chunk(call("read_file", {"file_path": "a.txt"}), finish="STOP")))
+    return first_request(server)
 
 
 def test_a_prompt_reaches_its_first_request_with_two_third_party_packages(server: ScriptedServer):
@@ -108,6 +119,13 @@ def test_a_prompt_reaches_its_first_request_with_two_third_party_packages(server
     assert third_party(modules) == MSGSPEC | {"h11"}
     assert modules & {"json", "difflib", "tempfile"} == set()
     assert difference("first request", modules) == {"more": [], "fewer": []}
+
+
+def test_a_turn_that_reads_a_file_loads_the_pinned_modules(server: ScriptedServer):
+    modules = read_file_turn(server)
+    assert "one" in json.dumps(server.requests[-1].json["contents"][-1])
+    assert third_party(modules) <= MSGSPEC | {"h11", "jsonschema_rs"}
+    assert difference("read_file turn", modules) == {"more": [], "fewer": []}
 
 
 def pin() -> None:
@@ -119,6 +137,7 @@ def pin() -> None:
         os.environ["HOME"] = folder
         found = {name: sorted(rooms(loaded(*line))) for name, line in PATHS.items()}
         found["first request"] = sorted(rooms(first_request(server)))
+        found["read_file turn"] = sorted(rooms(read_file_turn(server)))
     PINNED.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
