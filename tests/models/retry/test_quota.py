@@ -49,6 +49,7 @@ def info(reason: str, domain: str = "googleapis.com", **metadata: str) -> Detail
 
 
 DAY = "GenerateRequestsPerDayPerProjectPerModel-FreeTier"
+EXHAUSTED = "You have exhausted your capacity on this model."
 MINUTE = "GenerateRequestsPerMinutePerProjectPerModel"
 
 
@@ -83,6 +84,10 @@ MINUTE = "GenerateRequestsPerMinutePerProjectPerModel"
         (503, "x", [info("MODEL_CAPACITY_EXHAUSTED"), retry_info("9s")], CapacityError, 9),
         (429, "No capacity available for model", [], CapacityError, None),
         (503, "no capacity", [], CapacityError, None),
+        (429, EXHAUSTED, [], SpentQuotaError, None),
+        (429, f"{EXHAUSTED} Please retry in 7s", [], RateLimitError, 7),
+        (429, EXHAUSTED, [quota(MINUTE)], RateLimitError, 60),
+        (429, EXHAUSTED, [info("MODEL_CAPACITY_EXHAUSTED")], CapacityError, None),
         (503, "The model is overloaded.", [], ServerFaultError, None),
         (503, "x", [retry_info("8s")], ServerFaultError, 8),
         (503, "back at noon", [retry_info("3600s")], ServerFaultError, 3600),

@@ -26,6 +26,7 @@ _PER_MINUTE = re.compile(r"per_?minute", re.IGNORECASE)
 _CAPACITY = re.compile(
     r"no capacity|out of capacity|capacity (?:is )?(?:exhausted|exceeded)", re.IGNORECASE
 )
+_EXHAUSTED = re.compile(r"exhausted your capacity", re.IGNORECASE)
 _NO_ROOM = frozenset({"MODEL_CAPACITY_EXHAUSTED", "MODEL_CAPACITY_EXCEEDED"})
 _SPENT = frozenset({"QUOTA_EXHAUSTED", "INSUFFICIENT_G1_CREDITS_BALANCE"})
 _SPENT_WORDS = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
@@ -116,6 +117,8 @@ def _throttled(api: ApiStatus, hint: float | None) -> type[QuotaError]:
     per_minute = any(_PER_MINUTE.search(name) for name in _quota_ids(api))
     if per_minute or "RATE_LIMIT_EXCEEDED" in api.reasons:
         return RateLimitError
+    if hint is None and _EXHAUSTED.search(api.message):
+        return SpentQuotaError  # as the reference reads it
     if _CAPACITY.search(api.message):
         return CapacityError
     return RateLimitError if hint is not None else QuotaError
