@@ -22,22 +22,23 @@ def test_thoughts_are_left_out_and_neighbouring_texts_become_one():
 
 
 @pytest.mark.requirement("CHAT-02")
-def test_a_signature_on_a_thought_moves_to_the_unsigned_call_behind_it():
-    parts = (Part(text="t", thought=True, thought_signature="AAAA"), Part(function_call=CALL))
-    content = model_content(parts, sign_calls=True)
-    assert content == Content(
-        role="model", parts=(Part(function_call=CALL, thought_signature="AAAA"),)
-    )
+@pytest.mark.parametrize("signature", [None, "BBBB"])
+def test_a_thought_takes_its_signature_with_it_and_the_call_keeps_its_own(signature: str | None):
+    thought = Part(text="t", thought=True, thought_signature="AAAA")
+    call = Part(function_call=CALL, thought_signature=signature)
+    assert model_content((thought, call), sign_calls=False) == Content(role="model", parts=(call,))
+    content = model_content((thought, call), sign_calls=True)
+    signed = Part(function_call=CALL, thought_signature=signature or SIGNATURE_SENTINEL)
+    assert content == Content(role="model", parts=(signed,))
 
 
 @pytest.mark.requirement("CHAT-02")
-def test_a_signature_without_a_call_survives_on_an_empty_text_part():
-    signed = Part(text="b", thought_signature="BBBB")
-    parts = (Part(text="t", thought=True, thought_signature="AAAA"), Part(text="a"), signed)
-    content = model_content(parts, sign_calls=False)
-    assert content == Content(
-        role="model", parts=(Part(text="", thought_signature="AAAA"), Part(text="a"), signed)
-    )
+def test_texts_keep_their_own_signatures_and_get_none_of_a_thought():
+    thought = Part(text="t", thought=True, thought_signature="AAAA")
+    text = Part(text="b", thought_signature="BBBB")
+    end = Part(text="", thought_signature="CCCC")
+    content = model_content((thought, Part(text="a"), text, thought, end), sign_calls=False)
+    assert content == Content(role="model", parts=(Part(text="a"), text, end))
 
 
 def test_signed_texts_are_never_merged():
@@ -84,7 +85,7 @@ part = st.one_of(
 
 
 @given(st.lists(part, max_size=8), st.booleans())
-def test_no_text_call_or_signature_is_ever_lost(parts: list[Part], sign: bool):
+def test_no_text_call_or_signature_of_one_is_ever_lost(parts: list[Part], sign: bool):
     content = model_content(parts, sign_calls=sign)
     kept = content.parts if content else ()
     assert "".join(p.text or "" for p in kept) == "".join(
@@ -94,11 +95,7 @@ def test_no_text_call_or_signature_is_ever_lost(parts: list[Part], sign: bool):
         p.function_call is not None for p in parts
     )
     signatures = [p.thought_signature for p in kept if p.thought_signature]
-    given_signatures = [
-        p.thought_signature
-        for p in parts
-        if p.thought_signature and p != Part(thought_signature="x")
-    ]
+    given_signatures = [p.thought_signature for p in parts if p.thought_signature and not p.thought]
     assert [s for s in signatures if s != SIGNATURE_SENTINEL] == given_signatures
     assert not any(p.thought for p in kept)
     assert all(p.text != "" or p.thought_signature for p in kept)

@@ -9,14 +9,14 @@ from alhena.chat.history import History
 from alhena.chat.interposer import Admission
 from alhena.events import Event
 from alhena.wire.calls import CallIds
-from alhena.wire.content import Content, FunctionCall, Part, text_content
+from alhena.wire.content import Content, FunctionCall, FunctionResponse, Part, text_content
 from alhena.wire.encode import EncodedContent
 from alhena.wire.errors import ConformanceError
 from alhena.wire.request import GenerateContentConfig, GenerateContentRequest
 from alhena.wire.response import GenerateContentResponse
 from tests.agent.kit import warnings
 from tests.support.scripted import ScriptedGenerator
-from tests.support.server import text
+from tests.support.server import call, chunk, text
 
 OPENING = (text_content("user", "hi"), text_content("model", "hello"))
 
@@ -63,8 +63,8 @@ def chatting(
 
 async def test_a_request_that_was_changed_for_the_worse_is_repaired_and_said_to_be() -> None:
     chat, generator, events = chatting(ModelTraits(name="m"), "a", "b")
-    call = Content(role="model", parts=(Part(function_call=FunctionCall(id="1", name="f")),))
-    chat.interposer = Sends(OPENING[0], call, OPENING[0])
+    calling = Content(role="model", parts=(Part(function_call=FunctionCall(id="1", name="f")),))
+    chat.interposer = Sends(OPENING[0], calling, OPENING[0])
     await chat.send((Part(text="go"),), "p")
     assert [content["role"] for content in generator.seen(0)] == ["user", "model", "user", "user"]
     answer = generator.seen(0)[2]["parts"][0]["functionResponse"]
@@ -98,6 +98,33 @@ async def test_a_model_that_refuses_signatures_is_sent_none_and_nobody_is_bother
         assert generator.seen(index)[1]["parts"] == [{"text": "hello"}]
     assert warnings(events) == []
     assert chat.history.contents[1].content == signed
+
+
+@pytest.mark.requirement("CHAT-02")
+async def test_a_signature_goes_back_on_the_part_it_came_with_and_on_no_other():
+    thought = {"text": "hm", "thought": True, "thoughtSignature": "QUJD"}
+    signed = call("f", {}, id="c1", thoughtSignature="REVG")
+    said = {"text": "first", "thoughtSignature": "R0hJ"}
+    events: list[Event] = []
+
+    async def pace() -> None:
+        pass
+
+    script = ScriptedGenerator([chunk(thought, said), chunk(thought, signed)], [text("so")])
+    chat = Chat(
+        script,
+        ModelTraits(name="m", sign_calls=True),
+        GenerateContentConfig(),
+        History(OPENING),
+        Outlets(events.append, pace),
+        CallIds("t"),
+    )
+    turn = await chat.send((Part(text="go"),), "p")
+    (called,) = turn.calls
+    response = FunctionResponse(id=called.call_id, name="f", response={"output": "x"})
+    await chat.send((Part(function_response=response),), "p")
+    assert script.seen(1)[-2]["parts"] == [said, signed]
+    assert warnings(events) == []
 
 
 async def test_what_the_service_called_by_itself_enters_the_history_before_its_answer():

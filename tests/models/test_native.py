@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from alhena.models.native import NativeProvider, sendable
-from alhena.wire.content import Part
+from alhena.wire.content import SIGNATURE_SENTINEL, Part
 from alhena.wire.dialects import anthropic
 from alhena.wire.dialects.native import AssistantMessageParser, native_request, tool_results
 from alhena.wire.errors import ConformanceError
@@ -74,7 +74,7 @@ async def test_older_models_get_the_media_of_results_beside_them() -> None:
     assert parts[2].inline_data is not None
 
 
-def test_thinking_of_another_service_is_never_sent() -> None:
+def test_thinking_is_never_sent_and_takes_its_signature_with_it() -> None:
     thinking = {"type": "thinking", "thinking": "hm", "signature": "other"}
     secret = {"type": "redacted_thinking", "data": "other"}
     own = {"type": "thinking", "thinking": "so", "signature": "gemini-own:QUJD"}
@@ -92,7 +92,7 @@ def test_thinking_of_another_service_is_never_sent() -> None:
     sent = sendable(anthropic.read_request(body), model="gemini-3-flash-preview")
     assert sent.contents[1].content.parts == (Part(text="Yes."),)
     (call,) = sent.contents[3].content.parts
-    assert call.thought_signature == "QUJD"
+    assert call.thought_signature == SIGNATURE_SENTINEL
 
 
 async def test_what_can_be_repaired_is_and_what_cannot_is_refused() -> None:

@@ -187,10 +187,12 @@ def test_a_prompt_is_not_merged_into_responses() -> None:
     assert done(*contents) == (contents, [])
 
 
-def test_a_thought_goes_and_its_signature_moves_to_the_call_behind_it() -> None:
+def test_a_thought_goes_and_takes_its_signature_with_it() -> None:
     thought = Part(text="hm", thought=True, thought_signature="QUJD")
-    contents, _ = done(HI, model(thought, call()), user(response()))
-    assert contents[1] == model(call(thought_signature="QUJD"))
+    signed = call(thought_signature="REVG")
+    for behind in (call(), signed):
+        contents, _ = done(HI, model(thought, behind), user(response()))
+        assert contents[1] == model(behind)
 
 
 def test_a_part_with_several_fields_becomes_several_and_the_call_keeps_the_signature() -> None:

@@ -11,7 +11,7 @@ from alhena.wire.signatures import sign_first_call, without_thoughts
 def model_content(parts: Iterable[Part], *, sign_calls: bool) -> Content | None:
     """The model content of a turn; None when nothing of it can be kept.
 
-    Thoughts are left out, their signatures move on (S5); neighbouring text parts without metadata
+    Thoughts are left out with their signatures (S2); neighbouring text parts without metadata
     become one; empty parts go. With `sign_calls` the first function call gets the sentinel when it
     came without a signature.
     """

@@ -10,7 +10,6 @@ from alhena.wire.calls import CallIds
 from alhena.wire.conformance.contents import is_signature
 from alhena.wire.conformance.gate import RequestGate
 from alhena.wire.content import Content, Part
-from alhena.wire.dialects.anthropic.signatures import is_foreign
 from alhena.wire.dialects.conversation import DialectRequest
 from alhena.wire.dialects.native import ProviderChunk, provider_chunks
 from alhena.wire.dialects.results import beside_results
@@ -24,10 +23,9 @@ def sendable(
 ) -> GenerateContentRequest:
     """A request of any dialect as `model` takes it, checked and repaired.
 
-    Thoughts are left out, and their signatures kept unless they are another service's. A signature
-    that cannot be one of Gemini's goes, too: a client has changed it. Media in tool results stand
-    where the model looks for them. Raises ConformanceError for what cannot be repaired, EncodeError
-    for what JSON cannot carry.
+    Thoughts are left out with their signatures. A signature that cannot be one of Gemini's goes,
+    too: a client has changed it. Media in tool results stand where the model looks for them. Raises
+    ConformanceError for what cannot be repaired, EncodeError for what JSON cannot carry.
     """
     info = model_info(model)
     contents = request.contents if info.media_in_responses else beside_results(request.contents)
@@ -49,12 +47,7 @@ def sendable(
 def _without_thoughts(content: Content) -> Content:
     if not any(part.thought for part in content.parts):
         return content
-    known = (
-        part
-        for part in content.parts
-        if not (part.thought and part.thought_signature and is_foreign(part.thought_signature))
-    )
-    return Content(role=content.role, parts=tuple(without_thoughts(known)))
+    return Content(role=content.role, parts=tuple(without_thoughts(content.parts)))
 
 
 def _without_broken_signatures(content: Content) -> Content:

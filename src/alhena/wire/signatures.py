@@ -7,25 +7,10 @@ import msgspec
 from alhena.wire.content import SIGNATURE_SENTINEL, Part
 
 
-def without_thoughts(parts: Iterable[Part]) -> Iterable[Part]:
-    """The parts that are no thoughts. A thought's signature goes to the call right behind it when
-    that has none, else it stays where it was, on an empty text part (conformance S5)."""
-    orphan: str | None = None
-    for part in parts:
-        if part.thought:
-            if orphan:
-                yield Part(text="", thought_signature=orphan)
-            orphan = part.thought_signature
-            continue
-        if orphan:
-            if part.function_call and not part.thought_signature:
-                part = msgspec.structs.replace(part, thought_signature=orphan)
-            else:
-                yield Part(text="", thought_signature=orphan)
-            orphan = None
-        yield part
-    if orphan:
-        yield Part(text="", thought_signature=orphan)
+def without_thoughts(parts: Iterable[Part]) -> list[Part]:
+    """The parts that are no thoughts. A thought takes its signature with it: no other part may go
+    back with it (conformance S2)."""
+    return [part for part in parts if not part.thought]
 
 
 def sign_first_call(parts: list[Part]) -> bool:

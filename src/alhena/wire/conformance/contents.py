@@ -151,7 +151,7 @@ def _read_part(turn: Turn, position: int, part: Part, findings: Findings, *, for
     """A part with a signature, with metadata, or with more than one thing."""
     _check_fields(turn, position, part, findings, forms=forms)
     if part.thought:
-        _check_thought(turn, position, part, findings)
+        _check_thought(turn, position, findings)
     call = part.function_call
     if call is not None:
         if not turn.calls:
@@ -194,15 +194,12 @@ def _check_fields(
         findings.add("S3", f"{path}{_SIGNATURE}", message)
 
 
-def _check_thought(turn: Turn, position: int, part: Part, findings: Findings) -> None:
+def _check_thought(turn: Turn, position: int, findings: Findings) -> None:
     """S5: a thought in a conversation that goes back."""
     path = f"{turn.path}.parts[{position}]"
     if turn.foreign is None:
         turn.foreign = position, ""
-    said = "thoughts are not sent back"
-    if part.thought_signature is not None:
-        said += "; its signature belongs to the call behind it, or to an empty text"
-    findings.add("S5", path, f"the part is a thought: {said}.")
+    findings.add("S5", path, "the part is a thought: thoughts are not sent back.")
 
 
 def is_signature(text: str) -> bool:

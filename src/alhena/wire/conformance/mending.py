@@ -31,8 +31,8 @@ def mend_content(
     role = _role(content, index, note)
     parts = list(content.parts)
     if not thoughts and any(part.thought for part in parts):
-        parts = list(without_thoughts(parts))
-        note("S5", index, "thoughts were left out, their signatures kept.")
+        parts = without_thoughts(parts)
+        note("S5", index, "thoughts were left out, with their signatures.")
     if role == USER or not signed:
         parts = _unsigned(parts, index, note, "S2" if signed else "S6")
     parts = list(_single(parts, index, note))
