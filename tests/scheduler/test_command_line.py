@@ -1,11 +1,9 @@
 """The whole way through the real command: hook processes, the policy, people, the saved rule, and
 what telemetry writes of it."""
 
-import asyncio
 import json
 import os
 import shlex
-import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,7 @@ from typing import Any
 import pytest
 
 from alhena.bus.bus import MessageBus
-from alhena.bus.link import FrontEndLink
+from alhena.bus.messages import ToolConfirmationRequest, ToolConfirmationResponse
 from alhena.events import ToolCallsUpdateEvent, ToolCallUpdateEvent
 from tests.agent.delegating import turn
 from tests.agent.kit import agent, events_of
@@ -230,32 +228,25 @@ def test_an_approval_for_good_at_the_terminal_holds_for_a_later_run_that_can_ask
 
 
 @pytest.mark.requirement("SCHED-09", "SCHED-10")
-async def test_an_approval_for_good_from_another_process_is_saved_and_holds_later(
+async def test_an_approval_over_the_bus_is_saved_and_allows_later_sessions(
     home: Path, project: Path
 ):
-    program = """
-import json, sys
-for line in sys.stdin:
-    message = json.loads(line)
-    if message["type"] == "tool-confirmation-request":
-        print(json.dumps({"type": "tool-confirmation-response", "confirmed": True,
-                          "correlationId": message["correlationId"],
-                          "outcome": "proceed_always_and_save"}), flush=True)
-"""
-    bus, pipe = MessageBus(), asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", program, stdin=pipe, stdout=pipe
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    linked = asyncio.create_task(FrontEndLink(bus, process.stdout, process.stdin).run())
+    bus = MessageBus()
+
+    def approve(message: ToolConfirmationRequest) -> None:
+        bus.publish(
+            ToolConfirmationResponse(
+                correlation_id=message.correlation_id,
+                confirmed=True,
+                outcome="proceed_always_and_save",
+            )
+        )
+
+    bus.subscribe(ToolConfirmationRequest, approve)
     commands = [call("run_shell_command", {"command": f"mkdir {n}"}, id=n) for n in "ab"]
     generator = ScriptedGenerator(turn(*commands), [text("ok")])
     async with agent(generator, bus=bus) as running:
         assert await running.ask("go") == "ok"
-    linked.cancel()
-    await asyncio.wait({linked})
-    await process.wait()
     assert saved_rule(home)["commandPrefix"] == "mkdir"
     later = ScriptedGenerator(turn(call("run_shell_command", {"command": "mkdir c"})), [text("ok")])
     async with agent(later) as running:

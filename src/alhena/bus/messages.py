@@ -30,12 +30,6 @@ class Request(Protocol[R_co]):
         ...
 
 
-class RequestClosed(Message, frozen=True, kw_only=True, tag="request-closed"):
-    """A request that was passed on wants no answer any more: it has one, or was given up."""
-
-    correlation_id: str
-
-
 class LastingRule(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What an answer would make hold beyond its call.
 
