@@ -7,10 +7,10 @@ from msgspec.structs import replace
 from alhena.gateway.fitting import fitted
 from alhena.gateway.ids import answer_id
 from alhena.gateway.names import ModelNames
+from alhena.gateway.sendable import sendable
 from alhena.models.catalogue import model_info
 from alhena.models.errors import StreamCutError
 from alhena.models.generator import ContentGenerator
-from alhena.models.native import sendable
 from alhena.wire.conformance.calling import without_idle_calling
 from alhena.wire.conformance.check import require_conformance
 from alhena.wire.conformance.repair import repair_entries

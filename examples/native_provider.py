@@ -1,11 +1,22 @@
-"""The provider flow: what a stream of Gemini's yields to an editor that keeps its history in
-Anthropic's form, and how that history is kept whole."""
+"""Native tool calls for an editor that keeps its history in Anthropic's form.
 
-from collections.abc import Iterable, Mapping, Sequence
+Reads a file by a tool: `python examples/native_provider.py "What does config.json say?"`, with
+GEMINI_API_KEY set."""
+
+import asyncio
+import os
+import secrets
+import sys
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from alhena.gateway.sendable import sendable
+from alhena.models.generator import ContentGenerator
+from alhena.models.select import ModelChoice, choose_generator
+from alhena.wire.calls import CallIds
 from alhena.wire.content import FunctionCall, Part
 from alhena.wire.dialects.anthropic.blocks import blocks_of
 from alhena.wire.dialects.anthropic.reading import read_request
@@ -29,14 +40,14 @@ class _Chunk(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", rename
 
 
 class TextChunk(_Chunk, frozen=True, tag="text"):
-    """Words of the answer. A signature belongs to exactly these words."""
+    """Text of the answer. A signature belongs to exactly this text."""
 
     text: str
     signature: str | None = None
 
 
 class ReasoningChunk(_Chunk, frozen=True, tag="reasoning"):
-    """Words of a thought."""
+    """Text of a thought."""
 
     text: str
 
@@ -81,10 +92,10 @@ def provider_chunks(
     new_id: NewId,
     taken: set[str] | None = None,
 ) -> list[ProviderChunk]:
-    """What one chunk of an answer yields. A call without an id, or with that of another call of the
-    answer, gets one here, once: it is the same wherever the call appears from then on (NATIVE-01).
+    """Converts one chunk of an answer. A call without an id, or with the id of another call of the
+    answer, gets one here, once; the same id appears wherever the call appears later.
 
-    `taken` are the ids of the calls in the chunks before, to which those of this one are added.
+    `taken`: ids of the calls in earlier chunks; the ids of this one are added.
     """
     taken = set[str]() if taken is None else taken
     chunks: list[ProviderChunk] = []
@@ -159,7 +170,7 @@ class AssistantMessageParser:
 
     @property
     def content_blocks(self) -> list[dict[str, Any]]:
-        """What an editor shows and acts on."""
+        """The blocks an editor shows and acts on."""
         blocks: list[dict[str, Any]] = []
         for at, part in enumerate(self._parts):
             call = part.function_call
@@ -173,7 +184,7 @@ class AssistantMessageParser:
 
     @property
     def message(self) -> dict[str, Any]:
-        """The whole answer as it enters the history, in Anthropic's form."""
+        """The whole answer, calls included, for the history, in Anthropic's form."""
         content = blocks_of(self._parts, ToolNames(), _no_id)
         return {"role": "assistant", "content": content or [{"type": "text", "text": ""}]}
 
@@ -204,9 +215,10 @@ def native_request(
     mode: FunctionCallingMode | None = None,
     generation: GenerationConfig | None = None,
 ) -> DialectRequest:
-    """A request from a history in Anthropic's form and tools in OpenAI's (NATIVE-02).
+    """A request from a history in Anthropic's form and tools in OpenAI's.
 
-    `mode` ANY forces a tool in each answer; None leaves the choice to the model.
+    `mode` ANY forces a tool call in each answer, so that the model never finishes with text; None
+    leaves the choice to the model.
     """
     read = read_request({"model": model, "system": system, "messages": list(messages)})
     declared = read_tools(Fields({"tools": list(tools)}), read.names)
@@ -218,3 +230,77 @@ def native_request(
         generation_config=generation,
     )
     return msgspec.structs.replace(read, config=config)
+
+
+class NativeProvider:
+    """Streams answers of any generator. The ids it makes for calls are unique across sessions when
+    `token` is random."""
+
+    def __init__(self, generator: ContentGenerator, *, token: str) -> None:
+        self._generator = generator
+        self._ids = CallIds(token)
+
+    async def create_message(self, request: DialectRequest) -> AsyncIterator[ProviderChunk]:
+        """The answer to a request of `native_request`, chunk by chunk. Closing the iterator closes
+        the answer."""
+        answer = self._generator.stream(sendable(request, model=request.model))
+        taken: set[str] = set()
+        try:
+            async for response in answer:
+                for chunk in provider_chunks(
+                    response, names=request.names, new_id=self._ids.next, taken=taken
+                ):
+                    yield chunk
+        finally:
+            if isinstance(answer, AsyncGenerator):
+                await answer.aclose()
+
+
+READ_FILE = {
+    "type": "function",
+    "function": {
+        "name": "read_file",
+        "description": "Reads a text file.",
+        "parameters": {
+            "type": "object",
+            "properties": {"path": {"type": "string"}},
+            "required": ["path"],
+        },
+    },
+}
+
+
+def run(call: Mapping[str, Any]) -> dict[str, Any]:
+    """The result of a read_file call."""
+    try:
+        content, failed = Path(call["params"]["path"]).read_text(encoding="utf-8"), False
+    except (KeyError, OSError, ValueError) as error:
+        content, failed = str(error), True
+    return {"tool_use_id": call["id"], "content": content, "is_error": failed}
+
+
+async def converse(prompt: str) -> list[dict[str, Any]]:
+    """The history of one prompt: every answer is kept whole, every call gets its result."""
+    chosen = choose_generator(ModelChoice(model="gemini-2.5-pro", environ=os.environ))
+    provider = NativeProvider(chosen.generator, token=secrets.token_hex(4))
+    history: list[dict[str, Any]] = [{"role": "user", "content": prompt}]
+    while True:
+        parser = AssistantMessageParser()
+        request = native_request(
+            model=chosen.model, system="Be brief.", messages=history, tools=[READ_FILE]
+        )
+        async for chunk in provider.create_message(request):
+            parser.feed(chunk)
+        parser.finish()
+        history.append(parser.message)
+        calls = [block for block in parser.content_blocks if block["type"] == "tool_use"]
+        if not calls:
+            break
+        history.append(tool_results([run(call) for call in calls]))
+    await chosen.generator.aclose()
+    return history
+
+
+if __name__ == "__main__":
+    for message in asyncio.run(converse(" ".join(sys.argv[1:]) or "What does README.md say?")):
+        print(message)

@@ -1,17 +1,12 @@
-"""Requests of other dialects, put to any generator."""
-
-from collections.abc import AsyncGenerator
+"""A client's request as a Gemini model takes it."""
 
 from msgspec.structs import replace
 
 from alhena.models.catalogue import model_info
-from alhena.models.generator import ContentGenerator
-from alhena.wire.calls import CallIds
 from alhena.wire.conformance.contents import is_signature
 from alhena.wire.conformance.gate import RequestGate
 from alhena.wire.content import Content, Part
 from alhena.wire.dialects.conversation import DialectRequest
-from alhena.wire.dialects.native import ProviderChunk, provider_chunks
 from alhena.wire.dialects.results import beside_results
 from alhena.wire.encoded import EncodedContent
 from alhena.wire.request import GenerateContentRequest
@@ -60,30 +55,3 @@ def _without_broken_signatures(content: Content) -> Content:
         for part in content.parts
     ]
     return Content(role=content.role, parts=tuple(part for part in parts if part != Part(text="")))
-
-
-class NativeProvider:
-    """Native tool calls for an editor that keeps its history in Anthropic's form.
-
-    The ids it makes for calls without one are unique in and across sessions when `token` is random.
-    """
-
-    def __init__(self, generator: ContentGenerator, *, token: str) -> None:
-        self._generator = generator
-        self._ids = CallIds(token)
-
-    async def create_message(self, request: DialectRequest) -> AsyncGenerator[ProviderChunk, None]:
-        """The answer to a request (`wire.dialects.native.native_request`), as it comes. Raises what
-        the generator raises, and what `sendable` does. Closing the iterator closes the answer."""
-        sent = sendable(request, model=request.model)
-        answer = self._generator.stream(sent)
-        taken: set[str] = set()
-        try:
-            async for response in answer:
-                for chunk in provider_chunks(
-                    response, names=request.names, new_id=self._ids.next, taken=taken
-                ):
-                    yield chunk
-        finally:
-            if isinstance(answer, AsyncGenerator):
-                await answer.aclose()

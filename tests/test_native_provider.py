@@ -1,10 +1,24 @@
-"""The provider flow: what an editor gets from a stream, and the history it keeps."""
+"""The example of a provider: chunks of a stream, and the history an editor keeps."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from examples.native_provider import (
+    AssistantMessageParser,
+    NativeFunction,
+    NativeProvider,
+    NativeToolCall,
+    NativeToolCallsChunk,
+    ReasoningChunk,
+    TextChunk,
+    converse,
+    native_request,
+    provider_chunks,
+    tool_results,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,21 +26,13 @@ from alhena.wire.content import Content, FunctionCall, Part
 from alhena.wire.dialects.errors import DialectError
 from alhena.wire.dialects.gemini import write_request
 from alhena.wire.dialects.names import ToolNames
-from alhena.wire.dialects.native import (
-    AssistantMessageParser,
-    NativeFunction,
-    NativeToolCall,
-    NativeToolCallsChunk,
-    ReasoningChunk,
-    TextChunk,
-    native_request,
-    provider_chunks,
-    tool_results,
-)
 from alhena.wire.encoded import EncodedContent
 from alhena.wire.envelope import enveloped_request
 from alhena.wire.request import FunctionCallingMode, GenerateContentRequest
 from alhena.wire.response import Candidate, GenerateContentResponse, UsageMetadata
+from tests.support import server as wire
+from tests.support.scripted import ScriptedGenerator
+from tests.support.server import ScriptedServer, sse
 from tests.wire.dialects.conversations import arguments, ids
 
 PARAMETERS = {"type": "object", "properties": {"path": {"type": "string"}}}
@@ -273,3 +279,79 @@ def test_reasoning_is_shown_and_not_kept() -> None:
     parser = AssistantMessageParser()
     parser.feed(ReasoningChunk(text="hm"))
     assert parser.content_blocks == []
+
+
+PNG = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}
+
+
+def calling(path: str, **part: Any) -> dict[str, Any]:
+    return {"functionCall": {"name": "read_file", "args": {"path": path}}, **part}
+
+
+async def answered(
+    provider: NativeProvider, history: list[Any], model: str
+) -> AssistantMessageParser:
+    parser = AssistantMessageParser()
+    request = native_request(model=model, system="s", messages=history, tools=[READ])
+    async for one in provider.create_message(request):
+        parser.feed(one)
+    parser.finish()
+    history.append(json.loads(json.dumps(parser.message)))
+    return parser
+
+
+@pytest.mark.requirement("NATIVE-04")
+async def test_a_conversation_goes_on_over_calls_results_and_signatures() -> None:
+    generator = ScriptedGenerator(
+        [wire.chunk(calling("a", thoughtSignature="QUJD"), calling("b"), finish="STOP")],
+        [wire.chunk({"text": "hm", "thought": True}), wire.chunk({"text": "Both."}, finish="STOP")],
+    )
+    provider = NativeProvider(generator, token="t")
+    history: list[Any] = [{"role": "user", "content": "Compare a and b."}]
+    parser = await answered(provider, history, "gemini-3-flash-preview")
+    calls = [block["id"] for block in parser.content_blocks]
+    assert len(set(calls)) == 2
+    results = [
+        {"tool_use_id": calls[0], "content": [PNG]},
+        {"tool_use_id": calls[1], "content": "B"},
+    ]
+    history.append(tool_results(results))
+    parser = await answered(provider, history, "gemini-3-flash-preview")
+    assert [block["content"] for block in parser.content_blocks] == ["Both."]
+    _, called, told = generator.seen(1)
+    assert [part["functionCall"]["id"] for part in called["parts"]] == calls
+    assert [part.get("thoughtSignature") for part in called["parts"]] == ["QUJD", None]
+    assert [part["functionResponse"]["id"] for part in told["parts"]] == calls
+    assert told["parts"][0]["functionResponse"]["parts"][0]["inlineData"]["data"] == "AAAA"
+
+
+async def test_giving_up_an_answer_closes_it() -> None:
+    generator = ScriptedGenerator(
+        [wire.chunk({"text": "a"}), wire.chunk({"text": "b"}, finish="STOP")]
+    )
+    messages = [{"role": "user", "content": "x"}]
+    stream = NativeProvider(generator, token="t").create_message(
+        native_request(model="m", system="", messages=messages)
+    )
+    async for _ in stream:
+        break
+    await stream.aclose()
+    assert generator.closed_early == 1
+
+
+async def test_the_example_reads_a_file_and_keeps_the_whole_conversation(
+    server: ScriptedServer, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GEMINI_API_KEY", "x")
+    monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
+    (project / "config.json").write_text("{}", encoding="utf-8")
+    server.reply(
+        sse(wire.chunk(calling("config.json"), calling("none"), finish="STOP")),
+        sse(wire.chunk({"text": "It is empty."}, finish="STOP")),
+    )
+    _, called, results, last = await converse("What does config.json say?")
+    assert [block["name"] for block in called["content"]] == ["read_file"] * 2
+    read, missed = results["content"]
+    assert (read["content"], read["is_error"], missed["is_error"]) == ("{}", False, True)
+    assert last["content"] == [{"type": "text", "text": "It is empty."}]
+    assert len(server.requests[1].json["contents"]) == 3
