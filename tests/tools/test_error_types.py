@@ -53,7 +53,7 @@ EDIT: Rows = [
         "attempt_to_create_existing_file",
     ),
     (
-        {"file_path": "a.txt", "old_string": "two", "new_string": "# rest of code ..."},
+        {"file_path": "a.py", "old_string": "two", "new_string": "# rest of code ..."},
         "`new_string` contains an omission placeholder (for example 'rest of methods ...'): ",
         "invalid_tool_params",
     ),
@@ -139,6 +139,7 @@ TABLE: list[tuple[Callable[[Workspace], Tool], dict[str, str], Rows]] = [
 @pytest.fixture
 def tree(project: Path) -> Path:
     (project / "a.txt").write_text("one\none\ntwo\n", encoding="utf-8")
+    (project / "a.py").write_text("two\n", encoding="utf-8")
     (project / "ascii.txt").write_bytes(b"two caf\xe9 \x80\n")
     (project / "a.bin").write_bytes(b"two\0\1\2")
     (project / "sub").mkdir()

@@ -73,18 +73,20 @@ async def test_the_number_of_occurrences_has_to_be_the_expected_one(
         ("a.bin", "text", "x", "read_content_failure"),
         ("directory", "text", "x", "target_is_directory"),
         ("../a.txt", "text", "x", "path_not_in_workspace"),
-        ("a.txt", "text", "// rest of code ...", "invalid_tool_params"),
+        ("a.js", "text", "// rest of code ...", "invalid_tool_params"),
     ],
 )
 async def test_what_cannot_be_edited_is_a_typed_failure(
     replace: Replace, project: Path, path: str, old: str, new: str, type: str
 ) -> None:
     (project / "a.txt").write_text("text\n", encoding="utf-8")
+    (project / "a.js").write_text("text\n", encoding="utf-8")
     (project / "a.bin").write_bytes(b"text\0\1\2")
     (project / "directory").mkdir()
     result = await call(replace, file_path=path, old_string=old, new_string=new)
     assert failure_type(result) == type
     assert (project / "a.txt").read_text(encoding="utf-8") == "text\n"
+    assert (project / "a.js").read_text(encoding="utf-8") == "text\n"
     assert (project / "a.bin").read_bytes() == b"text\0\1\2"
 
 
@@ -252,16 +254,16 @@ async def test_places_are_counted_and_never_chosen_from(
 async def test_blanks_without_end_do_not_hold_up_the_check_for_omissions(
     replace: Replace, project: Path
 ) -> None:
-    (project / "a.txt").write_text("x\n", encoding="utf-8")
+    (project / "a.js").write_text("x\n", encoding="utf-8")
     new = "//" + " \t" * 1_000_000 + "rest of ...\n"
-    result = await call(replace, file_path="a.txt", old_string="x", new_string=new)
+    result = await call(replace, file_path="a.js", old_string="x", new_string=new)
     assert result.error is None
     for new in (
-        "  //   rest \t of the  code  ...",
-        "# ... existing code ...",
-        "(rest of methods ...)",
+        "\n  //   rest \t of the  code  ...\n",
+        "\n# ... existing code ...\n",
+        "\n(rest of methods ...)\n",
     ):
-        result = await call(replace, file_path="a.txt", old_string="x", new_string=new)
+        result = await call(replace, file_path="a.js", old_string="rest of", new_string=new)
         assert failure_type(result) == "invalid_tool_params"
 
 

@@ -5,11 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from alhena.policy.model import PolicyOutcome
+from alhena.scheduler.confirm import ConfirmationRequest
+from alhena.scheduler.states import SuccessfulToolCall
 from alhena.system.workspace import Workspace
 from alhena.tools.builtin.write_file import WriteFile
 from alhena.tools.confirmation import EditConfirmation
 from alhena.tools.contract import ExecutionContext, ToolFailure, ToolInvocation
 from alhena.tools.display import FileDiff
+from tests.scheduler.kit import Stage, deciding, request
 from tests.tools.files import call, failure_type, text_of, unprivileged
 
 
@@ -199,11 +203,48 @@ async def test_an_omission_placeholder_is_refused(
     assert names(project) == []
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("guide.md", "Then:\n\n    // ... existing code ...\n"),
+        ("notes.txt", "(rest of methods ...)\n"),
+        ("README", "# rest of file ...\n"),
+        ("a.py", 'PAGE = """\n# ... existing code ...\n"""\n'),
+        ("a.ts", "const page = `\n// ... existing code ...\n`\n"),
+    ],
+)
+async def test_prose_and_strings_may_show_a_placeholder(
+    write: WriteFile, project: Path, name: str, text: str
+) -> None:
+    assert (await call(write, file_path=name, content=text)).error is None
+    assert (project / name).read_text(encoding="utf-8") == text
+
+
+async def test_a_person_who_is_warned_may_approve_a_placeholder(
+    write: WriteFile, project: Path
+) -> None:
+    text = "a()\n// rest of code ...\n"
+    asked: list[tuple[str, ...]] = []
+
+    def approve(asking: ConfirmationRequest) -> bool:
+        assert isinstance(asking.details, EditConfirmation)
+        asked.append(asking.details.warnings)
+        return True
+
+    for decision, written in ((PolicyOutcome.ALLOW, False), (PolicyOutcome.ASK_USER, True)):
+        stage = Stage(write, decide=deciding(write_file=decision), approver=approve)
+        call = request("c0", "write_file", file_path="a.js", content=text)
+        (done,) = await stage.scheduler.schedule([call])
+        assert isinstance(done, SuccessfulToolCall) is written
+        assert (project / "a.js").exists() is written
+    assert asked == [("code may be left out: // rest of code ...",)]
+
+
 async def test_a_line_that_stands_in_the_file_already_is_no_placeholder(
     write: WriteFile, project: Path
 ) -> None:
-    (project / "a.md").write_text("# rest of code ...\n", encoding="utf-8")
-    result = await call(write, file_path="a.md", content="# rest of code ...\nmore\n")
+    (project / "a.sh").write_text("# rest of code ...\n", encoding="utf-8")
+    result = await call(write, file_path="a.sh", content="# rest of code ...\nmore\n")
     assert result.error is None
 
 

@@ -33,7 +33,11 @@ from alhena.scheduler.questions import (
 )
 from alhena.scheduler.shown import in_words, refined
 from alhena.scheduler.track import TrackedCall
-from alhena.tools.answered import PlanningInvocation, QuestioningInvocation
+from alhena.tools.answered import (
+    ApprovableInvocation,
+    PlanningInvocation,
+    QuestioningInvocation,
+)
 from alhena.tools.boundary import Boundary, one_line
 from alhena.tools.confirmation import ConfirmationDetails, EditConfirmation
 from alhena.tools.contract import ToolErrorType, ToolFailure, ToolInvocation
@@ -143,6 +147,8 @@ class Asker:
             if call.ended:
                 return False
         invocation = call.invocation
+        if isinstance(invocation, ApprovableInvocation):
+            invocation.approve()
         if payload.answers is not None and isinstance(invocation, QuestioningInvocation):
             given = {int(key): text for key, text in payload.answers.items()}
             call.invocation = invocation.with_answers(given)

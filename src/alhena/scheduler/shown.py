@@ -44,7 +44,8 @@ def _warned(
         case ExecConfirmation():
             return _command(details) if is_shell(call.asked(entry)) else details
         case EditConfirmation():
-            return msgspec.structs.replace(details, warnings=tuple(_of_change(details)))
+            warnings = (*details.warnings, *_of_change(details))
+            return msgspec.structs.replace(details, warnings=warnings)
         case InfoConfirmation():
             return msgspec.structs.replace(details, warnings=tuple(_of_words(details)))
         case McpConfirmation():

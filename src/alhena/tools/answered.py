@@ -16,6 +16,15 @@ class QuestioningInvocation(ToolInvocation, Protocol):
 
 
 @runtime_checkable
+class ApprovableInvocation(ToolInvocation, Protocol):
+    """A call that does more when a person has approved it than unasked."""
+
+    def approve(self) -> None:
+        """Notes that a person has approved this call."""
+        ...
+
+
+@runtime_checkable
 class PlanningInvocation(ToolInvocation, Protocol):
     """A call that ends plan mode, whose approval may say which mode follows."""
 

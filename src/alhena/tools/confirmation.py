@@ -20,8 +20,8 @@ class ToolConfirmationOutcome(StrEnum):
 
 class EditConfirmation(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag="edit"):
     """A file is about to change. `is_modifying`: a person is at work on the proposal, in an editor
-    of their own; the question comes again when they are done. `warnings` say what nobody sees of
-    the lines that are new, and what of the path may deceive a reader."""
+    of their own; the question comes again when they are done. `warnings` name a line that seems to
+    stand for left out code, what is hidden in new lines, and what of the path may deceive."""
 
     title: str
     file_path: str

@@ -22,7 +22,8 @@ from alhena.tools.correction import (
 from alhena.tools.correction_bound import Change, refusal
 from alhena.tools.editing import CurrentFile, Proposal
 from alhena.tools.matching import Match, Rung, find_exact, with_line_feeds
-from alhena.tools.text_edit import TextEdit, omission_problem, places
+from alhena.tools.omission import omission_placeholder
+from alhena.tools.text_edit import TextEdit, places
 from alhena.tools.threads import run_blocking
 
 
@@ -81,7 +82,7 @@ class CorrectedEdit(TextEdit):
         if self._correction is None:
             return super().edited(real, current, file)
         search, replace = self._correction.search, self._correction.replace
-        if omission_problem(search, replace) is not None:
+        if omission_placeholder(self.path, replace, search) is not None:
             return self._refused("its new text is not complete")
         if not search or search == replace:
             return self._refused("it changes nothing")

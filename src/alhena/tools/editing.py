@@ -1,7 +1,6 @@
 """What the tools that change one file share: a proposal, its diff, its approval, its writing."""
 
 import os
-import re
 from abc import abstractmethod
 from pathlib import Path
 from typing import Any
@@ -63,7 +62,8 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
 
     `file` is the file as it was read, None when there was none or it was no text. `proposed` is
     what the model wanted where a person made something else of it. `place` is the one range of
-    `original` that changes, None when there are several or all of it does.
+    `original` that changes, None when there are several or all of it does. `placeholder` is a new
+    line that stands for left out code: only a person lets that be written.
     """
 
     real: Path
@@ -76,6 +76,7 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
     proposed: str | None = None
     place: tuple[int, int] | None = None
     details: dict[str, Any] | None = None
+    placeholder: str | None = None
 
 
 def current_file(real: Path) -> CurrentFile | None:
@@ -117,38 +118,12 @@ def target_problem(workspace: Workspace, path: str) -> ToolFailure | None:
     return problem
 
 
-_OMISSION = (
-    r"(?:(?://|#|/\*|<!--|--|;|%|\*|\{/\*) ?)?\(? ?(?:(?:\.\.\.|\u2026) ?)?"
-    r"(?:(?:the )?rest of (?:the )?|remaining |unchanged |existing )"
-    r"(?:code|methods?|functions?|file|class|content|lines|implementation|imports)"
-    r" ?(?:\.\.\.|\u2026) ?\)? ?(?:\*/\}?|-->)?"
-)
-_LONGEST_OMISSION = 120
-
-
-def omission_placeholder(text: str, known: str = "") -> str | None:
-    """A line of `text` that stands for left out code ("// rest of code ..."), None if none does.
-
-    What stands in `known` already is no placeholder.
-    """
-    if "..." not in text and "\u2026" not in text:
-        return None
-    for line in text.split("\n"):
-        if "..." not in line and "\u2026" not in line:
-            continue
-        stripped = line.strip()
-        if len(stripped) > _LONGEST_OMISSION or stripped in known:
-            continue
-        # One blank for each run of them: the pattern then has nothing to try twice.
-        if re.fullmatch(_OMISSION, " ".join(stripped.split()), re.IGNORECASE):
-            return stripped
-    return None
-
-
 class EditInvocation(BaseInvocation):
     """A change of one file. What was shown for approval is what is written, or nothing is."""
 
     verb = "Edit"
+    parameter = "new_string"
+    """The parameter that holds the new text."""
 
     def __init__(self, workspace: Workspace, params: dict[str, Any]) -> None:
         super().__init__(params)
@@ -157,6 +132,7 @@ class EditInvocation(BaseInvocation):
         self.shown = printable(workspace.relative(self.path))
         self._name = printable(self.path.name)
         self._outcome: Proposal | ToolFailure | None = None
+        self._approved = False
 
     @abstractmethod
     def propose(self, real: Path) -> Proposal | ToolFailure:
@@ -178,6 +154,7 @@ class EditInvocation(BaseInvocation):
         from alhena.tools.diffing import unified_diff
 
         diff, _ = unified_diff(outcome.original or "", outcome.content, self._name)
+        placeholder = outcome.placeholder
         return EditConfirmation(
             title=f"Confirm {self.verb}: {self.shown}",
             file_path=printable(self.path),
@@ -186,13 +163,24 @@ class EditInvocation(BaseInvocation):
             original_content=outcome.original,
             new_content=outcome.content,
             is_new_file=outcome.before is None,
+            warnings=() if placeholder is None else (f"code may be left out: {placeholder}",),
         )
+
+    def approve(self) -> None:
+        """Lets a placeholder be written: a person has seen it."""
+        self._approved = True
 
     async def execute(self, context: ExecutionContext) -> ToolResult:
         """Makes the change."""
         outcome = await self.worked_out(context)
         if isinstance(outcome, ToolFailure):
             return failed(outcome)
+        if outcome.placeholder is not None and not self._approved:
+            return ToolResult.failed(
+                f"`{self.parameter}` contains an omission placeholder (for example 'rest of "
+                f"methods ...'): {outcome.placeholder!r}. Provide the complete text.",
+                ToolErrorType.INVALID_TOOL_PARAMS,
+            )
         try:
             return await run_blocking(context.cancellation, self._write, outcome, context)
         except FileError as error:
@@ -246,9 +234,15 @@ class EditInvocation(BaseInvocation):
                 "was left as it is.",
             )
         try:
-            return self.propose(real)
+            proposal = self.propose(real)
         except FileError as error:
             return self.unprepared(error)
+        if isinstance(proposal, ToolFailure):
+            return proposal
+        from alhena.tools.omission import omission_placeholder
+
+        found = omission_placeholder(self.path, proposal.content, proposal.original or "")
+        return msgspec.structs.replace(proposal, placeholder=found)
 
     def unprepared(self, error: FileError) -> ToolFailure:
         """The failure of a change that could not be worked out."""

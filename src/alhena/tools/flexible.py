@@ -17,6 +17,7 @@ from alhena.tools.indentation import (
     indent_of,
     left_out_for,
     same_structure,
+    shifted_alone,
 )
 from alhena.tools.splicing import Edit, Span
 
@@ -145,6 +146,9 @@ def _carried(here: list[str], old: list[str], new: list[str], text: str) -> list
     ]
     if not aligned(pairs):
         return None
+    if shifted_alone(pairs, old, new):
+        old = [indent_of(theirs) + ours.strip() for ours, theirs in zip(old, here, strict=True)]
+        pairs = [(theirs, theirs) for _, theirs in pairs]
     further = [indent_of(line) for line in new[1:] if line.strip()]
     loose = pairs.pop(0)[1] if left_out_for(pairs, further) else None
     if loose and not pairs:

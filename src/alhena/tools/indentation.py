@@ -62,6 +62,22 @@ def left_out_for(pairs: list[Pair], indents: list[str]) -> bool:
     return bare_start(pairs) and (len(pairs) == 1 or "" not in indents or not same_structure(pairs))
 
 
+def shifted_alone(pairs: list[Pair], old: list[str], new: list[str]) -> bool:
+    """Whether the old text is indented too far as a block, and the new text as in the file.
+
+    The new text then begins as deep as the file does there, and repeats no line of the old one.
+    """
+    ours, theirs = pairs[0]
+    shift = ours.removesuffix(theirs)
+    first = next((line for line in new if line.strip()), "")
+    return (
+        ours != theirs == indent_of(first)
+        and first.strip() != ""
+        and all(ours == shift + theirs for ours, theirs in pairs)
+        and not any(line in old for line in new if line.strip())
+    )
+
+
 def aligned(pairs: list[Pair]) -> bool:
     """Whether lines, from the first on, have the structure that they have in the file."""
     return same_structure(pairs) or bare_start(pairs)

@@ -44,6 +44,7 @@ class ModifiedEdit(EditInvocation):
         self._origin = origin
         self._content = content
         self._proposal: Proposal | None = None
+        self.approve()
 
     async def work_out(self, context: ExecutionContext) -> Proposal | ToolFailure:
         """The person's content for the file that the proposal was made for."""

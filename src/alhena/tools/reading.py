@@ -12,8 +12,8 @@ from alhena.system.media import sniff_mime
 from alhena.system.textwindow import TextWindow, window_of_bytes, window_of_file
 from alhena.wire.content import Blob, Part
 
-MEDIA_LIMIT = 20 * 1024 * 1024
-"""Bytes of the largest media file that is sent."""
+FILE_LIMIT = 20 * 1024 * 1024
+"""Bytes of the largest file that is read."""
 
 SMALL_FILE = 256 * 1024
 """Bytes up to which a file is read at once: a thread would cost more than the read."""
@@ -69,16 +69,17 @@ def read_content(
     """The content of the regular file that `descriptor` stands at the beginning of.
 
     What it is shows in its first bytes; `name` only tells audio from video in shared containers.
-    Raises FileTooLargeError for media over MEDIA_LIMIT, and OSError.
+    Raises FileTooLargeError for a file over FILE_LIMIT, whatever it is, and OSError.
     """
     size = os.fstat(descriptor).st_size
+    _require_small(size)
     data = read_bytes(descriptor, SMALL_FILE + 1 if size <= SMALL_FILE else SAMPLE_SIZE)
     sample = data[:SAMPLE_SIZE]
     mime = sniff_mime(sample, name)
     if mime is not None:
         if not media:
             return UnwantedMedia(mime)
-        return Media(mime, _whole(descriptor, data, size, mime))
+        return Media(mime, _whole(descriptor, data, size))
     if is_binary(sample):
         return Binary()
     if size > _STREAMED or len(data) > SMALL_FILE:
@@ -89,16 +90,20 @@ def read_content(
     return window_of_bytes(data, lines.offset, lines.limit)
 
 
-def _whole(descriptor: int, start: bytes, size: int, mime: str) -> bytes:
+def _whole(descriptor: int, start: bytes, size: int) -> bytes:
     data = start
-    if size <= MEDIA_LIMIT and len(data) < size:
-        data += read_bytes(descriptor, MEDIA_LIMIT + 1 - len(data))
-    if max(size, len(data)) > MEDIA_LIMIT:
-        raise FileTooLargeError(
-            f"File size exceeds the 20MB limit for {mime}: it has {max(size, len(data))} bytes.",
-            remedy="Make a smaller version of it and read that.",
-        )
+    if len(data) < size:
+        data += read_bytes(descriptor, FILE_LIMIT + 1 - len(data))
+        _require_small(len(data))
     return data
+
+
+def _require_small(size: int) -> None:
+    if size > FILE_LIMIT:
+        raise FileTooLargeError(
+            f"File size exceeds the 20MB limit: it has {size} bytes.",
+            remedy="Look into it with search_file_content or run_shell_command.",
+        )
 
 
 def encoding_note(window: TextWindow) -> str:

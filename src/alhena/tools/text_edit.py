@@ -5,39 +5,18 @@ from typing import Any, assert_never
 
 from alhena.system.encoding import Codec, Damage, LineEnding, TextFile, encode_text, safe_text
 from alhena.system.errors import printable
-from alhena.system.workspace import Workspace
 from alhena.tools.contract import ToolErrorType, ToolFailure
 from alhena.tools.editing import (
     CurrentFile,
     EditInvocation,
     Proposal,
     current_file,
-    omission_placeholder,
     require_encodable,
-    target_problem,
 )
 from alhena.tools.matching import Match, Rung, find, with_line_feeds
 from alhena.tools.splicing import joined, spliced
 
 _NAMED = 10
-
-
-def text_edit_problem(workspace: Workspace, params: dict[str, Any]) -> ToolFailure | None:
-    """The path has to lie in the workspace, and the new text has to be complete."""
-    return omission_problem(params["old_string"], params["new_string"]) or target_problem(
-        workspace, params["file_path"]
-    )
-
-
-def omission_problem(old: str, new: str) -> ToolFailure | None:
-    """The failure of an edit whose new text leaves something out that the old text has not."""
-    placeholder = omission_placeholder(new, old)
-    if placeholder is None:
-        return None
-    return ToolFailure.of_params(
-        "`new_string` contains an omission placeholder (for example 'rest of methods ...')"
-        f": {placeholder!r}. Provide the complete replacement text.",
-    )
 
 
 class TextEdit(EditInvocation):

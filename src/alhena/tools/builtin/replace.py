@@ -44,10 +44,10 @@ class Replace(DeclarativeTool):
         self._workspace = workspace
 
     def check(self, params: dict[str, Any]) -> ToolFailure | None:
-        """The path has to lie in the workspace, and the new text has to be complete."""
-        from alhena.tools.text_edit import text_edit_problem
+        """The path has to lie in the workspace."""
+        from alhena.tools.editing import target_problem
 
-        return text_edit_problem(self._workspace, params)
+        return target_problem(self._workspace, params["file_path"])
 
     def invocation(self, params: dict[str, Any]) -> ToolInvocation:
         """One edit."""

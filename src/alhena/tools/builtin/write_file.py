@@ -12,7 +12,6 @@ from alhena.tools.editing import (
     EditInvocation,
     Proposal,
     current_file,
-    omission_placeholder,
     require_encodable,
     target_problem,
 )
@@ -56,18 +55,13 @@ class WriteFileInvocation(EditInvocation):
     """One file to be written."""
 
     verb = "Write"
+    parameter = "content"
 
     def propose(self, real: Path) -> Proposal | ToolFailure:
         """The content in the encoding and with the line ends of the file that is there."""
         content: str = self.params["content"]
         current = current_file(real)
         file = current.text if current else None
-        placeholder = omission_placeholder(content, file.text if file else "")
-        if placeholder is not None:
-            return ToolFailure.of_params(
-                "`content` contains an omission placeholder (for example 'rest of methods ...'): "
-                f"{placeholder!r}. Provide complete file content.",
-            )
         codec = file.codec if file else Codec()
         if codec.bom:
             content = content.removeprefix(_BOM)
