@@ -98,12 +98,24 @@ def test_what_cannot_be_meant_changes_nothing(home: Path, words: list[str], code
     assert not (home / ".gemini").exists()
 
 
-def test_a_folder_whose_settings_are_broken_can_be_left_again(home: Path, project: Path) -> None:
+@pytest.mark.parametrize("words", [["trust"], ["trust", "--parent"]])
+def test_a_folder_whose_settings_cannot_be_used_is_not_trusted(
+    home: Path, project: Path, words: list[str]
+) -> None:
+    for broken in ("{", {"tools": {"core": 5}}):
+        workspace(project, broken)
+        trusting = alhena(*words)
+        assert trusting.code == 52
+        assert "settings.json" in trusting.err
+        assert "is trusted" not in trusting.out
+        assert not (home / ".gemini" / "trustedFolders.json").exists()
+        assert alhena("trust", "--status", "--json").json["known"] is False
+
+
+def test_a_folder_whose_settings_broke_later_can_be_left(home: Path, project: Path) -> None:
+    assert alhena("trust").code == 0
     workspace(project, "{")
-    trusting = alhena("trust")
-    assert trusting.code == 52
-    assert "not valid JSON" in trusting.err
-    assert listed(home) == {str(project): "TRUST_FOLDER"}
+    assert alhena("trust").code == 52
     assert alhena("trust", "--never").code == 0
     assert listed(home) == {str(project): "DO_NOT_TRUST"}
     assert alhena("trust", "--forget").code == 0

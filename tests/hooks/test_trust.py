@@ -122,6 +122,23 @@ def test_a_projects_hook_runs_once_it_was_accepted_and_until_it_changes(
     assert [entry.state for entry in gather(project, home).entries] == [HookState.UNTRUSTED]
 
 
+@pytest.mark.requirement("HOOK-04")
+def test_with_folder_trust_off_a_projects_hooks_run_and_one_warning_says_so(
+    project: Path, home: Path, configured: Path
+):
+    document = {"security": {"folderTrust": {"enabled": False}}}
+    given = {"environ": {"HOME": str(home)}, "settings": settings_of(document, "u")}
+    found = gather(project, home, **given)
+    assert [entry.state for entry in found.entries] == [HookState.ENABLED]
+    assert len(found.groups()) == 1
+    (warning,) = found.warnings
+    assert "run without being asked about, because security.folderTrust.enabled is" in warning
+    restricted = {"HOME": str(home), "GEMINI_RESTRICTED_MODE": "true"}
+    assert gather(project, home, **given | {"environ": restricted}).entries == ()
+    configured.write_text("{}", encoding="utf-8")
+    assert gather(project, home, **given).warnings == ()
+
+
 @pytest.mark.usefixtures("configured")
 def test_of_a_folder_that_is_not_trusted_nothing_is_read(project: Path, home: Path):
     accept(project, home)

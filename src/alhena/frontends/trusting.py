@@ -46,7 +46,10 @@ class Waits:
 def say_trust(environ: Mapping[str, str], folder: Path, level: TrustLevel) -> Path:
     """Writes down what the user says of a folder; returns the file. Everything else in it stays.
     What was accepted of folders that are not trusted any more is forgotten. Raises ConfigError when
-    it cannot be read or written."""
+    it cannot be read or written, and, before anything is written, when the folder's own settings
+    cannot be used: nobody was shown what they would make active."""
+    if level is not TrustLevel.DO_NOT_TRUST:
+        open_place(folder, environ, skip_trust=True)
     file = trusted_folders_path(environ)
     names = [path for path, _ in trust_entries(file) if _same(path, folder)]
     name = names[0] if names else os.path.realpath(folder)

@@ -61,9 +61,11 @@ class HooksRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GatheredHooks(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found. `notes` are for people who look closer."""
+    """What was found. `unasked`: hooks of the project run without having been accepted one by one.
+    `notes` are for people who look closer."""
 
     entries: tuple[HookEntry, ...] = ()
+    unasked: bool = False
     problems: tuple[HookProblem, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -82,6 +84,11 @@ class GatheredHooks(msgspec.Struct, frozen=True, kw_only=True):
                 f"hooks: {waiting} of this project {'is' if waiting == 1 else 'are'} not trusted "
                 "and will not run; see `alhena hooks trust`."
             )
+        if self.unasked:
+            wrong.append(
+                "hooks: those of this project run without being asked about, because "
+                "security.folderTrust.enabled is false."
+            )
         return tuple(wrong)
 
     def groups(self) -> tuple[HookGroup, ...]:
@@ -99,8 +106,8 @@ def gather_hooks(request: HooksRequest) -> GatheredHooks:
     """Reads all sources. What is wrong in files is among the problems.
 
     Of a workspace nothing is read before its folder is trusted, and none of its hooks runs before
-    it was accepted as it is. Raises ConfigError for a list of trusted folders, or of trusted
-    hooks, that cannot be used.
+    it was accepted as it is; with `security.folderTrust.enabled: false` all of them run. Raises
+    ConfigError for a list of trusted folders, or of trusted hooks, that cannot be used.
     """
     notes: list[str] = []
     problems: list[HookProblem] = []
@@ -122,9 +129,9 @@ def gather_hooks(request: HooksRequest) -> GatheredHooks:
         for document in (program, project, user, *system, *request.extensions)
         if document is not None
     ]
-    accepted: frozenset[str] = frozenset()
-    if project is not None:
-        accepted = trusted(request)
+    accepted: frozenset[str] | None = None
+    if request.settings.security.folder_trust.enabled:
+        accepted = frozenset() if project is None else trusted(request)
     own = next(found for document, found in loaded if document is user)
     entries = [
         entry
@@ -133,9 +140,15 @@ def gather_hooks(request: HooksRequest) -> GatheredHooks:
             document, _fingerprinted(document, found, request), own, accepted, str(request.cwd)
         )
     ]
+    unasked = accepted is None and any(
+        each.hook.source is HookSource.PROJECT and each.state is HookState.ENABLED
+        for each in entries
+    )
     for _, found in loaded:
         problems += found.problems
-    return GatheredHooks(entries=tuple(entries), problems=tuple(problems), notes=tuple(notes))
+    return GatheredHooks(
+        entries=tuple(entries), unasked=unasked, problems=tuple(problems), notes=tuple(notes)
+    )
 
 
 def open_hooks(
@@ -202,7 +215,8 @@ def _project_document(
 def _fingerprinted(
     document: HookDocument, found: LoadedHooks, request: HooksRequest
 ) -> LoadedHooks:
-    if document.source is not HookSource.PROJECT or not found.groups:
+    asked = request.settings.security.folder_trust.enabled
+    if document.source is not HookSource.PROJECT or not found.groups or not asked:
         return found
     from alhena.hooks.trust import with_fingerprints
 
@@ -214,11 +228,13 @@ def _entries(
     document: HookDocument,
     found: LoadedHooks,
     own: LoadedHooks,
-    accepted: frozenset[str],
+    accepted: frozenset[str] | None,
     project: str,
 ) -> list[HookEntry]:
-    """The hooks of a document with their states. What `own`, the user's settings, turn off counts
-    for all but a system's and a program's; what a document turns off counts for itself."""
+    """The hooks of a document with their states; `accepted` None: a project's need no acceptance.
+    What `own`, the user's settings, turn off counts for all but a system's and a program's; what a
+    document turns off counts for itself."""
+    ours = document.source is HookSource.PROJECT
     alone = document.source in (HookSource.SYSTEM, HookSource.RUNTIME)
     deciding = [found] if alone else [found, own]
     off = any(not each.enabled for each in deciding)
@@ -231,11 +247,11 @@ def _entries(
                 state, why = HookState.DISABLED, "hooksConfig.enabled is false"
             elif disabled & {hook.label, hook.command}:
                 state, why = HookState.DISABLED, "hooksConfig.disabled names it"
-            elif document.source is HookSource.PROJECT and hook.fingerprint not in accepted:
+            elif accepted is not None and ours and hook.fingerprint not in accepted:
                 state = HookState.UNTRUSTED
                 why = "it is new or has changed; see alhena hooks trust"
             pinned: PinnedFiles | None = None
-            if document.source is HookSource.PROJECT:
+            if ours:
                 from alhena.hooks.pinned import pinned_files
 
                 pinned = pinned_files(hook, project)
