@@ -133,6 +133,12 @@ def test_servers_that_are_not_wanted_are_not_there() -> None:
     }
 
 
+def test_a_star_names_all_servers() -> None:
+    entries = {name: {"command": "x"} for name in ("a", "b")}
+    assert list(configured(entries, allowed=["*"]).servers) == ["a", "b"]
+    assert configured(entries, excluded=["*"]).servers == {}
+
+
 def test_the_server_command_is_one_more_server() -> None:
     found = configured({}, serverCommand="node 'my server.js' --x")
     assert found.servers["mcp"].command == "node"

@@ -3,7 +3,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.config.expansion import expanded
+from alhena.config.expansion import expanded, names_in
 from alhena.config.merging import UNION, merged
 from alhena.config.old_keys import MOVED, renewed, value_at
 
@@ -107,7 +107,10 @@ def test_the_three_forms_of_a_variable() -> None:
         ("$A-$LONG_NAME2", "1-two"),
         ("${NONE:-d e}", "d e"),
         ("${A:-d}", "1"),
-        ("${EMPTY:-d}", ""),
+        ("${EMPTY:-d}", "d"),
+        ("$EMPTY ${EMPTY}", " "),
+        (r"\$A \${A} \${NONE:-d} \$5", "$A ${A} ${NONE:-d} $5"),
+        (r"\$A$A", "$A1"),
         ("${NONE:-}", ""),
         ("$NONE ${NONE}", "$NONE ${NONE}"),
         ("$5 100$ $", "$5 100$ $"),
@@ -115,7 +118,8 @@ def test_the_three_forms_of_a_variable() -> None:
         ("$$A", "$1"),
     ]:
         assert expanded(text, environ) == result, text
-    assert expanded("$A $LONG_NAME2", environ, withheld={"A"}) == "$A two"
+    assert expanded("$A ${A:-d} $LONG_NAME2", environ, withheld={"A"}) == "$A ${A:-d} two"
+    assert names_in([r"\$A $B", {"x": "${c:-d}"}]) == {"B", "C"}
 
 
 def test_keys_are_not_expanded_and_commands_of_hooks_are_left_to_their_shell() -> None:

@@ -24,6 +24,7 @@ FOR_OTHERS = {
     *("security.auth.selectedType", "security.auth.useExternal"),
     *("security.environmentVariableRedaction.allowed", "security.folderTrust.enabled"),
     *("telemetry.enabled", "telemetry.logPrompts", "telemetry.outfile", "tools.allowed"),
+    "mcp.autoAllowInHeadless",
     *("tools.sandboxAllowedPaths", "model.prices", "model.loopCheckTurns"),
 }
 """Keys that no workspace says anything about. Whoever adds a key decides where it belongs."""
@@ -106,6 +107,8 @@ def at(settings: Settings, key: str) -> Any:
         ("mcp.allowed", None, ["evil"], None),
         ("mcp.allowed", ["a", "b"], ["b", "c"], ["b"]),
         ("mcp.allowed", ["a"], None, ["a"]),
+        ("mcp.allowed", ["*"], ["a"], ["a"]),
+        ("mcp.allowed", ["a"], ["*"], ["a"]),
         ("mcp.excluded", ["a"], ["b"], ["a", "b"]),
         ("mcp.serverCommand", "mine", "theirs", "mine"),
         ("security.disableYoloMode", True, False, True),

@@ -98,6 +98,28 @@ def test_a_server_that_may_be_there_but_says_it_is_not_trusted_is_asked_about() 
     assert outcome(settings, "search", server="t") is ALLOW
 
 
+def test_where_no_person_can_be_asked_servers_need_no_approval_if_settings_say_so() -> None:
+    entries = {"s": {}, "t": {"trust": False}}
+    settings = {"mcp": {"autoAllowInHeadless": True}, "mcpServers": entries}
+    assert outcome(settings, "search", server="s", interactive=False) is ALLOW
+    assert outcome(settings, "search", server="s") is ASK
+    assert outcome(settings, "search", server="s", interactive=False, mode="plan") is DENY
+    assert outcome(settings, "search", server="t", interactive=False) is DENY
+    ask = rules(rule("ask_user", 0, mcpName="s"))
+    assert outcome(settings, "search", server="s", interactive=False, files=ask) is DENY
+    found = decided(settings, "search", server="s", interactive=False)
+    assert "settings: mcp.autoAllowInHeadless" in found.reason
+
+
+def test_a_star_in_the_settings_means_all_servers() -> None:
+    entries = {"s": {}, "t": {"trust": False}}
+    allowed = {"mcp": {"allowed": ["*"]}, "mcpServers": entries}
+    assert outcome(allowed, "search", server="s") is ALLOW
+    assert outcome(allowed, "search", server="t") is ASK
+    excluded = {"mcp": {"excluded": ["*"], "allowed": ["*"]}, "mcpServers": entries}
+    assert outcome(excluded, "search", server="s") is DENY
+
+
 def test_nobody_is_asked_where_nobody_is_though_asking_is_allowed() -> None:
     assert outcome(tools(allowed=["*"]), "ask_user", interactive=False) is DENY
     assert outcome(tools(allowed=["*"]), "enter_plan_mode", interactive=False) is DENY
@@ -212,7 +234,7 @@ def test_an_entry_that_cannot_be_meant_is_named_with_its_key_and_a_remedy(
 
 
 @pytest.mark.parametrize("key", ["allowed", "excluded"])
-@pytest.mark.parametrize("name", ["", " ", "*"])
+@pytest.mark.parametrize("name", ["", " "])
 def test_a_name_of_no_server_is_an_error(key: str, name: str) -> None:
     with pytest.raises(ConfigError, match=rf"settings: mcp\.{key}: the entry"):
         settings_policy(settings_of({"mcp": {key: [name]}}, "test"), NAMES)

@@ -1,4 +1,5 @@
-"""Variables of the environment in the texts of settings: `$NAME`, `${NAME}`, `${NAME:-default}`."""
+"""Variables of the environment in the texts of settings: `$NAME`, `${NAME}`, `${NAME:-default}`.
+`\\$` is a dollar sign."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -9,15 +10,15 @@ MAX_ADDED = 4 * 1024 * 1024
 _COMMANDS = frozenset({"command"})
 """Keys of hooks whose texts a shell reads, which knows how to quote what a variable holds."""
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
-_VARIABLE = rf"\$(?:(?P<plain>{_NAME})|\{{(?P<braced>{_NAME})(?::-(?P<default>[^{{}}]*))?\}})"
+_VARIABLE = rf"\\\$|\$(?:(?P<plain>{_NAME})|\{{(?P<braced>{_NAME})(?::-(?P<default>[^{{}}]*))?\}})"
 
 
 def expanded(value: Any, environ: Mapping[str, str], *, withheld: Collection[str] = ()) -> Any:
     """`value`, a document of settings or a text, with the variables in its texts put in; keys of
     objects stay as they are.
 
-    A variable that is not set stands for its default; without one, and where its name is in
-    `withheld`, the text stays as it is.
+    A variable that is not set or empty stands for its default. The text stays as it is where a
+    variable is not set and has no default, and where its name is in `withheld`.
     """
     return _Expansion(environ, withheld).of(value)
 
@@ -49,11 +50,14 @@ class _Expansion:
                 return value
 
     def _put_in(self, found: re.Match[str]) -> str:
-        name, default = found["plain"] or found["braced"], found["default"]
-        value = None if name.upper() in self._withheld else self._environ.get(name)
-        if value is None and (default is None or name.upper() in self._withheld):
+        name = found["plain"] or found["braced"]
+        if name is None:
+            return "$"
+        text = self._environ.get(name)
+        if not text and found["default"] is not None:
+            text = found["default"]
+        if text is None or name.upper() in self._withheld:
             return found[0]
-        text = cast("str", default) if value is None else value
         self._left -= len(text)
         return text if self._left >= 0 else found[0]
 
@@ -66,9 +70,8 @@ def names_in(value: Any) -> frozenset[str]:
     while waiting:
         each = waiting.pop()
         if isinstance(each, str):
-            found.update(
-                (name["plain"] or name["braced"]).upper() for name in pattern.finditer(each)
-            )
+            names = (match["plain"] or match["braced"] for match in pattern.finditer(each))
+            found.update(name.upper() for name in names if name)
         elif isinstance(each, list):
             waiting += cast("list[Any]", each)
         elif isinstance(each, dict):

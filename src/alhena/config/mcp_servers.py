@@ -15,6 +15,8 @@ from alhena.config.settings import Settings
 
 COMMAND_SERVER = "mcp"
 """What the server of `mcp.serverCommand` is called."""
+EVERY = "*"
+"""Stands for all servers in `mcp.allowed` and `mcp.excluded`."""
 OF_WORKSPACE: Mapping[str, Any] = {"trust": False, "ofWorkspace": True}
 """What the entry of a server says that a workspace has brought, whatever that wrote."""
 OF_GOOGLE = GOOGLE, IMPERSONATION = "google_credentials", "service_account_impersonation"
@@ -183,9 +185,10 @@ def untrusted_names(entries: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _unwanted(name: str, settings: Settings) -> str:
-    if name in settings.mcp.excluded:
+    allowed, excluded = settings.mcp.allowed, settings.mcp.excluded
+    if name in excluded or EVERY in excluded:
         return "mcp.excluded names it"
-    if settings.mcp.allowed is not None and name not in settings.mcp.allowed:
+    if allowed is not None and name not in allowed and EVERY not in allowed:
         return "mcp.allowed (or --allowed-mcp-server-names) does not name it"
     return ""
 

@@ -71,7 +71,7 @@ _SECTIONS = {
         enableMessageBusIntegration approvalMode
     """,
     "mcp": """
-        serverCommand allowed excluded
+        serverCommand allowed excluded autoAllowInHeadless
     """,
     "security": """
         toolSandboxing disableYoloMode disableAlwaysAllow enablePermanentToolApproval

@@ -109,11 +109,13 @@ class PrivacySettings(Section, frozen=True, kw_only=True):
 
 
 class McpSettings(Section, frozen=True, kw_only=True):
-    """`mcp.*`: names of servers. `allowed` None means all that are configured. `server_command` is
-    the command line of one more server."""
+    """`mcp.*`: names of servers, `*` for all. `allowed` None means all that are configured.
+    `auto_allow_in_headless`: where no person can be asked, calls need no approval. `server_command`
+    is the command line of one more server."""
 
     allowed: tuple[str, ...] | None = None
     excluded: tuple[str, ...] = ()
+    auto_allow_in_headless: bool = False
     server_command: str | None = None
 
 

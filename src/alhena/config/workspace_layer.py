@@ -14,7 +14,7 @@ import msgspec
 from alhena.config.dotted import value_at
 from alhena.config.environment import CREDENTIALS
 from alhena.config.expansion import names_in
-from alhena.config.mcp_servers import COMMAND_SERVER, OF_GOOGLE, OF_WORKSPACE
+from alhena.config.mcp_servers import COMMAND_SERVER, EVERY, OF_GOOGLE, OF_WORKSPACE
 from alhena.config.merging import union
 from alhena.config.settings import known_keys
 
@@ -196,7 +196,7 @@ def _some(own: Any, given: Any) -> Any:
 
 def _some_of(own: Any, given: Any) -> Any:
     """As `_some`, but there have to be some: an entry permits something, too."""
-    return REFUSED if own is None else _some(own, given)
+    return REFUSED if own is None else given if EVERY in own else _some(own, given)
 
 
 def _fewer(own: Any, given: Any) -> Any:

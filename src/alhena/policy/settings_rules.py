@@ -8,7 +8,7 @@
 | policy files of the user, `--policy`, saved approvals | | |
 | `tools.allowed`, `--allowed-tools` | allow | below them, above the defaults |
 | `mcpServers.NAME.trust` | allow | below `tools.allowed` |
-| `mcp.allowed` | allow | below `mcpServers.NAME.trust` |
+| `mcp.allowed`, `mcp.autoAllowInHeadless` | allow | below `mcpServers.NAME.trust` |
 
 `tools.core` and `mcp.allowed` say, besides, what is there at all: filters (`policy/filter.py`), so
 that no rule brings back what they leave out.
@@ -86,11 +86,12 @@ def settings_policy(
         *(_rule(entry, PolicyOutcome.ALLOW, ALLOWED) for entry in (*allowed, *flagged)),
         *_server_rules("mcpServers.NAME.trust", trusted, MCP_TRUST),
         *_server_rules("mcp.allowed", _unquestioned(only or (), settings), MCP_ALLOWED),
+        *_headless_rules(settings),
     )
     filters: list[PolicyFilter] = []
     if tools.core is not None:
         filters.append(_core(core, known))
-    if only is not None:
+    if only is not None and "*" not in only:
         filters.append(_only_servers(only))
     every = (*excluded, *confirmed, *allowed, *flagged, *core)
     problems = (*_slips(every, known), *_useless((*allowed, *flagged, *core)))
@@ -104,14 +105,23 @@ def _trusted(settings: Settings) -> tuple[str, ...]:
 
 
 def _unquestioned(allowed: tuple[str, ...], settings: Settings) -> tuple[str, ...]:
-    """Of the servers that may be there, those whose calls need no question: not those that say they
-    are not trusted, as all servers of a workspace do."""
+    """Of the servers that these names mean, those whose calls need no question: not those whose
+    entries say that they are not trusted, as all entries of a workspace do."""
     if not (allowed and settings.mcp_servers):
         return allowed
-    from alhena.config.mcp_servers import untrusted_names
+    from alhena.config.mcp_servers import COMMAND_SERVER, untrusted_names
 
     questioned = untrusted_names(settings.mcp_servers)
-    return tuple(name for name in allowed if name not in questioned)
+    names = (*settings.mcp_servers, COMMAND_SERVER) if "*" in allowed else allowed
+    return tuple(name for name in dict.fromkeys(names) if name not in questioned)
+
+
+def _headless_rules(settings: Settings) -> Iterator[PolicyRule]:
+    """`mcp.autoAllowInHeadless`: calls need no approval where no person can be asked."""
+    if settings.mcp.auto_allow_in_headless:
+        names = _unquestioned(("*",), settings)
+        for rule in _server_rules("mcp.autoAllowInHeadless", names, MCP_ALLOWED):
+            yield msgspec.structs.replace(rule, interactive=False)
 
 
 class _Entry(msgspec.Struct, frozen=True):
@@ -157,7 +167,7 @@ def _wrong(key: str, entry: str, reason: str, remedy: str) -> ConfigError:
 def _servers(key: str, names: Iterable[str]) -> tuple[str, ...]:
     kept = tuple(names)
     for name in kept:
-        if not name.strip() or name == "*":
+        if not name.strip():
             raise _wrong(key, name, "names no server", "Write a name of mcpServers.")
     return kept
 

@@ -10,6 +10,7 @@ from alhena.config.accepted import folder_key
 from alhena.config.documents import settings_document
 from alhena.config.home import user_settings_path, workspace_settings_path
 from alhena.config.jsonc_edit import with_value, without_value
+from alhena.config.mcp_servers import EVERY
 from alhena.display_text import one_line
 from alhena.errors import InputError, UsageError
 from alhena.frontends.cli.mcp_arguments import Added, parse_add, scope_of
@@ -99,7 +100,7 @@ def _turn(argv: list[str], *, enabled: bool) -> int:
     _say(f"MCP server {name!r} is turned {'on' if enabled else 'off'}.")
     if enabled and name in place.held_servers:
         _say(f"It is held back all the same: {place.held_servers[name]}.")
-    if enabled and name in place.settings.mcp.excluded:
+    if enabled and {name, EVERY} & {*place.settings.mcp.excluded}:
         _say("The setting mcp.excluded names it all the same, so that it is not started.")
     return 0
 

@@ -1,0 +1,68 @@
+"""Unattended runs with MCP servers: which servers there are, which calls need no approval."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.mcp.kit import odd, tool
+from tests.support.command import Ran, alhena, keyed
+from tests.support.server import ScriptedServer, call, chunk, sse, text
+
+
+def user(home: Path, document: dict[str, Any]) -> None:
+    folder = home / ".gemini"
+    folder.mkdir(exist_ok=True)
+    (folder / "settings.json").write_text(json.dumps(document), encoding="utf-8")
+
+
+def asked_for(server: ScriptedServer, *names: str) -> Ran:
+    """A run whose model calls these tools in turn."""
+    server.reply(*(sse(chunk(call(each, {}, id=each), finish="STOP")) for each in names))
+    server.reply(sse(text("done")))
+    return alhena("-p", "go", "-o", "stream-json", **keyed(server))
+
+
+def statuses(ran: Ran) -> list[str]:
+    return [line["status"] for line in ran.of_type("tool_result")]
+
+
+@pytest.mark.parametrize("key", ["allowed", "excluded"])
+def test_a_star_names_all_servers(
+    home: Path, project: Path, server: ScriptedServer, key: str
+) -> None:
+    entries = {name: odd(project, {"tools": [tool(f"of_{name}")]}, name) for name in ("a", "b")}
+    user(home, {"mcpServers": entries, "mcp": {key: ["*"]}})
+    ran = asked_for(server, "of_a", "of_b")
+    assert ran.code == 0, ran.err
+    assert statuses(ran) == ["success" if key == "allowed" else "error"] * 2
+
+
+def test_calls_run_unattended_where_settings_say_so_and_no_rule_says_otherwise(
+    home: Path, project: Path, server: ScriptedServer
+) -> None:
+    entries = {"a": odd(project, {"tools": [tool("fine"), tool("bad")]})}
+    rules = home / ".gemini" / "policies"
+    user(home, {"mcpServers": entries})
+    assert statuses(asked_for(server, "fine")) == ["error"]
+    user(home, {"mcpServers": entries, "mcp": {"autoAllowInHeadless": True}})
+    rules.mkdir()
+    deny = '[[rule]]\nmcpName = "a"\ntoolName = "bad"\ndecision = "deny"\npriority = 5\n'
+    (rules / "mine.toml").write_text(deny, encoding="utf-8")
+    ran = asked_for(server, "fine", "bad")
+    assert (statuses(ran), "autoAllow" in ran.err) == (["success", "error"], False)
+
+
+def test_a_workspace_cannot_let_its_servers_run_unattended(
+    home: Path, project: Path, server: ScriptedServer
+) -> None:
+    user(home, {"mcpServers": {"mine": odd(project, {"tools": [tool("of_mine")]}, "mine")}})
+    theirs = {"s": odd(project, {"tools": [tool("of_s")]})}
+    user(project, {"mcpServers": theirs, "mcp": {"autoAllowInHeadless": True}})
+    server.reply(*(sse(chunk(call(each, {}, id=each), finish="STOP")) for each in ("of_mine",)))
+    server.reply(sse(text("done")))
+    trusting = {**keyed(server), "GEMINI_CLI_TRUST_WORKSPACE": "true"}
+    ran = alhena("-p", "go", "-o", "stream-json", **trusting)
+    assert statuses(ran) == ["error"]
+    assert "mcp.autoAllowInHeadless" in ran.err
