@@ -16,8 +16,10 @@ from alhena.session.reading import is_begun
 from alhena.session.records import VERSION
 from alhena.session.retention import Retention, prune
 from alhena.session.store import open_store
+from tests.agent.kit import agent
 from tests.session.kit import HEADER, header_of, turns, write
 from tests.support.command import alhena, keyed
+from tests.support.scripted import ScriptedGenerator
 from tests.support.server import ScriptedServer, sse, text
 
 ODD = [
@@ -261,3 +263,41 @@ def test_a_session_of_a_later_version_is_one(temp: Path):
     assert is_begun(path)
     assert not is_begun(temp / "sessions")
     assert not is_begun(temp / "gone")
+
+
+def test_a_session_begins_with_the_id_that_was_given_and_no_other_takes_it(
+    server: ScriptedServer, project: Path
+) -> None:
+    server.reply(sse(text("one")), sse(text("two")))
+    begun = alhena("-p", "hi", "--session-id", "nightly_17", "-o", "json", **keyed(server))
+    assert (begun.code, begun.json["session_id"]) == (0, "nightly_17")
+    again = alhena("-p", "hi", "--session-id", " nightly_17 ", **keyed(server))
+    assert (again.code, again.out) == (42, "")
+    assert "there is a session nightly_17 already. Go on with it by --resume" in again.err
+    resumed = alhena("-p", "more", "--resume", "nightly_17", **keyed(server))
+    assert (resumed.code, resumed.out) == (0, "two\n")
+    assert "hi" in str(server.requests[1].json["contents"])
+
+
+@pytest.mark.parametrize("name", [*ODD, "latest", "../up"])
+def test_what_can_be_no_id_of_a_session_ends_the_run_before_anything_is_asked(
+    server: ScriptedServer, name: str
+) -> None:
+    ran = alhena("-p", "hi", f"--session-id={name}", **keyed(server))
+    assert (ran.code, ran.out, server.requests) == (42, "", [])
+    assert "is no id for a session" in ran.err
+
+
+async def test_a_session_that_is_cleared_has_an_id_of_its_own(project: Path) -> None:
+    generator = ScriptedGenerator([text("one")], [text("two")])
+    async with agent(generator, session_id="mine") as running:
+        await running.ask("hi")
+        assert running.session_id == "mine"
+        await running.clear()
+        await running.ask("hi")
+        assert is_made_id(running.session_id)
+
+
+def test_an_old_session_has_its_id() -> None:
+    ran = alhena("-p", "hi", "--resume", "--session-id", "a", "-m", "rehearsal")
+    assert (ran.code, "--resume contradicts --session-id" in ran.err) == (2, True)

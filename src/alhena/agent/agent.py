@@ -222,7 +222,7 @@ class Agent:
         session = await self._idle()
         mode = session.bench.modes.mode
         settings = msgspec.structs.replace(
-            self._options.settings, approval_mode=mode, history=(), resume=resume
+            self._options.settings, approval_mode=mode, history=(), resume=resume, session_id=None
         )
         options = msgspec.structs.replace(self._options, settings=settings)
         channel = EventChannel()

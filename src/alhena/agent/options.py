@@ -44,7 +44,8 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     telemetry is told of the front end (output_format, debug_mode). `bus`: whoever listens on it
     answers, too, for calls that need a person and for the model's questions. `edit`: lets a person
     change what a call would write, in an editor of theirs. `resume`: the session to go on with:
-    `latest`, its number, its id or the beginning of that. `record`: whether the session is written
+    `latest`, its number, its id or the beginning of that. `session_id`: the id of a new session,
+    which no other of the project may have. `record`: whether the session is written
     down, so that it can be resumed. `full_context`: a new conversation begins with the text of the
     workspace's files, as far as it fits. `notices`: lines that a person should see with the first
     run. `wait_for_servers`: whether the first prompt waits until MCP servers are connected, for
@@ -82,6 +83,7 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     bus: "MessageBus | None" = None
     edit: "Edit | None" = None
     resume: str | None = None
+    session_id: str | None = None
     record: bool = True
     full_context: bool = False
     system_prompt: str | None = None

@@ -342,15 +342,24 @@ def _synchronised(journal: "Journal") -> None:
 
 
 def begin(
-    resume: str | None, place: Place, emit: Callable[[Event], None], *, record: bool
+    resume: str | None,
+    place: Place,
+    emit: Callable[[Event], None],
+    *,
+    record: bool,
+    session_id: str | None = None,
 ) -> Beginning:
-    """A new session, or with `resume` (`latest`, a number, an id) an old one. Raises SessionError,
-    HeldSessionError, JournalError, ConfigError."""
+    """A new session (of this id, if one is given), or with `resume` (`latest`, a number, an id) an
+    old one. Raises SessionError, HeldSessionError, JournalError, ConfigError."""
     cwd, environ, settings = place
     if record or resume is not None or settings.general.checkpointing.enabled:
         # Before anything is told where it is: a namesake may begin at the same moment.
         with suppress(OSError):  # whoever wants to write there says why that cannot be
             claimed_project_temp(environ, cwd)
+    if session_id is not None:
+        from alhena.session.store import project_store
+
+        project_store(environ, cwd).require_new(session_id)
     if resume is not None:
         from alhena.agent.resuming import resumed
 
@@ -358,7 +367,7 @@ def begin(
         if old is not None:
             old.resumed = True
             return old
-    beginning = Beginning(new_session_id())
+    beginning = Beginning(session_id or new_session_id())
     if resume is not None:
         beginning.notices = ("No previous sessions found for this project.",)
     if record:

@@ -61,7 +61,13 @@ def open_session(
             named=found.named,
         )
         options = replace(options, settings=given)
-    begun = begin(given.resume, (cwd, environ, settings), channel.emit, record=given.record)
+    begun = begin(
+        given.resume,
+        (cwd, environ, settings),
+        channel.emit,
+        record=given.record,
+        session_id=given.session_id,
+    )
     try:
         session = _open(options, channel, begun, (cwd, environ, settings), source)
     except BaseException:

@@ -46,6 +46,7 @@ def session_settings(arguments: RunArguments, place: Place) -> AgentSettings:
         skip_trust=arguments.skip_trust,
         sandbox=arguments.sandbox,
         resume=arguments.resume,
+        session_id=arguments.session_id,
         full_context=arguments.all_files,
         facts={
             "output_format": arguments.output_format or settings.output.format,

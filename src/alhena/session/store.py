@@ -186,6 +186,19 @@ class SessionStore:
             remedy="See `alhena sessions list`; name one by its number or id, or say `latest`.",
         )
 
+    def require_new(self, session_id: str) -> None:
+        """Raises SessionError for what can be no id of a new session, or is that of another."""
+        if not is_session_id(session_id) or session_id == LATEST:
+            raise SessionError(
+                f"{printable(session_id)!r} is no id for a session.",
+                remedy="Use letters, digits, - and _, beginning with a letter or a digit.",
+            )
+        if os.path.lexists(self.path(session_id)):
+            raise SessionError(
+                f"there is a session {session_id} already.",
+                remedy=f"Go on with it by --resume {session_id}, or give another id.",
+            )
+
     def resume(self, name: str, writer: str, disk: Disk | None = None) -> Resumed:
         """Opens the session that `name` means to go on with it. Raises SessionError, ForeignError
         for one of another project, HeldSessionError, JournalError."""

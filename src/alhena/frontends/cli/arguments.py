@@ -60,6 +60,7 @@ class RunArguments(msgspec.Struct, frozen=True, kw_only=True):
     fake_strict: bool = True
     record_responses: str | None = None
     resume: str | None = None
+    session_id: str | None = None
     checkpointing: bool = False
     sessions: tuple[str, ...] = ()
     debug: bool = False
@@ -188,6 +189,7 @@ def run_parser() -> Parser:
         metavar="SESSION",
         help="go on with the latest session of this project, or with that number or id",
     )
+    add("--session-id", metavar="ID", help="begin a session with this id")
     for name, kind, what in _LIMITS:
         add(f"--max-{name}", type=kind, metavar="N", help=f"end a run that takes more {what}")
     add(
@@ -220,6 +222,8 @@ def parse_run(argv: list[str]) -> RunArguments:
         )
     if found.fake_responses and found.fake_responses_non_strict:
         raise UsageError("two files of recorded responses were given.", remedy="Give only one.")
+    if found.resume is not None and found.session_id is not None:
+        raise UsageError("--resume contradicts --session-id.", remedy="Give only one.")
     if found.model is not None and not found.model.strip():
         raise UsageError("the model's name is empty.", remedy="Name one, or leave out -m.")
     mode = "yolo" if found.yolo else found.approval_mode
@@ -242,6 +246,7 @@ def parse_run(argv: list[str]) -> RunArguments:
         fake_strict=not found.fake_responses_non_strict,
         record_responses=found.record_responses,
         resume=found.resume if found.resume is None else found.resume.strip() or "latest",
+        session_id=found.session_id if found.session_id is None else found.session_id.strip(),
         checkpointing=found.checkpointing,
         sessions=_sessions(found.delete_session, listing=found.list_sessions),
         debug=found.debug,
