@@ -8,48 +8,51 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= auto
 
-.PHONY: demo test lint format bench soak soak-kills soak-turns requirements lock clean
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
 
-demo: $(VENV)/.base
+.PHONY: help demo test lint format bench soak soak-kills soak-turns requirements lock smoke clean
+
+demo: $(VENV)/.base ## set up and try the agent on this repository, without a key
 	@$(BIN)/python scripts/demo.py
 
-test: $(VENV)/.dev
+test: $(VENV)/.dev ## set up and run all tests (JOBS=N processes)
 	$(BIN)/python -m pytest -q -n $(JOBS)
 
-lint: $(VENV)/.dev
+lint: $(VENV)/.dev ## format, ruff, sizes, imports, pyright: what has to pass
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/python scripts/check_sizes.py
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/pyright
 
-format: $(VENV)/.dev
+format: $(VENV)/.dev ## format and mend what can be mended
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(VENV)/.dev
+bench: $(VENV)/.dev ## measure speed and memory
 	$(BIN)/python -m bench
 
-# Conversations that are made up and checked request by request; `make soak HISTORIES=… SEED=…`.
 HISTORIES ?= 20000
-soak: $(VENV)/.dev
+soak: $(VENV)/.dev ## check 20,000 generated conversations (HISTORIES=N SEED=N)
 	$(BIN)/python -m tests.soak --histories $(HISTORIES) $(if $(SEED),--seed $(SEED))
 
-# Sessions that are killed at random instants; `make soak-kills KILLS=…`.
 KILLS ?= 5000
-soak-kills: $(VENV)/.dev
+soak-kills: $(VENV)/.dev ## kill 5,000 sessions (KILLS=N)
 	$(BIN)/python -m bench.kills $(KILLS)
 
-# One session of so many turns: what a turn costs, memory, open files; `make soak-turns TURNS=…`.
 TURNS ?= 10000
-soak-turns: $(VENV)/.dev
+soak-turns: $(VENV)/.dev ## run one session of 10,000 turns (TURNS=N)
 	$(BIN)/python -m bench.soak $(TURNS)
 
-requirements: $(VENV)/.dev
+requirements: $(VENV)/.dev ## list requirements and the tests that claim them
 	@$(BIN)/python scripts/requirements.py
 
+smoke: $(VENV)/.dev ## build the wheel, install it elsewhere and run it
+	$(BIN)/python scripts/smoke_wheel.py
+
 # Locks name versions and hashes, and no index: any index that serves the same files will do.
-lock: $(VENV)/.dev
+lock: $(VENV)/.dev ## update the lock files
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 		--no-header --no-annotate pyproject.toml -o requirements.lock
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
@@ -69,5 +72,5 @@ $(VENV)/.dev: $(VENV)/.base requirements-dev.lock
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --require-hashes -r requirements-dev.lock
 	@touch $@
 
-clean:
+clean: ## remove what the targets made
 	rm -rf $(VENV) .hypothesis .ruff_cache build dist

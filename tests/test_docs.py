@@ -338,7 +338,8 @@ def test_the_commands_and_keys_of_the_terminal_are_told() -> None:
 
 
 def test_links_lead_to_pages_that_are_there() -> None:
-    assert {path.stem for path in (ROOT / "docs").glob("*.md")} == set(PAGES)
+    assert {path.stem for path in (ROOT / "docs").glob("*.md")} == {*PAGES, "index"}
+    assert set(re.findall(r"\]\((\w[\w-]*)\.md\)", page("index"))) == set(PAGES)
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     for name in PAGES:
         assert f"(docs/{name}.md)" in readme
