@@ -236,7 +236,7 @@ class EditInvocation(BaseInvocation):
         try:
             proposal = self.propose(real)
         except FileError as error:
-            return self.unprepared(error)
+            return self._unprepared(error)
         if isinstance(proposal, ToolFailure):
             return proposal
         from alhena.tools.omission import omission_placeholder
@@ -244,7 +244,7 @@ class EditInvocation(BaseInvocation):
         found = omission_placeholder(self.path, proposal.content, proposal.original or "")
         return msgspec.structs.replace(proposal, placeholder=found)
 
-    def unprepared(self, error: FileError) -> ToolFailure:
+    def _unprepared(self, error: FileError) -> ToolFailure:
         """The failure of a change that could not be worked out."""
         if isinstance(error, ReadFailureError):
             return ToolFailure(

@@ -81,10 +81,10 @@ class WriteFileInvocation(EditInvocation):
             file=file,
         )
 
-    def unprepared(self, error: FileError) -> ToolFailure:
+    def _unprepared(self, error: FileError) -> ToolFailure:
         """As of any change; what is wrong with the file that is there is no matter of an edit."""
         if not isinstance(error, ReadFailureError):
-            return super().unprepared(error)
+            return super()._unprepared(error)
         return ToolFailure(
             f"Error checking existing file '{printable(self.path)}': {error} Nothing was written. "
             "Look at the file with run_shell_command.",
