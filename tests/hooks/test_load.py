@@ -138,6 +138,14 @@ def test_a_lost_hook_that_was_to_block_weakens_and_one_of_a_project_does_not():
     assert [each.weakens for each in load(bad, HookSource.PROJECT).problems] == [False]
 
 
+def test_blanks_around_the_names_of_a_matcher_mean_nothing():
+    value = one()
+    for text, trimmed in [(" write_file ", "write_file"), ("ls | a.*\n|b", "ls|a.*|b"), (" ", "")]:
+        value["hooks"]["BeforeTool"][0]["matcher"] = text
+        assert load(value).groups[0].matcher == trimmed
+        assert load(value).problems == ()
+
+
 def test_a_matcher_that_is_no_pattern_is_told_and_means_that_name():
     value = one()
     value["hooks"]["BeforeTool"][0]["matcher"] = "[a"

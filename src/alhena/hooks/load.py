@@ -3,6 +3,7 @@
 Each problem names its file and its place in the document; what is right beside it still counts.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from typing import Any
@@ -27,6 +28,8 @@ CONFIG_KEYS = frozenset({"enabled", "disabled", "notifications"})
 _HOOK_KEYS = frozenset(
     {"type", "command", "name", "description", "timeout", "env", "onFailure"},
 )
+_BLANKS = re.compile(r"\s*(\|)\s*")
+"""Around a name of a matcher. No name has any, so that the hook would never run."""
 _GROUP_KEYS = frozenset({"matcher", "sequential", "hooks"})
 
 
@@ -140,6 +143,7 @@ class _Reader:
         if not isinstance(matcher, str):
             self._wrong(f"{path}.matcher", "is no text", "Without one the group hears of all.")
             return None
+        matcher = _BLANKS.sub(r"\1", matcher.strip())
         sequential = entry.get("sequential", False)
         if not isinstance(sequential, bool):
             self._problem(f"{path}.sequential", "is neither true nor false", "It counts as true.")
