@@ -66,3 +66,38 @@ def test_a_workspace_cannot_let_its_servers_run_unattended(
     ran = alhena("-p", "go", "-o", "stream-json", **trusting)
     assert statuses(ran) == ["error"]
     assert "mcp.autoAllowInHeadless" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("rule", "near"),
+    [
+        ('toolName = "s__serch"', "s__search"),
+        ('toolName = ["mcp_s_serch", "mcp_s_search"]', "mcp_s_search"),
+        ('mcpName = "s"\ntoolName = "serch"', "search"),
+        ('mcpName = "s"\ntoolName = "delete_everything"', ""),
+        ('mcpName = "s"\ntoolName = "s__search"', None),
+        ('mcpName = "*"\ntoolName = "serch"', None),
+        ('mcpName = "other"\ntoolName = "serch"', None),
+        ('toolName = "s__se*"', None),
+        ('toolName = "s__left_out"', None),
+        ('toolName = "mcp_down_serch"', None),
+    ],
+)
+def test_a_rule_for_a_tool_that_its_server_does_not_have_is_told(
+    home: Path, project: Path, server: ScriptedServer, rule: str, near: str | None
+) -> None:
+    entry = odd(project, {"tools": [tool("search"), tool("left_out")]})
+    down = {"command": "/nonexistent/server"}
+    servers = {"s": {**entry, "excludeTools": ["left_out"]}, "down": down}
+    user(home, {"mcpServers": servers})
+    (home / ".gemini" / "policies").mkdir()
+    (home / ".gemini" / "policies" / "mine.toml").write_text(
+        f'[[rule]]\n{rule}\ndecision = "deny"\npriority = 5\n', encoding="utf-8"
+    )
+    server.reply(sse(text("done")))
+    ran = alhena("-p", "go", **keyed(server))
+    told = [line for line in ran.err.splitlines() if "no tool of the MCP server 's'" in line]
+    assert (ran.code, len(told)) == (0, 0 if near is None else 1)
+    if near is not None:
+        assert "mine.toml" in told[0]
+        assert ("Did you mean" in told[0], f"Did you mean {near}?" in told[0]) == (bool(near),) * 2

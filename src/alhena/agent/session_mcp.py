@@ -25,6 +25,7 @@ from alhena.policy.model import (
     PolicyOutcome,
     PolicyRule,
 )
+from alhena.policy.slips import unknown_server_tools
 from alhena.system.private_files import PrivateFiles
 from alhena.system.processes import ProcessGroups
 from alhena.tools.registry import RegisteredTool
@@ -50,6 +51,14 @@ def add_servers(
     def warn(text: str) -> None:
         bench.warnings += (text,)
 
+    def changed() -> None:
+        rules = (*bench.engine.rules, *(rule for each in bench.filters for rule in each.rules))
+        written = (rule for rule in rules if not _is_answer(rule, bench.saved))
+        for text in unknown_server_tools(written, servers.tool_names()):
+            if text not in bench.warnings:
+                warn(text)
+        bench.sources.changed()
+
     roots = bench.workspace.roots
     around = surroundings(environ, settings, roots, kept, warn, trusted=trusted)
     if options.acceptance is not None:
@@ -60,9 +69,7 @@ def add_servers(
         opener(around),
         bench.registry,
         Pins(PrivateFiles(config_home(environ)), warn),
-        Outlets(
-            warn=warn, changed=bench.sources.changed, directory=around.cwd, named=options.named
-        ),
+        Outlets(warn=warn, changed=changed, directory=around.cwd, named=options.named),
     )
     bench.servers = servers
     bench.server_control = ServerControl(servers, configured, environ, options.held_servers)

@@ -27,6 +27,15 @@ def names_tool(rule: PolicyRule, call: PolicyCall) -> bool:
     return any(_covers(name, call, allow=allow) for name in rule.tool_names)
 
 
+def names_server(rule: PolicyRule, call: PolicyCall) -> bool:
+    """Does the rule name tools (no wildcards) of the MCP server of this call, whichever they are?"""
+    if not rule.tool_names or any("*" in name for name in rule.tool_names):
+        return False
+    if rule.mcp_name not in (None, "*"):
+        return rule.mcp_name in _spellings(call.server_name or "")
+    return rule.mcp_name is None and rule.tool_names[0].startswith(_prefixes(call))
+
+
 def _covers(name: str, call: PolicyCall, *, allow: bool) -> bool:
     if name == "*":
         return True
@@ -73,12 +82,17 @@ def _server_tool(rule: PolicyRule, tool: str, call: PolicyCall) -> bool:
 
 
 def _qualified(call: PolicyCall) -> set[str]:
-    prefixes = tuple(
+    prefixes = _prefixes(call)
+    return {name for name in call.names if name.startswith(prefixes)}
+
+
+def _prefixes(call: PolicyCall) -> tuple[str, ...]:
+    """What begins the qualified names of its server's tools."""
+    return tuple(
         prefix
-        for server in _spellings(call.server_name or "")
+        for server in sorted(_spellings(call.server_name or ""))
         for prefix in (f"{server}__", f"mcp_{server}_")
     )
-    return {name for name in call.names if name.startswith(prefixes)}
 
 
 def _spellings(server: str) -> set[str]:

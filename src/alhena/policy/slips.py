@@ -1,10 +1,12 @@
 """Names of tools that look like slips of the pen. Any other name may be a program's own tool."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from msgspec.structs import replace
 
 from alhena.policy.load import LoadedPolicies, PolicyProblem, ProblemLevel, RuleReport
+from alhena.policy.model import PolicyCall, PolicyRule
+from alhena.policy.names import names_server, names_tool
 
 
 def slip(name: str, known: Collection[str]) -> str | None:
@@ -12,9 +14,7 @@ def slip(name: str, known: Collection[str]) -> str | None:
     tool or unlike all of them."""
     if not known or name in known or "*" in name or "__" in name or name.startswith("mcp_"):
         return None
-    from difflib import get_close_matches
-
-    return next(iter(get_close_matches(name, sorted(known), n=1, cutoff=0.75)), None)
+    return _near(name, known)
 
 
 def with_slips(loaded: LoadedPolicies, known: Collection[str]) -> LoadedPolicies:
@@ -47,3 +47,33 @@ def _slips(report: RuleReport, known: Collection[str]) -> Iterator[PolicyProblem
                 remedy=f"Did you mean {near}?",
                 level=ProblemLevel.WARNING,
             )
+
+
+def unknown_server_tools(
+    rules: Iterable[PolicyRule], servers: Mapping[str, Collection[str] | None]
+) -> Iterator[str]:
+    """A warning for each name in a rule that no tool of its MCP server has. `servers` has all names
+    of each server's tools; None where the server has not listed them yet."""
+    calls = {
+        server: PolicyCall(names=tuple(names or ()), args={}, server_name=server)
+        for server, names in servers.items()
+    }
+    for rule in rules:
+        for name in rule.tool_names:
+            one = replace(rule, tool_names=(name,))
+            meant = [server for server, call in calls.items() if names_server(one, call)]
+            unsure = any(servers[each] is None for each in meant)
+            if not meant or unsure or any(names_tool(one, calls[each]) for each in meant):
+                continue
+            near = _near(name, {known for each in meant for known in calls[each].names})
+            remedy = "" if near is None else f" Did you mean {near}?"
+            yield (
+                f"policy: {rule.source or 'a rule of the program'}: no tool of the MCP server {meant[0]!r} is called "
+                f"{name!r}, so the rule has no effect there.{remedy}"
+            )
+
+
+def _near(name: str, known: Collection[str]) -> str | None:
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(name, sorted(known), n=1, cutoff=0.75)), None)
