@@ -56,7 +56,7 @@
     │   ├── McpLostError                 the connection ended
     │   ├── McpTimeoutError              no answer in time
     │   └── McpRefusedError              it answered with an error of the protocol
-    ├── hooks.errors.HookBlockedError     a hook did not let something pass
+    ├── hooks.errors.HookBlockedError    exit 0    a hook did not let something pass
     ├── hooks.errors.HookStopError       exit 0    a hook asked for the end of the run
     ├── session.errors.JournalError      what happens cannot be recorded
     ├── session.errors.CheckpointError   files cannot be kept, or not be put back

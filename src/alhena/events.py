@@ -354,14 +354,16 @@ class ErrorEvent(EventBase, frozen=True, kw_only=True, tag="error"):
 class RunFinishedEvent(EventBase, frozen=True, kw_only=True, tag="result"):
     """The last event of a run.
 
-    `reason` is one of done, stopped (by a hook), turn_limit, token_limit, time_limit, cost_limit,
-    loop_detected, interrupted, error; `text` is the text of the last model turn.
+    `reason` is one of done, stopped or blocked (by a hook), turn_limit, token_limit, time_limit,
+    cost_limit, loop_detected, interrupted, error; `text` is the text of the last model turn, and
+    `finish_reason` the service's word for how that turn ended, "" where it said none.
     """
 
     reason: str
     text: str
     turns: int
     duration_ms: float
+    finish_reason: str = ""
 
 
 Event = (

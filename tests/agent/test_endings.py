@@ -8,6 +8,7 @@ from alhena import tool
 from alhena.agent.errors import BusyError, TurnLimitError
 from alhena.errors import InputError, InterruptedRunError
 from alhena.events import (
+    RunFinishedEvent,
     RunStartedEvent,
     ToolCallRequestEvent,
     ToolCallResponseEvent,
@@ -182,12 +183,24 @@ async def test_calls_of_a_turn_that_the_service_withdraws_are_not_carried_out(
     assert conforming(generator)
 
 
-async def test_an_answer_cut_at_the_output_limit_says_so():
-    generator = ScriptedGenerator([text("long", finish="MAX_TOKENS")])
+@pytest.mark.parametrize(
+    "reason",
+    ["MAX_TOKENS", "SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "OTHER"],
+)
+async def test_a_warning_tells_of_an_answer_that_was_cut(reason: str):
+    generator = ScriptedGenerator([text("as far as", finish=reason)])
     async with agent(generator) as running:
         events, error = await events_of(running, "go")
     assert error is None
-    assert any("MAX_TOKENS" in event.message for event in events if isinstance(event, WarningEvent))
+    (warning,) = [event.message for event in events if isinstance(event, WarningEvent)]
+    assert f"({reason})" in warning
+    assert events[-1] == RunFinishedEvent(
+        reason="done",
+        text="as far as",
+        turns=1,
+        duration_ms=events[-1].duration_ms,
+        finish_reason=reason,
+    )
 
 
 async def test_an_open_agent_cannot_be_opened_again():

@@ -9,14 +9,12 @@ import pytest
 
 from alhena import Agent
 from alhena.config.errors import ConfigError
-from alhena.errors import AlhenaError
 from alhena.events import (
     Event,
     HookCallEvent,
     ToolCallResponseEvent,
     UserMessageEvent,
 )
-from alhena.hooks.errors import HookBlockedError
 from tests.agent.kit import agent, conforming, events_of, kinds, warnings
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import call, chunk, text
@@ -110,9 +108,9 @@ async def test_a_blocked_prompt_is_not_run_and_leaves_no_trace():
     deny = "if grep -q '\"bad\"'; then echo not today >&2; exit 2; fi"
     async with hooked(generator, BeforeAgent=deny) as running:
         events, error = await events_of(running, "bad")
-        assert isinstance(error, HookBlockedError)
-        assert str(error) == "Agent execution blocked: not today"
-        assert kinds(events)[-2:] == ["error", "result"]
+        assert error is None
+        assert warnings(events) == ["Agent execution blocked: not today"]
+        assert events[-1].reason == "blocked"
         assert generator.requests == []
         assert await running.ask("good") == "fine"
     assert texts(generator, 0) == [["good"]]
@@ -145,6 +143,9 @@ async def test_an_answer_that_is_not_let_pass_is_followed_by_the_reason_as_a_pro
     assert texts(generator, 1) == [["work"], ["half"], ["go on"]]
     prompts = [event.text for event in events if isinstance(event, UserMessageEvent)]
     assert prompts == ["work", "go on"]
+    (warning,) = warnings(events)
+    assert "AfterAgent" in warning
+    assert warning.endswith(": go on")
     assert hook_calls(events) == ["AfterAgent", "AfterAgent"]
 
 
@@ -185,10 +186,31 @@ async def test_a_blocked_request_is_not_sent_and_the_prompt_taken_back():
     generator = ScriptedGenerator()
     async with hooked(generator, BeforeModel="echo no >&2; exit 2") as running:
         before = len(running.history)
-        _, error = await events_of(running, "work")
-        assert isinstance(error, HookBlockedError)
+        events, error = await events_of(running, "work")
+        assert error is None
+        assert warnings(events) == ["Agent execution blocked: no"]
+        assert events[-1].reason == "blocked"
         assert len(running.history) == before
     assert generator.requests == []
+
+
+@pytest.mark.parametrize(
+    "messages", [[], [{"role": "system", "content": "x"}], [{"role": "user", "content": ""}]]
+)
+async def test_a_hook_that_leaves_a_request_no_messages_has_failed_and_it_is_sent_as_it_was(
+    messages: list[Any],
+):
+    generator = ScriptedGenerator([text("ok")])
+    empty = says({"hookSpecificOutput": {"llm_request": {"model": "m2", "messages": messages}}})
+    async with hooked(generator, BeforeModel=empty) as running:
+        events, error = await events_of(running, "work")
+    assert error is None
+    (warning,) = warnings(events)
+    assert warning.startswith("the BeforeModel hook ")
+    assert warning.endswith("failed: its llm_request has no messages for the model.")
+    (request,) = generator.requests
+    assert request.model != "m2"
+    assert texts(generator, 0) == [["work"]]
 
 
 @pytest.mark.requirement("HOOK-04")
@@ -254,7 +276,8 @@ async def test_an_answer_that_is_blocked_is_not_kept():
     script = "if grep -q 'bad words'; then echo rude >&2; exit 2; fi"
     async with hooked(generator, AfterModel=script) as running:
         events, error = await events_of(running, "one")
-        assert isinstance(error, HookBlockedError)
+        assert error is None
+        assert events[-1].reason == "blocked"
         assert "content" not in kinds(events)
         assert await running.ask("two") == "good"
     assert texts(generator, 1) == [["two"]]
@@ -292,6 +315,22 @@ async def test_a_hook_that_stops_a_subagent_ends_the_run(project: Path):
     assert answer.error_type == "stop_execution"
     assert answer.error is not None
     assert "enough" in answer.error
+
+
+async def test_a_blocked_request_of_a_subagent_fails_its_call_and_the_run_goes_on(project: Path):
+    generator = ScriptedGenerator(
+        [chunk(call("delegate_to_agent", DELEGATE, id="1"), finish="STOP")], [text("done")]
+    )
+    script = 'if [ "$(ls n | wc -l)" = 1 ]; then touch n/2; echo no >&2; exit 2; else touch n/1; fi'
+    (project / "n").mkdir()
+    async with hooked(generator, BeforeModel=script) as running:
+        events, error = await events_of(running, "work")
+    assert error is None
+    assert (events[-1].reason, events[-1].text) == ("done", "done")
+    (answer,) = [event for event in events if isinstance(event, ToolCallResponseEvent)]
+    assert answer.status == "error"
+    assert answer.error is not None
+    assert "Agent execution blocked: no" in answer.error
 
 
 async def test_leaving_a_run_ends_its_hooks(project: Path):
@@ -353,8 +392,3 @@ async def test_without_hooks_nothing_of_them_is_there():
         assert session.bench.hooks is None
         assert session.prompt_hooks is None
         assert session.chat.interposer is None
-
-
-def test_an_error_that_blocks_has_an_exit_code():
-    assert issubclass(HookBlockedError, AlhenaError)
-    assert HookBlockedError.exit_code == 1

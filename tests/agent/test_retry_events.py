@@ -6,13 +6,14 @@ from typing import Any
 import pytest
 
 from alhena import Agent
-from alhena.agent.last_text import LastText
+from alhena.agent.driving import LastTurn
 from alhena.agent.model_access import SessionModel
 from alhena.agent.options import AgentSettings
 from alhena.config.settings import ModelSettings, Settings
 from alhena.events import (
     ApiErrorEvent,
     ApiRequestEvent,
+    ApiResponseEvent,
     ContentEvent,
     Event,
     ModelFallbackEvent,
@@ -148,14 +149,22 @@ async def test_a_question_of_a_tools_that_breaks_rules_is_not_sent():
     assert script.requests == []
 
 
+def answered(reason: str, role: str) -> ApiResponseEvent:
+    return ApiResponseEvent(
+        model="m", prompt_id="p", duration_ms=1.0, finish_reason=reason, role=role
+    )
+
+
 def test_the_text_of_a_run_is_that_of_its_own_last_turn():
-    text = LastText()
-    text.feed(ContentEvent(text="Asking."))
+    last = LastTurn()
+    last.feed(ContentEvent(text="Asking."))
+    last.feed(answered("STOP", "main"))
     for role in ("subagent", "utility_tool"):
-        text.feed(ApiRequestEvent(model="m", prompt_id="p", contents=1, role=role))
-    assert text.value == "Asking."
-    text.feed(ApiRequestEvent(model="m", prompt_id="p", contents=1))
-    assert not text.value
+        last.feed(ApiRequestEvent(model="m", prompt_id="p", contents=1, role=role))
+        last.feed(answered("SAFETY", role))
+    assert (last.text, last.finish_reason) == ("Asking.", "STOP")
+    last.feed(ApiRequestEvent(model="m", prompt_id="p", contents=1))
+    assert (last.text, last.finish_reason) == ("", "")
 
 
 async def test_each_attempt_of_the_session_is_accounted():

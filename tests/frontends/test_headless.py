@@ -35,6 +35,26 @@ def test_text_output_is_the_answer_and_nothing_else(server: ScriptedServer):
     assert contents[2] == {"role": "user", "parts": [{"text": "hi"}]}
 
 
+@pytest.mark.requirement("CLI-01")
+def test_an_answer_that_the_service_cut_is_told_in_every_form(server: ScriptedServer):
+    cut = chunk({"text": "as far as"}, finish="SAFETY")
+    server.reply(*(sse(cut) for _ in range(3)), sse(text("whole")))
+    ran = alhena("-p", "hi", **keyed(server))
+    assert (ran.code, ran.out) == (0, "as far as\n")
+    assert "warning: the model's service cut the answer off (SAFETY)" in ran.err
+    ran = alhena("-p", "hi", "-o", "json", **keyed(server))
+    assert (ran.json["status"], ran.json["finish_reason"]) == ("success", "SAFETY")
+    assert "(SAFETY)" in ran.json["warnings"][0]
+    ran = alhena("-p", "hi", "-o", "stream-json", **keyed(server))
+    (warning,) = ran.of_type("error")
+    assert warning["severity"] == "warning"
+    assert "(SAFETY)" in warning["message"]
+    (result,) = ran.of_type("result")
+    assert (result["status"], result["finish_reason"]) == ("success", "SAFETY")
+    ran = alhena("-p", "hi", "-o", "json", **keyed(server))
+    assert (ran.json["finish_reason"], ran.json.get("warnings")) == ("STOP", None)
+
+
 @pytest.mark.requirement("CLI-01", "WIRE-11", "WIRE-15")
 def test_stream_json_tells_the_whole_run_and_the_model_gets_every_result(
     server: ScriptedServer, project: Path

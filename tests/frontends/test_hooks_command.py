@@ -199,19 +199,38 @@ def test_a_run_with_hooks_tells_what_they_say_on_stderr_only(home: Path):
 
 
 @pytest.mark.parametrize(
-    ("command", "code", "told"),
+    ("event", "command", "status", "told"),
     [
-        ("echo no >&2; exit 2", 1, "Agent execution blocked: no"),
-        ('echo \'{"continue": false, "stopReason": "enough"}\'', 0, "stopped by hook: enough"),
+        ("BeforeAgent", "echo no >&2; exit 2", "blocked", "Agent execution blocked: no"),
+        ("BeforeModel", "echo no >&2; exit 2", "blocked", "Agent execution blocked: no"),
+        (
+            "BeforeAgent",
+            'echo \'{"continue": false, "stopReason": "enough"}\'',
+            "success",
+            "stopped by hook: enough",
+        ),
     ],
 )
-def test_a_blocked_run_fails_and_a_stopped_one_does_not(
-    home: Path, command: str, code: int, told: str
+def test_a_run_that_a_hook_blocks_or_stops_ends_with_0_and_says_so(
+    home: Path, event: str, command: str, status: str, told: str
 ):
-    configure(home, {"command": command}, event="BeforeAgent")
+    configure(home, {"command": command}, event=event)
     ran = alhena("-m", "rehearsal", "-o", "json", "-p", "hello")
-    assert ran.code == code
+    assert ran.code == 0
     assert told in ran.err
-    assert (ran.json["error"]["type"] if code else ran.json.get("error")) == (
-        "hook_blocked" if code else None
-    )
+    assert (ran.json["status"], ran.json["response"]) == (status, "")
+    assert any(told in warning for warning in ran.json["warnings"])
+    assert "error" not in ran.json
+    ran = alhena("-m", "rehearsal", "-o", "stream-json", "-p", "hello")
+    assert ran.code == 0
+    *_, last = map(json.loads, ran.out.splitlines())
+    assert (last["type"], last["status"]) == ("result", status)
+
+
+def test_a_blocking_after_agent_hook_says_on_stderr_why_the_run_goes_on(home: Path):
+    again = "if grep -q '\"stop_hook_active\":false'; then echo say more >&2; exit 2; fi"
+    configure(home, {"command": again}, event="AfterAgent")
+    ran = alhena("-m", "rehearsal", "-p", "hello")
+    assert ran.code == 0
+    (line,) = [line for line in ran.err.splitlines() if "AfterAgent" in line]
+    assert line.endswith(": say more")

@@ -24,6 +24,7 @@ from alhena.chat.history import History
 from alhena.chat.loops import Loop
 from alhena.chat.prompt import system_instruction
 from alhena.errors import AlhenaError
+from alhena.hooks.errors import HookStopError
 from alhena.models.catalogue import resolved_name
 from alhena.models.generator import ContentGenerator
 from alhena.scheduler.confirm import Approver, ConfirmationRequest, Verdict, asked
@@ -131,9 +132,7 @@ class Delegation:
                 reason, pending = await self._work(pending)
         except TimeoutError:
             reason, pending = Termination.TIMEOUT, ()
-        except AlhenaError as error:
-            if error.exit_code:
-                raise
+        except HookStopError as error:
             self._stop = str(error)
             reason, pending = Termination.GOAL, ()
         if self._stop is not None:

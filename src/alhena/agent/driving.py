@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from alhena.agent.channel import EventChannel
 from alhena.agent.errors import REASONS
-from alhena.agent.last_text import LastText
 from alhena.agent.loop import run_prompt
 from alhena.agent.run import ToolRun
 from alhena.agent.session import Session
@@ -14,8 +13,14 @@ from alhena.chat.prompt import changed_memory
 from alhena.chat.turn import Turn
 from alhena.errors import AlhenaError, InterruptedRunError
 from alhena.events import (
+    ApiRequestEvent,
+    ApiResponseEvent,
     CompressedEvent,
+    ContentEvent,
     ErrorEvent,
+    Event,
+    ModelFallbackEvent,
+    RetryEvent,
     RunFinishedEvent,
     RunStartedEvent,
     ToolCallRequestEvent,
@@ -30,6 +35,28 @@ Around = tuple[tuple[Part, ...], tuple[Part, ...]]
 """What is sent with a prompt: before its text, and behind it."""
 
 
+class LastTurn:
+    """The text of a run's last model turn, and how the service says it ended, from the events.
+    Text that was taken back is left out."""
+
+    def __init__(self) -> None:
+        self.text = self.finish_reason = ""
+
+    def feed(self, event: Event) -> None:
+        """Takes an event; a request of the session's own model begins a new turn."""
+        match event:
+            case ContentEvent():
+                self.text += event.text
+            case ApiRequestEvent() if event.role == "main":
+                self.text = self.finish_reason = ""
+            case ApiResponseEvent() if event.role == "main":
+                self.finish_reason = event.finish_reason
+            case RetryEvent() | ModelFallbackEvent() if event.retract:
+                self.text = ""
+            case _:
+                pass
+
+
 async def drive_prompt(
     session: Session, channel: EventChannel, prompt_id: str, prompt: str, around: Around | None
 ) -> None:
@@ -37,8 +64,8 @@ async def drive_prompt(
     the event stream, whatever happens."""
     emit = channel.emit
     start = time.perf_counter()
-    text = LastText()
-    unsubscribe = channel.subscribe(text.feed)
+    last = LastTurn()
+    unsubscribe = channel.subscribe(last.feed)
     reason = "error"
     watch = session.course.watch_time()
     try:
@@ -86,9 +113,10 @@ async def drive_prompt(
             emit(
                 RunFinishedEvent(
                     reason=reason,
-                    text=text.value,
+                    text=last.text,
                     turns=session.limits.prompt_turns,
                     duration_ms=round((time.perf_counter() - start) * 1000, 3),
+                    finish_reason=last.finish_reason,
                 )
             )
             unsubscribe()
@@ -154,12 +182,13 @@ async def _carry(
     if session.prompt_hooks is None:
         await send((Part(text=prompt),))
         return
-    await session.prompt_hooks.carry(
-        prompt,
-        chat,
-        send,
-        lambda text: channel.emit(UserMessageEvent(prompt_id=prompt_id, text=text)),
-    )
+
+    def announce(text: str) -> None:
+        said = f"an AfterAgent hook blocked the answer; its reason is the next prompt: {text}"
+        channel.emit(WarningEvent(message=said))
+        channel.emit(UserMessageEvent(prompt_id=prompt_id, text=text))
+
+    await session.prompt_hooks.carry(prompt, chat, send, announce)
 
 
 async def _end(session: Session, channel: EventChannel) -> None:
@@ -179,9 +208,11 @@ async def _flush(session: Session, channel: EventChannel) -> None:
 
 def _report(channel: EventChannel, error: AlhenaError) -> str:
     """Emits the event of an error; returns the reason it gives the run's end. What ends with
-    exit code 0 was asked for."""
+    exit code 0 was asked for by a hook."""
     if not error.exit_code:
+        from alhena.hooks.errors import HookBlockedError
+
         channel.emit(WarningEvent(message=str(error)))
-        return "stopped"
+        return "blocked" if isinstance(error, HookBlockedError) else "stopped"
     channel.emit(ErrorEvent(error_type=error.kind, message=str(error), exit_code=error.exit_code))
     return error.kind if error.kind in REASONS else "error"

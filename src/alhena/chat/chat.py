@@ -20,7 +20,7 @@ from alhena.wire.conformance.gate import RequestGate
 from alhena.wire.content import MODEL, USER, Part, text_content
 from alhena.wire.encoded import EncodedContent
 from alhena.wire.request import GenerateContentConfig, GenerateContentRequest
-from alhena.wire.response import FinishReason, GenerateContentResponse
+from alhena.wire.response import GenerateContentResponse
 
 if TYPE_CHECKING:
     from alhena.chat.interposer import Interposer
@@ -142,22 +142,10 @@ class Chat:
         if content is not None:
             self.history.add_model(content)
         self._cut_call = turn.cut_call
-        if turn.finish_reason == FinishReason.MAX_TOKENS:
-            self._tell_of_limit(turn)
-        elif turn.unexplained:
-            said = "the answer ended without a finish reason; something may be missing at its end."
-            self._outlets.emit(WarningEvent(message=said))
+        if (shortfall := turn.shortfall) is not None:
+            self._outlets.emit(WarningEvent(message=shortfall))
         self._outlets.emit(FinishedEvent(finish_reason=turn.finish_reason or ""))
         return turn
-
-    def _tell_of_limit(self, turn: Turn) -> None:
-        """Warns of words that are missing at the end, or of a call behind others."""
-        said = "the answer was cut at the model's output limit (MAX_TOKENS)"
-        if turn.cut_call is not None:
-            said = f"{said} in the middle of a call to {turn.cut_call}, which was left out"
-        elif turn.calls:
-            return
-        self._outlets.emit(WarningEvent(message=f"{said}."))
 
     def record_responses(self, parts: tuple[Part, ...]) -> None:
         """Appends tool results without asking the model: the run ends here, but every call is

@@ -136,9 +136,20 @@ class Turn:
         return message.removeprefix(CUT_CALL)
 
     @property
-    def unexplained(self) -> bool:
-        """Whether it holds words alone, and nothing said that they are whole."""
-        return self.finish_reason == FinishReason.STOP and self.finish_message == NO_REASON
+    def shortfall(self) -> str | None:
+        """A warning that an answer which is taken may not be whole; None for one that is."""
+        reason = self.finish_reason
+        if reason == FinishReason.MAX_TOKENS:
+            said = "the answer was cut at the model's output limit (MAX_TOKENS)"
+            if self.cut_call is not None:
+                return f"{said} in the middle of a call to {self.cut_call}, which was left out."
+            return None if self.calls else f"{said}."
+        if reason == FinishReason.STOP and self.finish_message == NO_REASON:
+            return "the answer ended without a finish reason; something may be missing at its end."
+        if reason in (None, FinishReason.STOP):
+            return None
+        detail = f": {self.finish_message}" if self.finish_message else ""
+        return f"the model's service cut the answer off ({reason}){detail}; its end is missing."
 
     @property
     def output_limit(self) -> str:

@@ -4,8 +4,9 @@ from alhena.errors import AlhenaError
 
 
 class HookBlockedError(AlhenaError):
-    """A hook did not let the prompt, the request or the answer pass."""
+    """A hook did not let the prompt, the request or the answer pass; the run ends as blocked."""
 
+    exit_code = 0
     kind = "hook_blocked"
 
 

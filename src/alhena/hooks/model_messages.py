@@ -53,6 +53,13 @@ class LlmRequest(_Shape, frozen=True, kw_only=True):
     messages: tuple[LlmMessage, ...] | None = None
     config: LlmConfig | None = None
 
+    def leaves_nothing(self) -> bool:
+        """Whether it sets messages, but none that the model could answer."""
+        given = self.messages
+        return given is not None and not any(
+            each.content and each.role != "system" for each in given
+        )
+
 
 class LlmText(_Shape, frozen=True, kw_only=True):
     """A part as an object."""

@@ -134,9 +134,13 @@ def _read(run: HookRun) -> _Read:
     if not isinstance(value, dict):
         return _Read(wrong=f"it wrote {_KINDS[type(value)]}, not a JSON object")
     try:
-        return _Read(output=msgspec.convert(value, _Output))
+        output = msgspec.convert(value, _Output)
     except msgspec.ValidationError as error:
         return _Read(wrong=f"its output cannot be used: {str(error).replace('`', '')}")
+    request = output.hook_specific_output and output.hook_specific_output.llm_request
+    if request is not None and request.leaves_nothing():
+        return _Read(wrong="its llm_request has no messages for the model")
+    return _Read(output=output)
 
 
 _KINDS: dict[type, str] = {

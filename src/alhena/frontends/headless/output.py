@@ -46,8 +46,8 @@ class OutputFormat(StrEnum):
 
 
 class Output(Protocol):
-    """Takes every event, then `finish` once; `error` is None when the run succeeded, `cost` what it
-    cost in US dollars, None where that is not known."""
+    """Takes every event, then `finish` once; `error` is None when the run did not fail, `cost` what
+    it cost in US dollars, None where that is not known."""
 
     def feed(self, event: Event) -> None:
         """An event happened."""
@@ -122,13 +122,14 @@ class TextOutput:
 
 
 class JsonOutput:
-    """One document: {session_id, response, stats, error?, warnings?, denied?}."""
+    """One document: {session_id, response, stats, status, finish_reason?, error?, warnings?,
+    denied?}."""
 
     def __init__(self, write: Write) -> None:
         self._write = write
         self._stats = RunStats()
         self._session_id: str | None = None
-        self._response = ""
+        self._end: RunFinishedEvent | None = None
         self._warnings: list[str] = []
         self._denied: list[dict[str, Any]] = []
         self._args: dict[str, dict[str, Any]] = {}
@@ -160,7 +161,7 @@ class JsonOutput:
                     }
                 )
             case RunFinishedEvent():
-                self._response = event.text
+                self._end = event
             case _:
                 pass
 
@@ -180,8 +181,9 @@ class JsonOutput:
         """Writes the document."""
         document: dict[str, Any] = {
             "session_id": self._session_id,
-            "response": self._response,
+            "response": "" if self._end is None else self._end.text,
             "stats": self._stats.as_json(),
+            **ending(self._end, error),
         }
         if (spent := cost()) is not None:
             document["stats"]["estimatedCostUsd"] = round(spent, 6)
@@ -203,6 +205,7 @@ class StreamJsonOutput:
         self._write = write
         self._stats = RunStats()
         self._start = time.perf_counter()
+        self._end: RunFinishedEvent | None = None
 
     def feed(self, event: Event) -> None:
         """Writes the events that have a line."""
@@ -229,6 +232,8 @@ class StreamJsonOutput:
                 self._line("error", severity="warning", message=event.message)
             case RetryEvent() | ModelFallbackEvent() | CompressedEvent() | LoopDetectedEvent():
                 self._line(**msgspec.to_builtins(event))
+            case RunFinishedEvent():
+                self._end = event
             case _:
                 pass
 
@@ -252,15 +257,24 @@ class StreamJsonOutput:
         stats = self._stats.as_stream(duration)
         if (spent := cost()) is not None:
             stats["estimated_cost_usd"] = round(spent, 6)
-        if error is None:
-            self._line("result", status="success", stats=stats)
-            return
-        self._line("error", severity="error", message=str(error))
-        self._line("result", status="error", error=error_json(error), stats=stats)
+        fields: dict[str, Any] = ending(self._end, error)
+        if error is not None:
+            self._line("error", severity="error", message=str(error))
+            fields["error"] = error_json(error)
+        self._line("result", **fields, stats=stats)
 
     def _line(self, type: str, **fields: Any) -> None:
         head = {"type": type, "timestamp": timestamp(time.time_ns())}
         self._write(msgspec.json.encode(head | fields).decode("utf-8") + "\n")
+
+
+def ending(end: RunFinishedEvent | None, error: AlhenaError | None) -> dict[str, str]:
+    """The status of a run (success, error, or blocked by a hook), and the service's word for how
+    the last answer ended, where it said one."""
+    blocked = end is not None and end.reason == "blocked"
+    status = "error" if error is not None else "blocked" if blocked else "success"
+    reason = "" if end is None else end.finish_reason
+    return {"status": status, "finish_reason": reason} if reason else {"status": status}
 
 
 def fallback_words(event: ModelFallbackEvent) -> str:
