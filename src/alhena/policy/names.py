@@ -28,7 +28,7 @@ def names_tool(rule: PolicyRule, call: PolicyCall) -> bool:
 
 
 def names_server(rule: PolicyRule, call: PolicyCall) -> bool:
-    """Does the rule name tools (no wildcards) of the MCP server of this call, whichever they are?"""
+    """Does the rule name tools (no wildcards) of the MCP server of this call?"""
     if not rule.tool_names or any("*" in name for name in rule.tool_names):
         return False
     if rule.mcp_name not in (None, "*"):

@@ -67,9 +67,10 @@ def unknown_server_tools(
                 continue
             near = _near(name, {known for each in meant for known in calls[each].names})
             remedy = "" if near is None else f" Did you mean {near}?"
+            source = rule.source or "a rule of the program"
             yield (
-                f"policy: {rule.source or 'a rule of the program'}: no tool of the MCP server {meant[0]!r} is called "
-                f"{name!r}, so the rule has no effect there.{remedy}"
+                f"policy: {source}: no tool of the MCP server {meant[0]!r} is called {name!r}, so "
+                f"the rule has no effect there.{remedy}"
             )
 
 
