@@ -12,8 +12,10 @@ from alhena.config.home import config_home
 from alhena.config.mcp_servers import configured_servers
 from alhena.hooks.inputs import McpContext
 from alhena.mcp.instructions import framed_instructions
+from alhena.mcp.names import claimed_names
 from alhena.mcp.opening import opener
 from alhena.mcp.pins import Pins
+from alhena.mcp.server import ServerState
 from alhena.mcp.servers import Outlets, Servers
 from alhena.mcp.shown import harmless_arguments, harmless_url
 from alhena.mcp.tool import McpTool
@@ -54,7 +56,7 @@ def add_servers(
     def changed() -> None:
         rules = (*bench.engine.rules, *(rule for each in bench.filters for rule in each.rules))
         written = (rule for rule in rules if not _is_answer(rule, bench.saved))
-        for text in unknown_server_tools(written, servers.tool_names()):
+        for text in unknown_server_tools(written, _tool_names(servers)):
             if text not in bench.warnings:
                 warn(text)
         bench.sources.changed()
@@ -87,6 +89,19 @@ def add_servers(
 
     bench.sources.add(source)
     bench.sources.when_closed(close)
+
+
+def _tool_names(servers: Servers) -> dict[str, frozenset[str] | None]:
+    """All names of the tools of each server, of those that are left out, too; None where a server
+    has not listed them yet."""
+    found: dict[str, frozenset[str] | None] = {}
+    for name, server in servers.servers.items():
+        offer = server.offer
+        listed = {*(each.name for each in offer.tools), *offer.left_out}
+        tools = listed | {*server.config.exclude_tools}
+        names = frozenset(each for tool in tools for each in (tool, *claimed_names((name, tool))))
+        found[name] = names if server.state is ServerState.CONNECTED else None
+    return found
 
 
 def instructions(servers: Servers) -> str:

@@ -15,7 +15,6 @@ from alhena.mcp.names import (
     Names,
     accepted_names,
     ambiguous_names,
-    claimed_names,
     hashed_name,
     valid_name,
 )
@@ -205,14 +204,6 @@ class Servers:
         pinned = self._pins_of(tool.server, tool.listed, source)
         return self.pins.objection(pinned, tool.listed, source, approved=approved)
 
-    def tool_names(self) -> dict[str, frozenset[str] | None]:
-        """All names of the tools of each server, of those that are left out, too; None where a
-        server has not listed them yet."""
-        return {
-            server.name: _all_names(server) if server.state is ServerState.CONNECTED else None
-            for server in self.servers.values()
-        }
-
     def reports(self) -> tuple[ServerReport, ...]:
         """All servers of the settings, those that cannot be used or are not wanted at the end."""
         state = ServerState.DISABLED
@@ -393,9 +384,3 @@ def _pace(config: McpServer, pace: Pace | None) -> Pace:
     if config.timeout is None:
         return pace
     return msgspec.structs.replace(pace, connect=config.timeout / 1000)
-
-
-def _all_names(server: Server) -> frozenset[str]:
-    offer = server.offer
-    tools = {*(each.name for each in offer.tools), *offer.left_out, *server.config.exclude_tools}
-    return frozenset(name for tool in tools for name in (tool, *claimed_names((server.name, tool))))
