@@ -81,20 +81,23 @@ def test_a_line_of_nothing_but_changes_of_directory_is_decided_by_the_rules(proj
     assert said((*deny, *PREFIXES), project, "cd src && ls").outcome.value == "deny"
 
 
-def test_git_in_another_repository_is_asked_about(project: Path) -> None:
+def test_git_in_another_repository_that_names_programs_is_asked_about(project: Path) -> None:
     other = project / "vendor"
     other.mkdir()
     git("init", "-q", cwd=other)
     bare = project / "bare"
     git("init", "-q", "--bare", str(bare), cwd=project)
-    for directory in ("vendor", "bare"):
-        for decision in (
-            at(project, f"cd {directory} && git status"),
-            at(project, "git status", directory=directory),
-            at(project, f"git -C {directory} status"),
-        ):
-            assert decision.outcome is ASK
-            assert "another repository" in decision.reason
+    for directory in (other, bare):
+        ways = (
+            lambda name=directory.name: at(project, f"cd {name} && git status"),
+            lambda name=directory.name: at(project, "git status", directory=name),
+            lambda name=directory.name: at(project, f"git -C {name} status"),
+        )
+        assert {way().outcome for way in ways} == {ALLOW}, "it names nothing"
+        git("config", "core.fsmonitor", "./evil", cwd=directory)
+        for way in ways:
+            assert way().outcome is ASK
+            assert "another repository" in way().reason
     assert at(project, "git -C src status").outcome is ALLOW
     assert at(project, "git -C .. status").outcome is ASK
     assert at(project, "git -C $X status").outcome is ASK
@@ -156,6 +159,7 @@ def test_git_in_a_repository_that_nobody_vouched_for_is_asked_about(
         decision = said(given, project, command)
         assert decision.outcome is ASK
         assert "the folder is not trusted" in decision.reason
+        assert decision.reason.endswith("alhena trust")
         assert said(given, project, command, trusted=True).outcome is ALLOW
         assert said(given, project, "ls").outcome is ALLOW
 
@@ -163,6 +167,7 @@ def test_git_in_a_repository_that_nobody_vouched_for_is_asked_about(
 def test_every_way_to_git_is_asked_about_in_a_repository_that_nobody_vouched_for(
     project: Path,
 ) -> None:
+    git("config", "core.fsmonitor", "./evil", cwd=project)
     given = rules(
         shell_rule(
             "allow",
@@ -201,7 +206,8 @@ def test_where_there_is_no_repository_git_has_nothing_to_run(tmp_path: Path) -> 
     ):
         decision = said(given, tmp_path, command)
         assert decision.outcome is ASK, command
-        assert "may make one" in decision.reason, command
+        assert "may make or change one" in decision.reason, command
+        assert decision.reason.endswith("alhena trust"), command
         assert said(given, tmp_path, command, trusted=True).outcome is ALLOW, command
 
 
@@ -214,6 +220,7 @@ def test_a_directory_that_git_takes_for_a_repository_itself_is_one(tmp_path: Pat
     (bare / "HEAD").symlink_to("refs/heads/main")
     (bare / "commondir").write_text("../store\n", encoding="utf-8")
     git("rev-parse", "--git-dir", cwd=bare)
+    git("config", "core.fsmonitor", "./evil", cwd=store)
     assert DirectorySurroundings(bare).repository(str(bare)) == str(bare)
     assert said(READING, bare, "git status").outcome is ASK
     assert said(READING, tmp_path, "git -C bare status", trusted=True).outcome is ASK

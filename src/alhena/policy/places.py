@@ -8,7 +8,10 @@ from alhena.policy.bash.model import Effect, Part, Word
 from alhena.policy.bash.options import base_name, first_operands, global_options
 from alhena.policy.bash.programs import option_values
 from alhena.policy.bash.readonly import not_read_only, tells_version
+from alhena.policy.bash.readonly.git import refuse_git
+from alhena.policy.bash.readonly.words import listed
 from alhena.policy.model import PolicyCall
+from alhena.policy.repository import GitUse
 
 if TYPE_CHECKING:
     from alhena.policy.bash.reach import Reach
@@ -17,7 +20,13 @@ if TYPE_CHECKING:
 MAX_PLACES = 16
 CHANGES_DIRECTORY = "cd"
 GIT = "git"
+TRUST = "to trust it: alhena trust"
 _WRITE_NOTHING = frozenset({CHANGES_DIRECTORY, "[[", "exit", "break", "continue"})
+_GIT_WRITES = listed(
+    "add branch checkout commit fetch merge pull push reset restore rm stash switch tag"
+)
+_WRITES_INDEX = frozenset({"add", "diff", "rm", "status"})
+"""Subcommands of git that run no hook but post-index-change."""
 
 
 class Places:
@@ -66,21 +75,14 @@ class Places:
             reached = reached and {facts.real(os.path.join(place, target)) for place in reached}
         if not reached or not all(map(facts.contains, reached)):
             return "it runs git outside the workspace"
-        if not facts.trusted:
-            return self._untrusted(facts, reached, part)
-        return _of_repositories(facts, reached)
-
-    def _untrusted(self, facts: "Surroundings", directories: set[str], part: Part) -> str | None:
-        """git takes from a repository what it runs, in more ways than can be told: settings,
-        hooks, a `commondir`, repositories within it. Only where there is none, and none can come
-        about before git runs, nothing of the folder speaks."""
-        found = next(filter(None, map(facts.repository, sorted(directories))), None)
-        if found is not None:
-            return f"git runs what the repository names ({found}), and the folder is not trusted"
-        if any(_may_write(each) for each in self._parts if each is not part):
+        named = _named_program(facts, reached, words)
+        if named is not None or facts.trusted:
+            return named
+        moved = bool(part.directories or own)
+        if any(_may_write(each, moved=moved) for each in self._parts if each is not part):
             return (
                 "git runs what a repository names, the folder is not trusted, and what runs "
-                "beside it may make one"
+                f"beside it may make or change one; {TRUST}"
             )
         return None
 
@@ -112,20 +114,47 @@ def _stays_below(target: str) -> bool:
     return not target.startswith("/") and ".." not in target.split("/") and target != ""
 
 
-def _may_write(part: Part) -> bool:
-    words = part.words
-    if words and words[0].literal and words[0].text in _WRITE_NOTHING:
+def _may_write(part: Part, *, moved: bool) -> bool:
+    """May the part change what a repository names? Subcommands of git that write but its index,
+    references and tracked files may do so only for a git that then runs `moved` elsewhere."""
+    texts = [word.text if word.literal else "" for word in part.words[:2]]
+    harmless = texts[0] in _WRITE_NOTHING if texts else False
+    if not moved and len(texts) > 1 and texts[0] == GIT and texts[1] in _GIT_WRITES:
+        harmless = not part.assignments
+    if harmless:
         return any(item.effect is Effect.WRITE for item in part.redirections)
     return not_read_only(part) is not None
 
 
-def _of_repositories(facts: "Surroundings", directories: set[str]) -> str | None:
-    own = facts.repository(facts.cwd)
+def _named_program(
+    facts: "Surroundings", directories: set[str], words: tuple[Word, ...]
+) -> str | None:
+    """Why git may run a program that nobody vouched for: the repository it would use in one of the
+    directories names it. The workspace's own counts as the folder does."""
+    own = facts.repository(facts.cwd) if facts.trusted else None
     for directory in sorted(directories):
-        repository = facts.repository(directory)
-        if repository not in {None, own}:
-            return f"git would use another repository there ({repository})"
+        if facts.trusted and facts.repository(directory) in {None, own}:
+            continue
+        named = facts.named_program(directory, _use(words))
+        if named is None:
+            continue
+        if facts.trusted:
+            return f"git would use another repository there, which names what it runs ({named})"
+        return (
+            f"git runs what the repository names ({named}), and the folder is not trusted; {TRUST}"
+        )
     return None
+
+
+def _use(words: tuple[Word, ...]) -> GitUse:
+    """The subcommand and the hooks that git may run for it. Commands that only read write the index
+    at most."""
+    found = first_operands(words, global_options(GIT), 1)
+    sub = words[found[0]] if found else None
+    name = sub.text if sub is not None and sub.literal else None
+    if name in _WRITES_INDEX:
+        return GitUse(name, frozenset({"post-index-change"}))
+    return GitUse(name, frozenset() if refuse_git(words[1:]) is None else None)
 
 
 def _git_directories(words: tuple[Word, ...]) -> list[str] | None:

@@ -6,7 +6,10 @@ Deciding is a function of values; these few facts about directories stand at its
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from alhena.policy.repository import GitUse
 
 
 class Surroundings(Protocol):
@@ -41,6 +44,10 @@ class Surroundings(Protocol):
 
     def repository(self, directory: str) -> str | None:
         """The git directory that git would use in `directory`."""
+        ...
+
+    def named_program(self, directory: str, use: "GitUse") -> str | None:
+        """A program that a repository makes git run in `directory`, by where it is named."""
         ...
 
 
@@ -88,25 +95,12 @@ class DirectorySurroundings:
     def repository(self, directory: str) -> str | None:
         """The git directory that git would use in `directory`: a `.git` here or above, or a
         directory that is a bare repository itself."""
-        here = os.path.realpath(directory)
-        while True:
-            dot_git = os.path.join(here, ".git")
-            if os.path.lexists(dot_git):
-                return dot_git
-            if _is_bare(here):
-                return here
-            above = os.path.dirname(here)
-            if above == here:
-                return None
-            here = above
+        from alhena.policy.repository import repositories
 
+        return next((found for _, found in repositories(directory)), None)
 
-def _is_bare(directory: str) -> bool:
-    """Would git take the directory itself for a repository? What it shares with others can stand
-    where its `commondir` says, and its HEAD may be a link that leads nowhere."""
-    if not os.path.lexists(os.path.join(directory, "HEAD")):
-        return False
-    return os.path.lexists(os.path.join(directory, "commondir")) or (
-        os.path.isdir(os.path.join(directory, "objects"))
-        and os.path.isdir(os.path.join(directory, "refs"))
-    )
+    def named_program(self, directory: str, use: "GitUse") -> str | None:
+        """A program that a repository makes git run in `directory`, by where it is named."""
+        from alhena.policy.repository import named_program
+
+        return named_program(directory, use)
