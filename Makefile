@@ -11,13 +11,22 @@ JOBS ?= auto
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
 
-.PHONY: help demo test lint format bench soak soak-kills soak-turns requirements lock smoke clean
+.PHONY: help demo test coverage mutate lint format bench soak soak-kills soak-turns requirements lock smoke clean
 
 demo: $(VENV)/.base ## set up and try the agent on this repository, without a key
 	@$(BIN)/python scripts/demo.py
 
 test: $(VENV)/.dev ## set up and run all tests (JOBS=N processes)
 	$(BIN)/python -m pytest -q -n $(JOBS)
+
+coverage: $(VENV)/.dev ## run all tests, then print the coverage of lines and branches by package
+	$(BIN)/coverage erase
+	-$(BIN)/coverage run -m pytest -q -n $(JOBS) $(TESTS)
+	@$(BIN)/coverage combine -q
+	@$(BIN)/python scripts/coverage_by_package.py
+
+mutate: $(VENV)/.dev ## plant a fault for each claimed row and name those no test catches (ROWS=…)
+	$(BIN)/python scripts/mutate.py $(ROWS)
 
 lint: $(VENV)/.dev ## format, ruff, sizes, imports, pyright: what has to pass
 	$(BIN)/ruff format --check .

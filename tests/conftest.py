@@ -2,7 +2,6 @@
 
 import os
 import signal
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support import claims
 from tests.support.google import GoogleServer
 from tests.support.server import ScriptedServer
 from tests.support.steady import SteadyLoop
@@ -43,23 +43,8 @@ for _number, _handler in (
         signal.signal(_number, _handler)
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--list-requirements", action="store_true", help="print what tests claim")
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    rows = tomllib.loads((ROOT / "requirements.toml").read_text(encoding="utf-8"))
-    known = {identifier for ids in rows.values() for identifier in ids}
-    unknown: list[str] = []
-    for item in items:
-        for marker in item.iter_markers("requirement"):
-            for identifier in marker.args:
-                if identifier not in known:
-                    unknown.append(f"{item.nodeid} claims {identifier}")
-                elif config.getoption("--list-requirements"):
-                    print(f"requirement {identifier} {item.nodeid}")
-    if unknown:
-        raise pytest.UsageError("no such row in requirements.toml: " + "; ".join(unknown))
+pytest_addoption = claims.pytest_addoption
+pytest_collection_modifyitems = claims.pytest_collection_modifyitems
 
 
 def pytest_asyncio_loop_factories() -> dict[str, type[SteadyLoop]]:
