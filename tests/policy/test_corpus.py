@@ -129,8 +129,8 @@ def test_no_length_and_no_depth_hides_a_command(stage: Jail, profile: str, comma
 
 
 def test_the_corpus_is_large_and_says_each_thing_once() -> None:
-    assert len(EVERYDAY) >= 140
-    assert len(ADVERSARIAL) >= 280
+    assert len(EVERYDAY) >= 235
+    assert len(ADVERSARIAL) >= 650
     pairs = [(line.profile, line.command) for line in EVERYDAY + ADVERSARIAL]
     assert sorted({pair for pair in pairs if pairs.count(pair) > 1}) == []
     assert all(line.reason and (line.technique or line.outcome == "allow") for line in ADVERSARIAL)

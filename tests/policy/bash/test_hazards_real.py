@@ -93,14 +93,41 @@ WRITING = [
     "tree -Lo 1 out.txt",
     "tree -aLo 1 out.txt",
     "iconv -f utf-8 -o out.txt a.txt",
+    "gcc -Wl,-Map=out.txt a.c",
+    "gcc -Wl,--Ma,out.txt a.c",
+    "gcc -MD -MFout.txt -c a.c",
+    "gcc -aux-info out.txt -c a.c",
+    "gcc @args",
+    "cpp a.c out.txt",
+    "sqlite3 x.db '.sh >out.txt'",
+    "sqlite3 x.db -cmd '.sys >out.txt'",
+    "sqlite3 x.db '.once |cat >out.txt' 'select 1'",
+    "sqlite3 x.db \"vacuum into 'out.txt'\"",
+    "sqlite3 x.db \"select writefile('out.txt', 1)\"",
+    "sqlite3 x.db -Acf out.txt a.txt",
+    "vim -es '+!>out.txt' +q a.txt",
+    "vim -es '-c!>out.txt' +q a.txt",
+    "vim -es '+/a/|!>out.txt' +q a.txt",
+    "vim -V1out.txt -es +q a.txt",
+    "vim --startuptime out.txt -es +q a.txt",
+    "ed '!>out.txt'",
+    "gdb -batch -ex 'shell >out.txt'",
+    "gdb --batch --eval-comm '!>out.txt'",
+    "split --fil='cat >out.txt' a.txt",
+    "openssl rand --out=out.txt 4",
+    "openssl rand -writerand out.txt 4",
+    "python3 -m json.tool -- b.json out.txt",
+    "make '--ev=$(shell >out.txt)'",
 ]
 
 
 @pytest.mark.parametrize("command", WRITING)
 def test_what_a_program_writes_by_its_options_is_a_hazard(tmp_path: Path, command: str) -> None:
-    rule = "all:\n\t>out.txt\n"
-    for name, text in {"a.txt": "b\na\n", "evil.mk": rule}.items():
+    texts = {"a.txt": "b\na\n", "a.c": "int main() { return 0; }\n", "b.json": "1\n"}
+    texts |= {"evil.mk": "all:\n\t>out.txt\n", "args": "-c a.c -o out.txt\n"}
+    for name, text in texts.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
     words = shlex.split(command)
-    assert hazard(Part(text="", words=tuple(map(Word, words))), (words[0],)) is not None
+    rule = words[: 3 if words[1] == "-m" else 1]
+    assert hazard(Part(text="", words=tuple(map(Word, words))), tuple(rule)) is not None
     assert shutil.which(words[0]) is None or written(words, tmp_path)

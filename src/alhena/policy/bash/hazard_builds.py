@@ -9,18 +9,9 @@ _JS_TESTS = (
     "test-sequencer filter prettier-path dependency-extractor haste test-results-processor "
     "module-directories module-paths projects test-environment"
 )
-_GCC = table(
-    "o x I L l D U T include isystem MF MT MQ",
-    style=Style.WORDS,
-    runs="wrapper= fplugin= B= specs= load= Xclang= fuse-ld= ld-path=",
-    writes="dumpdir= save-temps MF= aux-info= fdump-final-insns= fprofile-dir=",
-)
-_KUBECTL = table(
-    "n l o f namespace selector output context cluster",
-    "kube",
-    settings="kubeconfig= s= server= token= as= as-group= as-uid= certificate-authority= "
-    "insecure-skip-tls-verify client-key= client-certificate= proxy-url=",
-    writes="profile-output= cache-dir= output-directory=",
+_CLUSTER = (
+    "kubeconfig= s= server= token= as= as-group= as-uid= certificate-authority= "
+    "insecure-skip-tls-verify client-key= client-certificate= proxy-url="
 )
 _MAKE = table(
     "j? l? o W O? old-file new-file what-if assume-old assume-new",
@@ -49,7 +40,6 @@ _NPM = table(
 BUILDS = {
     "black": table("l t", writes="cache-dir=", settings="config="),
     "bundle": table(elsewhere="gemfile=", writes="path= binstubs=", settings="system"),
-    "c++": _GCC,
     "cargo": table(
         "p F j package features message-format jobs test bin example bench profile target exclude",
         "color workspace all all-targets all-features release quiet verbose locked offline lib "
@@ -64,9 +54,6 @@ BUILDS = {
         writes="logfile=",
         runs="C= Z= codegen=",
     ),
-    "cc": _GCC,
-    "clang": _GCC,
-    "clang++": _GCC,
     "cmake": table(
         "target config j parallel",
         "target config parallel",
@@ -112,8 +99,6 @@ BUILDS = {
         runs="config= append-config= enable-extensions=",
         writes="output-file= tee",
     ),
-    "g++": _GCC,
-    "gcc": _GCC,
     "gh": table(
         "R L q t s B H S l a json jq template repo limit state search label assignee author",
         runs="w web",
@@ -147,12 +132,22 @@ BUILDS = {
         elsewhere="p= project-dir= project-cache-dir= gradle-user-home= g=",
         writes="F= write-locks write-verification-metadata= M= profile update-locks=",
     ),
-    "helm": _KUBECTL,
+    "helm": table(
+        "n f namespace values set set-string version kube-context",
+        "output",
+        runs="post-renderer= post-renderer-args=",
+        settings=f"{_CLUSTER} kube-token= kube-apiserver= kube-as-user= kube-as-group= "
+        "kube-ca-file= registry-config= repository-config= keyring= repo=",
+        writes="output-dir= cache-dir=",
+        elsewhere="d= destination=",
+    ),
     "isort": table("l", settings="sp= settings-path= settings-file="),
     "javac": table(
-        "d cp classpath source target",
+        "cp classpath source target release",
         style=Style.WORDS,
-        runs="processor= processorpath= processor-path= Xplugin J",
+        at_files=True,
+        runs="processor= processorpath= processor-path= Xplugin J*",
+        elsewhere="d= s= h=",
     ),
     "jest": table(
         "t testNamePattern testPathPattern maxWorkers w",
@@ -162,11 +157,17 @@ BUILDS = {
         elsewhere="root-dir= roots=",
         writes="output-file= coverage-directory= cache-directory= u update-snapshot",
     ),
-    "kubectl": _KUBECTL,
+    "kubectl": table(
+        "n l o f namespace selector output context cluster",
+        "kube",
+        settings=_CLUSTER,
+        runs="helm-command= enable-alpha-plugins enable-exec enable-helm",
+        writes="profile-output= cache-dir= output-directory=",
+    ),
     "make": _MAKE,
     "meson": table(
         "suite t j num-processes",
-        elsewhere="C=",
+        elsewhere="C= destdir=",
         runs="wrapper= wrap= gdb gdb-path= ninja-args= vs-args= xcode-args= setup= cross-file= "
         "native-file= D=",
         writes="logbase=",
@@ -182,14 +183,16 @@ BUILDS = {
     ),
     "mvn": table(
         "pl rf T projects resume-from threads color",
-        style=Style.WORDS,
-        elsewhere="f= file=",
-        settings="s= settings= gs= global-settings= t= toolchains= gt= ps= project-settings=",
-        writes="l= log-file=",
+        style=Style.LONG_ONLY,
+        elsewhere="f* file=",
+        settings="s* settings= gs= global-settings= t* toolchains= gt= global-toolchains= ps= "
+        "project-settings=",
+        writes="l* log-file=",
     ),
     "mypy": table(
         "m p python-version platform exclude follow-imports",
         "strict",
+        at_files=True,
         runs="config-file= python-executable= install-types custom-typeshed-dir= "
         "custom-typing-module= pdb",
         writes="cache-dir= junit-xml= html-report= linecount-report= xml-report= txt-report= "
@@ -218,7 +221,7 @@ BUILDS = {
         "client-cert=",
         runs="python=",
         writes="log= report= cache-dir=",
-        elsewhere="path=",
+        elsewhere="path= t= target= prefix= root= src= d= dest=",
     ),
     "pnpm": _NPM,
     "poetry": table(elsewhere="C= directory= P= project=", writes="o= output="),
@@ -243,15 +246,17 @@ BUILDS = {
         writes="createstub= writebaseline",
     ),
     "pytest": table(
-        "k m n r W tb maxfail durations cov timeout import-mode deselect ignore "
+        "k m n r tb maxfail durations cov timeout import-mode deselect ignore "
         "ignore-glob numprocesses randomly-seed",
         "cov co pdb",
-        runs="p= c= config-file= o= override-ini= confcutdir= pdbcls= pastebin= pyargs plugins= "
-        "tx= rsyncdir= cov-config= ds= dc=",
+        at_files=True,
+        runs="p= W= pythonwarnings= c= config-file= o= override-ini= confcutdir= pdbcls= pastebin= "
+        "pyargs plugins= tx= rsyncdir= cov-config= ds= dc=",
         plain="cov-report=",
         elsewhere="rootdir=",
         writes="junitxml= junit-xml= log-file= debug report-log= html= json-report-file= "
-        "basetemp= resultlog= snapshot-update profile-svg",
+        "basetemp= resultlog= snapshot-update profile-svg benchmark-json= benchmark-storage= "
+        "benchmark-save= alluredir= inline-snapshot= force-regen regen-all",
     ),
     "rspec": table(
         "e t P example tag pattern seed",
@@ -273,7 +278,12 @@ BUILDS = {
         settings="config=",
     ),
     "rustc": table(
-        runs="C= codegen= Z= L= extern=", writes="o= out-dir= emit=", harmless="edition"
+        "edition",
+        "edition",
+        at_files=True,
+        runs="C= codegen= Z= L= extern= sysroot=",
+        writes="o= out-dir= emit=",
+        plain="print=",
     ),
     "shfmt": table("i ln p", style=Style.WORDS, writes="w"),
     "terraform": table(

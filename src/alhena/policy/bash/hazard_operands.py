@@ -3,10 +3,11 @@
 from collections.abc import Callable
 
 from alhena.policy.bash.hazard_reading import SINKS, Reading, leads_out, named, script_effect
-from alhena.policy.bash.hazard_table import CHANGES, ELSEWHERE, RUNS
+from alhena.policy.bash.hazard_table import CHANGES, CONNECTS, ELSEWHERE, RUNS
 from alhena.policy.bash.model import Word, WordKind
 
 _PROGRAMS = frozenset({"f", "file", "e", "source"})
+_SERVICES = frozenset({"s_client", "s_server", "s_time", "ocsp"})
 
 
 def _sed_operand(reading: Reading, word: Word) -> str | None:
@@ -85,6 +86,7 @@ _PROPERTIES = (
     "/p:",
     "--property",
     "-property",
+    "--define",
     "--system-prop",
     "--project-prop",
 )
@@ -124,11 +126,17 @@ def _pager_operand(reading: Reading, word: Word) -> str | None:
 
 def _tar_operand(reading: Reading, word: Word) -> str | None:
     """`tar xIf program archive`: the first operand may hold options without a dash."""
-    if reading.operands or reading.at != 1 or not reading.beyond:
+    if not reading.beyond:
         return None
-    letters = [letter for letter in "IF" if letter in word.text]
+    if ":" in word.text.partition("/")[0]:
+        return named(word.text, CONNECTS)
+    if reading.operands or reading.at != 1:
+        return None
+    letters = [c for c in word.text if reading.table.effects.get(c, CONNECTS) is not CONNECTS]
     bundled = word.text.isalnum() and word.text[:1] in "AcdrtuxIFfjJzZvphklmnoBCbLMNPsSTUVwWX"
-    return named(f"{word.text} (-{letters[0]})", RUNS) if letters and bundled else None
+    if not letters or not bundled:
+        return None
+    return named(f"{word.text} (-{letters[0]})", reading.table.effects[letters[0]])
 
 
 def _sysctl_operand(reading: Reading, word: Word) -> str | None:
@@ -137,15 +145,80 @@ def _sysctl_operand(reading: Reading, word: Word) -> str | None:
     return named(word.text, CHANGES)
 
 
+def _database_operand(reading: Reading, word: Word) -> str | None:
+    """sqlite3's first operand is a file, those behind it are commands."""
+    if not reading.beyond:
+        return None
+    if reading.operands:
+        return script_effect(reading.name, word)
+    out = leads_out(word) or word.text.startswith("file:")
+    return named(word.source or word.text, ELSEWHERE) if out else None
+
+
+def _connection_operand(reading: Reading, word: Word) -> str | None:
+    """psql takes `host=… dbname=…` and URLs for the name of a database."""
+    plain = word.literal and "=" not in word.text and "://" not in word.text
+    return None if plain or not reading.beyond else named(word.source or word.text, CONNECTS)
+
+
+def _editor_operand(reading: Reading, word: Word) -> str | None:
+    """`+COMMAND` of vim, or `!COMMAND` of ed."""
+    if not reading.beyond:
+        return None
+    if reading.name == "ed":
+        harmless = word.text[:1] not in {"!", ""}
+        return None if harmless else named(word.source or word.text, RUNS)
+    if "://" in word.text:
+        return named(word.text, CONNECTS)
+    return script_effect("vim", _behind(word)) if word.text.startswith("+") else None
+
+
+def _behind(word: Word) -> Word:
+    return Word(word.text[1:], word.kind, word.source)
+
+
+def _process(reading: Reading, word: Word) -> str | None:
+    digits = word.text.isdigit() and reading.beyond
+    return named(f"{word.text}, which may be a process,", CHANGES) if digits else None
+
+
+def _openssl_operand(reading: Reading, word: Word) -> str | None:
+    if not reading.beyond or reading.operands or word.text not in _SERVICES:
+        return None
+    return named(word.text, CONNECTS)
+
+
+def _toolchain(reading: Reading, word: Word) -> str | None:
+    """`cargo +TOOLCHAIN`: a path names the compiler."""
+    path = word.text.startswith("+") and ("/" in word.text or not word.literal)
+    return named(word.source or word.text, RUNS) if path and reading.beyond else None
+
+
+def _target(reading: Reading, word: Word) -> str | None:
+    """Files that are written stay within the working directory."""
+    if not reading.beyond or (reading.name == "split" and not reading.operands):
+        return None
+    return named(word.source or word.text, ELSEWHERE) if leads_out(word) else None
+
+
 OPERANDS: dict[str, Callable[[Reading, Word], str | None]] = {
+    "ant": _task_operand,
     "awk": _awk_operand,
     "bmake": _make_operand,
+    "cargo": _toolchain,
+    "cpp": _second_written,
     "date": _date_operand,
     "docker build": _inside,
     "dotnet": _project,
+    "ed": _editor_operand,
+    "ex": _editor_operand,
     "gawk": _awk_operand,
+    "gdb": _process,
     "gradle": _built,
     "hostname": _hostname_operand,
+    "install": _target,
+    "json.tool": _second_written,
+    "just": _make_operand,
     "less": _pager_operand,
     "make": _make_operand,
     "mawk": _awk_operand,
@@ -155,14 +228,23 @@ OPERANDS: dict[str, Callable[[Reading, Word], str | None]] = {
     "mvn": _built,
     "nawk": _awk_operand,
     "ninja": _task_operand,
+    "openssl": _openssl_operand,
+    "psql": _connection_operand,
     "pytest": _inside,
+    "rake": _make_operand,
     "rspec": _inside,
+    "scons": _make_operand,
     "sed": _sed_operand,
+    "split": _target,
+    "sqlite3": _database_operand,
     "sysctl": _sysctl_operand,
     "tar": _tar_operand,
+    "task": _make_operand,
     "terraform": _inside,
     "tsc": _inside,
     "uniq": _second_written,
+    "unittest": _inside,
+    "vim": _editor_operand,
     "xxd": _second_written,
 }
 """Program -> what is said of each of its operands."""

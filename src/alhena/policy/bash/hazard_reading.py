@@ -2,7 +2,10 @@
 
 from collections.abc import Callable
 
+from alhena.policy.bash.consoles import stays_inside
 from alhena.policy.bash.hazard_table import (
+    CODE,
+    CONNECTS,
     ELSEWHERE,
     NOT_PLAIN,
     RUNS,
@@ -18,13 +21,9 @@ from alhena.policy.bash.scripts import ScriptEffect, awk_effect, sed_effect
 
 SINKS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "-"})
 
-SCRIPTED = {
-    "sed": frozenset({"e", "expression"}),
-    **dict.fromkeys(("awk", "gawk", "mawk", "nawk"), frozenset({"e", "source"})),
-}
-"""Program -> its options whose value is a script."""
-
-_WHOLE = (Style.WORDS, Style.FOLDED, Style.NOPT)
+_AWKS = frozenset({"awk", "gawk", "mawk", "nawk"})
+_LOCAL = frozenset({"127.0.0.1", "::1"})
+_WHOLE = (Style.WORDS, Style.FOLDED, Style.NOPT, Style.LONG_ONLY)
 
 
 def named(text: str, effect: str) -> str:
@@ -48,9 +47,13 @@ def leads_out(word: Word) -> bool:
 
 
 def script_effect(name: str, word: Word) -> str | None:
-    """What a script of sed or awk does, as a sentence."""
+    """What the code that a program is given does, as a sentence."""
     if not word.literal:
         return f"the {name} script holds {word.source or word.text}, which may be any command"
+    if name != "sed" and name not in _AWKS:
+        if stays_inside(name, word.text):
+            return None
+        return f"the commands for {name} may run, write or load something else"
     match sed_effect(word.text) if name == "sed" else awk_effect(word.text):
         case ScriptEffect.NONE:
             return None
@@ -82,6 +85,7 @@ class Reading:
         self.start = self.end = 1
         self.ended_at = len(words)
         self._ended = self._surely = False
+        self.vague = False
 
     @property
     def beyond(self) -> bool:
@@ -90,6 +94,10 @@ class Reading:
 
     def hazard(self) -> str | None:
         """The first argument with an effect that the rule does not name, as a sentence."""
+        if self.table.at_files:
+            for word in self.words[max(self.count, 1) :]:
+                if word.text.startswith("@"):
+                    return named(word.source or word.text, "is a file of further arguments")
         while self.at < len(self.words):
             word = self.words[self.at]
             found = None
@@ -106,7 +114,7 @@ class Reading:
         return None
 
     def _ends(self) -> bool:
-        return self.table.style not in (Style.WORDS, Style.FOLDED)
+        return self.table.style not in (Style.WORDS, Style.FOLDED, Style.LONG_ONLY)
 
     def _end(self) -> None:
         """Options end here, unless an option that is not known takes the two dashes for a value."""
@@ -149,6 +157,7 @@ class Reading:
         return following
 
     def _pass_over(self, option: str, given: Word | None) -> None:
+        self.seen.add(option)
         if given is None:
             self._next(option)
 
@@ -164,8 +173,16 @@ class Reading:
             return self._pass_over(option, given)
         if option in self.table.effects or option in self.table.values:
             return self._effect(text, option, given or self._next(option))
+        for known in () if text[:2] == "--" else self.table.joined:
+            if option.startswith(known):
+                value = option[len(known) :] + sign + value
+                return self._effect(known, known, Word(value, word.kind))
         if self.table.style is Style.NOPT:
             return self._shortened(text, option, given)
+        if self.table.style is Style.LONG_ONLY and len(option) > 2:
+            known = next((k for k in self.table.effects if k.startswith(option)), None)
+            return self._effect(text, known, given or self._next(known)) if known else None
+        self.vague = True
         return None
 
     def _shortened(self, text: str, option: str, given: Word | None) -> str | None:
@@ -191,7 +208,7 @@ class Reading:
         if name in self.table.values or name in self.table.effects:
             return self._effect(f"--{text}", name, given or self._next(name))
         shortened = self.table.style is not Style.CAMEL
-        for option in (*self.table.effects, *SCRIPTED.get(self.name, ())) if shortened else ():
+        for option in self.table.effects if shortened else ():
             if len(option) > 1 and option[0] != "-" and option.startswith(name):
                 return self._effect(f"--{text}", option, given or self._next(option))
         dotted = f"{name.partition('.')[0]}."
@@ -218,12 +235,9 @@ class Reading:
 
     def _effect(self, shown: str, option: str, value: Word | None) -> str | None:
         self.seen.add(option)
-        scripted = option in SCRIPTED.get(self.name, ()) and self.end >= self.count
-        if value is not None and scripted:
-            found = script_effect(self.name, value)
-            if found is not None:
-                return found
         effect = self.table.effects.get(option)
+        if option in self.table.handed or effect is CODE:
+            return self._code(option, value) if value and self.end >= self.count else None
         if effect is None or (value is not None and self._spared(option, effect, value)):
             return None
         # To name an option that runs a program is not yet to name the program.
@@ -234,6 +248,16 @@ class Reading:
             shown = f"{shown} {value.source or value.text}"
         return named(shown, effect)
 
+    def _code(self, option: str, value: Word) -> str | None:
+        """What the program does with a value that it takes for commands, or hands on."""
+        table = self.table.handed.get(option)
+        if table is None:
+            return script_effect(self.name, value)
+        if not value.literal:
+            return unknown(value, self.name, RUNS)
+        words = tuple(Word(text) for text in ("", *value.text.split(",")))
+        return Reading(self.name, words, 1, table).hazard()
+
     def _spared(self, option: str, effect: str, value: Word) -> bool:
         """Is there no harm in this value?"""
         text = value.text
@@ -243,13 +267,27 @@ class Reading:
             return False
         if effect is WRITES and text in SINKS:
             return True
-        if effect is NOT_PLAIN:
-            return text.replace("-", "").replace("_", "").isalnum()
         harmless = _HARMLESS.get((self.name, option))
-        return harmless is not None and harmless(text)
+        if harmless is not None:
+            return harmless(text)
+        if effect is NOT_PLAIN or effect is CONNECTS:
+            local = effect is CONNECTS and (text in _LOCAL or text[:1] == "/")
+            return local or text.replace("-", "").replace("_", "").replace("+", "").isalnum()
+        return False
 
 
 _SSH_SAFE = ("stricthostkeychecking", "batchmode", "connecttimeout", "user", "port", "loglevel")
+_MERGING = ("merge", "pull", "rebase")
+_STRATEGIES = frozenset({"octopus", "ort", "ours", "recursive", "resolve", "subtree"})
+_MODE = frozenset("01234567ugoarwx,+=-X")
+_RUSTC = frozenset(
+    {"codegen-units", "debug-assertions", "debuginfo", "embed-bitcode", "lto", "metadata"}
+    | {"opt-level", "overflow-checks", "panic", "prefer-dynamic", "strip", "target-cpu"}
+)
+_MESON = frozenset(
+    {"b_coverage", "b_lto", "b_ndebug", "b_sanitize", "buildtype", "debug", "default_library"}
+    | {"optimization", "strip", "warning_level", "werror", "wrap_mode"}
+)
 _COMPILER_FLAGS = frozenset({"-s", "-w", "-m", "-N", "-l", "-e", "-S", "-X", "-buildid="})
 _CMAKE_VARIABLES = (
     "CMAKE_BUILD_TYPE",
@@ -286,11 +324,55 @@ def _cmake_variable(text: str) -> bool:
     return text.startswith(_CMAKE_VARIABLES)
 
 
+def _strategy(text: str) -> bool:
+    """Any other is the program git-merge-NAME."""
+    return text in _STRATEGIES
+
+
+def _plain_warning(text: str) -> bool:
+    """A category with a dot is imported."""
+    return "." not in ":".join(text.split(":")[2:3])
+
+
+def _plain_mode(text: str) -> bool:
+    """Neither setuid nor the like."""
+    bits = not text[:1].isdigit() or len(text.lstrip("0")) <= 3
+    return bits and set(text) <= _MODE
+
+
+def _plain_variable(text: str) -> bool:
+    name, _, value = text.partition("=")
+    safe = not name.upper().startswith(("PROMPT", "HIST", "SHELL"))
+    return safe and value.replace("_", "").replace("-", "").isalnum()
+
+
+def _here(text: str) -> bool:
+    """tar takes what stands before a colon for a host."""
+    return ":" not in text.partition("/")[0]
+
+
+def _rustc_codegen(text: str) -> bool:
+    return text.partition("=")[0] in _RUSTC
+
+
+def _meson_option(text: str) -> bool:
+    name, _, value = text.partition("=")
+    return name in _MESON and value.replace(",", "").isalnum()
+
+
 _HARMLESS: dict[tuple[str, str], Callable[[str], bool]] = {
     **dict.fromkeys((("ssh", "o"), ("scp", "o"), ("sftp", "o")), _ssh_setting),
     **dict.fromkeys((("go", "-ldflags"), ("go", "-gcflags")), _compiler_flags),
+    **dict.fromkeys((("tar", "f"), ("tar", "file")), _here),
     **dict.fromkeys((("curl", "w"), ("curl", "write-out")), _shown_by_curl),
     ("cmake", "D"): _cmake_variable,
+    **{(f"git {sub}", "strategy"): _strategy for sub in ("cherry-pick", "revert")},
+    **{(f"git {sub}", o): _strategy for sub in _MERGING for o in ("s", "strategy")},
+    **dict.fromkeys((("install", "m"), ("install", "mode")), _plain_mode),
+    ("meson", "D"): _meson_option,
+    **dict.fromkeys((("psql", "v"), ("psql", "set"), ("psql", "variable")), _plain_variable),
     ("pytest", "p"): _plugin_left_out,
+    **dict.fromkeys((("pytest", "W"), ("pytest", "pythonwarnings")), _plain_warning),
+    **{(name, o): _rustc_codegen for name in ("rustc", "cargo --") for o in ("C", "codegen")},
 }
 """Program and option -> is there no harm in this value of it?"""

@@ -10,6 +10,8 @@ RUNS = "runs another program"
 SETTINGS = "takes its settings from elsewhere"
 CHANGES = "changes more than it shows"
 ELSEWHERE = "leads out of the working directory"
+CONNECTS = "connects to another host"
+CODE = "holds commands"
 NOT_PLAIN = "may name a file or a program"
 
 
@@ -22,19 +24,25 @@ class Style(Enum):
     FOLDED = 3  # whole words in any case
     CAMEL = 4  # as LETTERS, names in camel case or with dashes
     NOPT = 5  # any beginning of a name behind any number of dashes, as npm reads them
+    LONG_ONLY = 6  # as WORDS, names may be shortened (getopt_long_only)
 
 
 class Hazards(msgspec.Struct, frozen=True):
     """Of a program or a subcommand: option -> what it does; the options whose value is the next
     word; those that have a value only when it is attached; and options that are flags, whatever
     they look like the beginning of. Options are letters, long names without their dashes, or with
-    one dash when that is how the program spells them."""
+    one dash when that is how the program spells them. `joined`: whole words whose value may follow
+    without anything between. `handed`: option -> the table of the program that gets its value, in
+    words that commas separate. `at_files`: `@FILE` stands for the arguments in a file."""
 
     effects: dict[str, str]
     values: frozenset[str]
     attached: frozenset[str]
     harmless: frozenset[str]
     style: Style = Style.LETTERS
+    joined: tuple[str, ...] = ()
+    handed: "dict[str, Hazards]" = {}
+    at_files: bool = False
 
 
 _EFFECTS = {
@@ -44,7 +52,9 @@ _EFFECTS = {
     "settings": SETTINGS,
     "changes": CHANGES,
     "elsewhere": ELSEWHERE,
+    "connects": CONNECTS,
     "plain": NOT_PLAIN,
+    "code": CODE,
 }
 _FOLDING = (Style.FOLDED, Style.CAMEL, Style.NOPT)
 
@@ -53,27 +63,48 @@ def option_name(text: str, style: Style) -> str:
     """The name of an option as its table holds it; of letters case matters."""
     bare = text.lstrip("-")
     if len(bare) < 2 or style not in _FOLDING:
-        return f"-{bare}" if style in (Style.WORDS, Style.FOLDED) else bare
+        if style in (Style.WORDS, Style.FOLDED, Style.LONG_ONLY):
+            return f"-{bare}"
+        return bare.replace("_", "-") if len(bare) > 1 else bare
     folded = bare.replace("-", "").replace("_", "").casefold()
     return f"-{folded}" if style is Style.FOLDED else folded
 
 
 def table(
-    values: str = "", harmless: str = "", style: Style = Style.LETTERS, **effects: str
+    values: str = "",
+    harmless: str = "",
+    style: Style = Style.LETTERS,
+    *,
+    handed: dict[str, Hazards] | None = None,
+    at_files: bool = False,
+    **effects: str,
 ) -> Hazards:
     """The options of a program. A question mark behind one with a value: it has to be attached. An
-    equals sign behind one with an effect: it takes a value."""
+    equals sign behind one with an effect: it takes a value; an asterisk: also one that is joined to
+    it."""
     found: dict[str, str] = {}
+    handed = {option_name(name, style): table for name, table in (handed or {}).items()}
     attached = {option_name(name[:-1], style) for name in values.split() if name[-1] == "?"}
     valued = {option_name(name, style) for name in values.split() if name[-1] != "?"}
+    joined = {name for name in handed if name.endswith(",")}
     for effect, names in effects.items():
         for name in names.split():
-            option = option_name(name.removesuffix("="), style)
+            option = option_name(name.rstrip("=*"), style)
             found[option] = _EFFECTS[effect]
-            if name.endswith("="):
+            if name[-1] in "=*":
                 valued.add(option)
-    flags = frozenset(option_name(name, style) for name in harmless.split())
-    return Hazards(found, frozenset(valued), frozenset(attached), flags, style)
+            if name[-1] == "*":
+                joined.add(option)
+    return Hazards(
+        found,
+        frozenset(valued | set(handed) - joined),
+        frozenset(attached),
+        frozenset(option_name(name, style) for name in harmless.split()),
+        style,
+        tuple(sorted(joined, key=len, reverse=True)),
+        handed,
+        at_files,
+    )
 
 
 _GIT_DIFF = table(
@@ -93,16 +124,19 @@ _GIT_FETCH = table(
     "all prune tags quiet verbose",
     runs="upload-pack= exec=",
 )
+_GIT_PICK = table("m X mainline strategy-option", writes="output=", runs="strategy= ext-diff")
 _PAGER = table(runs="pager=")
 _SED = table(
-    "e f l expression file line-length",
+    "l line-length",
     writes="i I in-place",
     settings="f= file=",
+    code="e= expression=",
 )
 _AWK = table(
-    "F v f e W field-separator assign file source",
+    "F v W field-separator assign",
     runs="l= load= E= exec= i= include= D debug",
     settings="f= file=",
+    code="e= source=",
     writes="o pretty-print d dump-variables p profile",
 )
 _MORE = table(
@@ -169,7 +203,7 @@ READERS = {
     "git annotate": _GIT_BLAME,
     "git bundle": _GIT_DIFF,
     "git cat-file": table("", "batch batch-check", runs="textconv filters"),
-    "git cherry-pick": _GIT_DIFF,
+    "git cherry-pick": _GIT_PICK,
     "git clone": table(
         "b o j depth branch origin reference jobs",
         runs="u= upload-pack= c= config= template=",
@@ -183,7 +217,12 @@ READERS = {
     "git fast-export": table(writes="export-marks= output=", runs="ext-diff textconv"),
     "git fetch": _GIT_FETCH,
     "git fetch-pack": _GIT_FETCH,
-    "git format-patch": table("o", writes="output=", runs="ext-diff textconv"),
+    "git format-patch": table(
+        "n",
+        writes="output=",
+        runs="ext-diff textconv",
+        elsewhere="o= output-directory=",
+    ),
     "git grep": table(
         "e f A B C m max-count max-depth",
         "text cached no-index",
@@ -193,19 +232,23 @@ READERS = {
     "git instaweb": table(runs="d= httpd= b= browser= m= module-path="),
     "git log": _GIT_DIFF,
     "git ls-remote": _GIT_FETCH,
+    "git merge": table(
+        "m F X S? message file strategy-option",
+        runs="s= strategy=",
+    ),
     "git mergetool": table(runs="t= tool="),
     "git pull": table(
         "j o X depth deepen shallow-since jobs server-option refmap strategy-option",
         "all prune tags quiet verbose rebase ff-only",
-        runs="upload-pack= exec=",
+        runs="upload-pack= exec= s= strategy=",
     ),
     "git push": table("o push-option", "all tags dry-run", runs="receive-pack= exec="),
     "git range-diff": _GIT_DIFF,
-    "git rebase": table("s X onto strategy", runs="x= exec="),
+    "git rebase": table("X onto strategy-option", runs="x= exec= s= strategy="),
     "git reflog": _GIT_DIFF,
     "git replay": _GIT_DIFF,
     "git rev-list": _GIT_DIFF,
-    "git revert": _GIT_DIFF,
+    "git revert": _GIT_PICK,
     "git send-email": table(
         runs="sendmail-cmd= to-cmd= cc-cmd= header-cmd= smtp-server= compose-cmd="
     ),
@@ -234,23 +277,40 @@ READERS = {
         "pretty",
         runs="pre= hostname-bin= z search-zip",
     ),
-    "rsync": table("f B exclude include filter", runs="e= rsh= rsync-path=", writes="log-file="),
-    "scp": table("P i c l", runs="o= S= F="),
+    "rsync": table(
+        "f B exclude include filter",
+        runs="e= rsh= rsync-path= M= remote-option= config= early-input= daemon",
+        writes="log-file= write-batch= only-write-batch=",
+        elsewhere="backup-dir= temp-dir= T= partial-dir=",
+        deletes="delete del delete-before delete-during delete-delay delete-after delete-excluded "
+        "delete-missing-args remove-source-files",
+    ),
+    "scp": table("P i c l", runs="o= S= D= F=", connects="J="),
     "sdiff": table("w width", writes="o= output=", runs="diff-program="),
     "sed": _SED,
-    "sftp": table("P i B b", runs="o= S= F="),
+    "sftp": table("P i B R", runs="o= S= D= F=", settings="b=", connects="J="),
     "shuf": table("n i head-count input-range", writes="o= output="),
     "sort": table(
-        "k t S T key field-separator buffer-size temporary-directory parallel batch-size sort",
+        "k t S key field-separator buffer-size parallel batch-size sort",
         writes="o= output=",
+        elsewhere="T= temporary-directory=",
         runs="compress-program=",
     ),
     "ss": table("f A", changes="K kill", writes="D= diag="),
-    "ssh": table("p l i L R D J b c m B W w", runs="o= F= I= S=", writes="E="),
+    "ssh": table(
+        "p l i b c m B",
+        runs="o= F= I= S=",
+        writes="E=",
+        connects="J= W=",
+        changes="L= R= D= w= A X Y",
+    ),
     "sysctl": table(changes="w p write load system"),
     "tar": table(
-        "f C b T X file directory exclude strip-components transform",
+        "b T X exclude strip-components transform",
         "checkpoint",
+        connects="f= file=",
+        elsewhere="C= directory= one-top-level=",
+        changes="P absolute-names",
         runs="I= F= to-command= checkpoint-action= use-compress-program= rsh-command= info-script= "
         "new-volume-script= rmt-command=",
         deletes="remove-files",
@@ -277,25 +337,33 @@ READERS = {
 
 SAME = {
     "apt-get": "apt",
+    "bazelisk": "bazel",
     "bsdtar": "tar",
-    "egrep": "grep",
     "fdfind": "fd",
     "gdate": "date",
     "gfind": "find",
     "gmake": "make",
     "gradlew": "gradle",
     "gsed": "sed",
+    "gshuf": "shuf",
     "gsort": "sort",
     "gtar": "tar",
-    "gshuf": "shuf",
+    "gvim": "vim",
     "hub": "git",
-    "mvnw": "mvn",
+    "mariadb": "mysql",
     "mvnd": "mvn",
+    "mvnw": "mvn",
+    "nvim": "vim",
     "oc": "kubectl",
     "pip3": "pip",
     "podman": "docker",
     "py.test": "pytest",
+    "rview": "vim",
+    "rvim": "vim",
     "tofu": "terraform",
+    "vi": "vim",
+    "view": "vim",
+    "vimdiff": "vim",
     "zless": "less",
 }
 """Other names of programs."""

@@ -1,16 +1,18 @@
 """Arguments by which an allowed program does more than a rule may have meant."""
 
+from alhena.policy.bash.consoles import CONSOLES, fed
 from alhena.policy.bash.hazard_builds import BUILDS
 from alhena.policy.bash.hazard_operands import CHECKS, OPERANDS
-from alhena.policy.bash.hazard_reading import Reading, named, unknown
+from alhena.policy.bash.hazard_reading import Reading, named, script_effect, unknown
 from alhena.policy.bash.hazard_table import READERS, RUNS, SAME, Hazards
+from alhena.policy.bash.hazard_tools import TOOLS
 from alhena.policy.bash.inner import ANYTHING, INPUT_IN_ARGUMENTS, inner_command
 from alhena.policy.bash.literal import split_settings
 from alhena.policy.bash.model import Part, Word
 from alhena.policy.bash.options import base_name, first_operands, global_options, is_option
 from alhena.policy.bash.wrappers import interpreter
 
-HAZARDS: dict[str, Hazards] = {**READERS, **BUILDS}
+HAZARDS: dict[str, Hazards] = {**READERS, **BUILDS, **TOOLS}
 """Program, or program and subcommand -> its options with an effect. Behind `--` stands what the
 program hands on."""
 
@@ -30,7 +32,7 @@ def hazard(part: Part, prefix: tuple[str, ...]) -> str | None:
         start = _module(words)
         inner = inner_command(words) if start is None else None
         if start is None and (inner is None or not inner.starts):
-            return _hazard(words, count)
+            return _hazard(words, count, part)
         extra: tuple[Word, ...] = ()
         if inner is not None:
             start = inner.starts[-1][0]
@@ -49,19 +51,35 @@ def _module(words: tuple[Word, ...]) -> int | None:
     return None
 
 
-def _hazard(words: tuple[Word, ...], count: int) -> str | None:
-    name = base_name(words[0].text)
-    name = SAME.get(name, name)
+def known_as(program: str) -> str:
+    """The name that the tables have for a program: `gcc-12`, `vim.tiny` and
+    `arm-none-eabi-gcc` are like others."""
+    name = base_name(program)
+    for known in (name, name.rstrip("0123456789.-"), name.partition(".")[0]):
+        found = SAME.get(known, known)
+        if found in HAZARDS:
+            return found
+    last = name.rstrip("0123456789.-").rpartition("-")[2]
+    return last if last in _CROSS else name
+
+
+_CROSS = frozenset({"ar", "as", "cpp", "g++", "gcc", "gdb", "ld", "nm", "objcopy", "objdump"})
+
+
+def _hazard(words: tuple[Word, ...], count: int, part: Part | None = None) -> str | None:
+    name = known_as(words[0].text)
     if name == "git":
         return _git(words, count, HAZARDS[name])
     for key in (*_subcommands(name, words), name):
         table = HAZARDS.get(key)
         if table is not None:
-            return _read(key, words, count, table)
+            return _read(key, words, count, table, part)
     return None
 
 
-def _read(key: str, words: tuple[Word, ...], count: int, table: Hazards) -> str | None:
+def _read(
+    key: str, words: tuple[Word, ...], count: int, table: Hazards, part: Part | None
+) -> str | None:
     check = CHECKS.get(key)
     if check is not None:
         walk = Reading(key, words, count, table)
@@ -71,12 +89,25 @@ def _read(key: str, words: tuple[Word, ...], count: int, table: Hazards) -> str 
                 return found
             walk.at += 1
     reading = Reading(key, words, count, table, OPERANDS.get(key))
-    found = reading.hazard()
+    found = reading.hazard() or (_input(reading, part) if part else None)
     behind = HAZARDS.get(f"{key} --")
     if found is not None or behind is None:
         return found
     ended = reading.ended_at
     return Reading(key, words[ended:], max(count - ended, 0), behind).hazard()
+
+
+def _input(reading: Reading, part: Part) -> str | None:
+    """What a program does by the commands it reads from its standard input."""
+    console = CONSOLES.get(reading.name)
+    if console is None or reading.seen & console.without:
+        return None
+    if reading.operands >= console.operands and not reading.vague:
+        return None
+    texts = fed(part)
+    if texts is None:
+        return f"{reading.name} takes its input for commands, and these are not known"
+    return next(filter(None, (script_effect(reading.name, text) for text in texts)), None)
 
 
 def _subcommands(name: str, words: tuple[Word, ...]) -> list[str]:

@@ -8,7 +8,7 @@ from alhena.policy.bash.options import Options, Takes, base_name, is_option, tak
 from alhena.policy.bash.scripts import ScriptEffect, awk_effect
 from alhena.policy.bash.wrappers import CODE_OPTIONS, INTERPRETERS, LONG_CODE_OPTIONS
 
-_EDITORS = frozenset({"vi", "vim", "nvim", "ex", "emacs", "gdb", "lldb"})
+_EDITORS = frozenset({"vi", "view", "vim", "nvim", "ex", "emacs", "gdb", "lldb"})
 _SHELL_MARKS = ("$(", "${", "\\", "`", "eval", '"$')
 _AWKS = frozenset({"awk", "gawk", "mawk", "nawk"})
 

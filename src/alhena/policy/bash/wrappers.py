@@ -237,6 +237,7 @@ INTERPRETERS = {
     "ts-node": options("PO", "project"),
     "tsx": options("", ""),
     "vi": options("TSsuU"),
+    "view": options("TSsuU"),
     "vim": options("TSsuU"),
 }
 """Interpreter -> its options that take a value and hold no code."""
@@ -272,6 +273,7 @@ CODE_OPTIONS = {
     "ts-node": "ep",
     "tsx": "ep",
     "vi": "c",
+    "view": "c",
     "vim": "c",
 }
 """Interpreter -> its one-letter options that are followed by code."""
