@@ -58,12 +58,14 @@ class ContentEvent(EventBase, frozen=True, kw_only=True, tag="content"):
 
 
 class ToolCallRequestEvent(EventBase, frozen=True, kw_only=True, tag="tool_call_request"):
-    """The model asked for a tool call."""
+    """The model asked for a tool call, or a hook put one in the place of another that has run:
+    `replaces` is the id of the model's call, whose response it gives."""
 
     call_id: str
     name: str
     args: dict[str, Any]
     prompt_id: str
+    replaces: str | None = None
     parent_call_id: str | None = None
 
 
@@ -129,8 +131,10 @@ class ToolCallResponseEvent(EventBase, frozen=True, kw_only=True, tag="tool_call
 
     `display` is what a person sees: text, or the encoded display object. `decision` says how the
     call came to run or not (auto_accept, accept, modify, reject); `denied` is set when the policy
-    or a person kept it from running. `tool_type` is native or mcp. `parts` are what the model gets
-    (each a `wire.content.Part`).
+    or a person kept it from running. `tool_type` is native or mcp. Where a hook or a person has
+    changed the arguments, `args` are those that count and `proposed_args` those of the request.
+    `parts` are what the model gets (each a `wire.content.Part`): none where a hook has put another
+    call in the place of this one. `replaces` is as in the request.
     """
 
     call_id: str
@@ -147,7 +151,10 @@ class ToolCallResponseEvent(EventBase, frozen=True, kw_only=True, tag="tool_call
     output_file: str | None = None
     tool_type: str = "native"
     mcp_server_name: str | None = None
+    args: dict[str, Any] | None = None
+    proposed_args: dict[str, Any] | None = None
     parts: tuple[Any, ...] = ()
+    replaces: str | None = None
     parent_call_id: str | None = None
 
 

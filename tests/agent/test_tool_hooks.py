@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from alhena import Agent
+from alhena.events import ToolCallRequestEvent, ToolCallResponseEvent
 from alhena.policy.model import ApprovalMode
 from alhena.scheduler.confirm import ConfirmationRequest
 from tests.agent.delegating import turn
@@ -198,3 +199,31 @@ async def test_the_end_of_a_session_can_be_hurried_and_then_its_hooks_end(projec
     for pid in pids:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
+
+
+@pytest.mark.requirement("HOOK-02")
+async def test_a_call_in_the_place_of_a_subagents_is_known_to_the_session_by_its_own_ids(
+    project: Path,
+):
+    objective = {"agent_name": "introspection_agent", "objective": "Look around."}
+    generator = ScriptedGenerator(
+        turn(call("delegate_to_agent", objective, id="c")),
+        turn(call("get_internal_docs", {}, id="s")),
+        turn(call("complete_task", {"result": "none"}, id="t")),
+        [text("ok")],
+    )
+    tail = {"name": "get_internal_docs", "args": {"path": "tools.md"}}
+    said = {"hookSpecificOutput": {"tailToolCallRequest": tail}}
+    once = f'[ -e heard.json ] && echo "{{}}" || {{ {says(said)}; }}'
+    hooks = {
+        "AfterTool": [
+            {"matcher": "get_internal_docs", "hooks": [{"type": "command", "command": once}]}
+        ]
+    }
+    async with agent(generator, hooks={"hooks": hooks}, approval_mode=ApprovalMode.YOLO) as running:
+        events, error = await events_of(running, "go")
+    assert error is None
+    (asked,) = (e for e in events if isinstance(e, ToolCallRequestEvent) and e.replaces)
+    assert (asked.call_id, asked.replaces, asked.parent_call_id) == ("c/s~2", "c/s", "c")
+    (ended,) = (e for e in events if isinstance(e, ToolCallResponseEvent) and e.replaces)
+    assert (ended.call_id, ended.replaces, ended.status) == ("c/s~2", "c/s", "success")

@@ -93,6 +93,11 @@ async def hang(params: dict[str, Any], context: ExecutionContext) -> ToolResult:
     raise AssertionError("nothing sets this event")
 
 
+def root(number: str) -> str:
+    """The call whose place, or whose place's place, a call has taken."""
+    return number.partition("~")[0]
+
+
 class World:
     """The stage, and what is true beside it: rules, approvals, refusals. Every event is held against
     that the moment it comes."""
@@ -220,9 +225,10 @@ class World:
 
     def _may_run(self, number: str) -> None:
         """Whether the call that begins to run is one that may."""
-        (state,) = [c for c in self.stage.scheduler.calls if c.request.call_id == number]
+        asked_as = root(number)
+        (state,) = [c for c in self.stage.scheduler.calls if c.request.call_id == asked_as]
         assert isinstance(state, ExecutingToolCall)
-        name, params, plan = state.tool.name, state.invocation.params, self.plans[number]
+        name, params, plan = state.tool.name, state.invocation.params, self.plans[asked_as]
         key = (number, name, params["text"])
         outcome = self.verdict(name, params)
         self._require(outcome is not DENY, f"{key} runs, and is denied")
@@ -232,12 +238,13 @@ class World:
         self._require(plan.before not in NEVER, f"{key} runs, and a hook does not let it")
         wanted = {"input": "hooked"}.get(plan.before)
         self._require(wanted in (None, params["text"]), f"{key} runs without its hooks' input")
-        names = {self.plans[each].tool for each in self.running if each != number}
+        names = {self.plans[root(each)].tool for each in self.running if each != number}
         alone = not ({name} | names) & MUTATING or len(self.running) == 1
         self._require(alone, f"{key} runs beside {names}")
-        mine = self.batches[number]
-        earlier = [each for each, batch in self.batches.items() if batch < mine]
-        ended = all(self.states.get(each) in TERMINAL for each in earlier)
+        mine = self.batches[asked_as]
+        earlier = {each for each, batch in self.batches.items() if batch < mine}
+        states = [self.states[each] for each in self.states if root(each) in earlier]
+        ended = earlier <= self.states.keys() and all(state in TERMINAL for state in states)
         self._require(ended, f"{key} runs before an earlier batch has ended")
 
     def _require(self, holds: bool, what: str) -> None:

@@ -86,7 +86,12 @@ async def test_what_was_changed_in_an_editor_is_shown_again_and_then_written(pro
         "executing",
         "success",
     ]
-    assert stage.responses()[0].decision == "modify"
+    (response,) = stage.responses()
+    assert response.decision == "modify"
+    assert response.args is not None
+    assert response.args["new_string"] == "a\nmine\nc\n"
+    proposed = {"file_path": "a.txt", "old_string": "b", "new_string": "B"}
+    assert response.proposed_args == proposed
     assert not seen[1].problem
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from alhena.events import ToolCallUpdateEvent, ToolOutputEvent
+from alhena.events import ToolCallRequestEvent, ToolCallUpdateEvent, ToolOutputEvent
 from alhena.hooks.model import HookVerdict, TailCall
 from alhena.policy.model import PolicyOutcome
 from alhena.scheduler.executor import MAX_REPLACEMENTS, UNHEARD
@@ -142,14 +142,38 @@ async def test_a_tail_call_takes_the_place_of_a_result_and_is_answered_under_the
     (done,) = await stage.run(request("c0", "look", text="first"))
     assert log == [{"text": "first"}, {"text": "tail"}]
     assert told(done) == {"output": "got tail"}
-    assert stage.statuses("c0") == [
-        *["validating", "scheduled", "executing"] * 2,
-        "success",
-    ]
-    assert len(stage.responses()) == 1
+    way = ["validating", "scheduled", "executing", "success"]
+    assert (stage.statuses("c0"), stage.statuses("c0~2")) == (way, way)
     second = [fields for event, fields in hooks.heard if event is BEFORE][1]
     assert second["original_request_name"] == "look"
     assert second["tool_name"] == "change"
+
+
+@pytest.mark.requirement("HOOK-02", "TEL-01")
+async def test_a_call_and_the_one_in_its_place_are_recorded_each_for_itself():
+    def after(fields: dict[str, Any]) -> HookVerdict:
+        if fields["tool_name"] == "look":
+            return HookVerdict(tail_call=TailCall("change", {"text": "tail"}))
+        return HookVerdict()
+
+    stage, _ = hooked(
+        SmallTool("look", seen([])),
+        SmallTool("change", seen([]), kind=Kind.EDIT),
+        says={AFTER: after},
+    )
+    (done,) = await stage.run(request("c0", "look", text="first"))
+    (second,) = (event for event in stage.events if isinstance(event, ToolCallRequestEvent))
+    assert second == ToolCallRequestEvent(
+        call_id="c0~2", name="change", args={"text": "tail"}, prompt_id="p1", replaces="c0"
+    )
+    first, last = stage.responses()
+    assert (first.call_id, first.name, first.status) == ("c0", "look", "success")
+    assert (first.display, first.decision, first.parts) == ("shown", "auto_accept", ())
+    assert first.content_length == len("got first")
+    assert (last.call_id, last.name, last.replaces) == ("c0~2", "change", "c0")
+    assert last.parts == done.response.response_parts
+    (answer,) = last.parts
+    assert (answer.function_response.id, answer.function_response.name) == ("c0", "look")
 
 
 @pytest.mark.parametrize(
@@ -221,7 +245,10 @@ async def test_a_call_is_cancelled_between_what_has_run_and_what_takes_its_place
     (done,) = await stage.run("look")
     assert done.status is Status.CANCELLED
     assert log == [{}]
-    assert len(stage.responses()) == 1
+    assert [(each.call_id, each.status) for each in stage.responses()] == [
+        ("c0", "success"),
+        ("c0~2", "cancelled"),
+    ]
 
 
 async def test_a_run_that_a_hook_stops_runs_no_call_in_the_place_of_another():
@@ -296,5 +323,6 @@ async def test_a_denied_call_in_the_place_of_another_counts_as_rejected():
         decide=deciding(never=DENY),
     )
     await stage.run("look")
-    (response,) = stage.responses()
-    assert (response.decision, response.denied) == ("reject", True)
+    ran, refused = stage.responses()
+    assert (ran.decision, ran.denied) == ("auto_accept", False)
+    assert (refused.decision, refused.denied) == ("reject", True)

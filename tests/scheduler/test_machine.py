@@ -33,7 +33,7 @@ from alhena.scheduler.transitions import TERMINAL
 from alhena.tools.confirmation import ToolConfirmationOutcome as Outcome
 from alhena.tools.response import cancelled_text
 from tests.scheduler.kit import request, told
-from tests.scheduler.machine import AFTER, ALLOW, BEFORE, DENY, TOOLS, Plan, World
+from tests.scheduler.machine import AFTER, ALLOW, BEFORE, DENY, TOOLS, Plan, World, root
 
 ANSWERS = (
     Answer(Outcome.PROCEED_ONCE),
@@ -184,7 +184,7 @@ class Machine(RuleBasedStateMachine):
     ) -> None:
         active = self._active()
         if active and index is not None:
-            tool = self.world.plans[active[index % len(active)]].tool
+            tool = self.world.plans[root(active[index % len(active)])].tool
 
         async def changing() -> None:
             self.world.change_rule(tool, outcome)
@@ -223,7 +223,7 @@ class Machine(RuleBasedStateMachine):
             world = self.world
             world.refused |= {
                 n
-                for n in world.plans
+                for n in {*world.plans, *world.states}
                 if world.states.get(n) not in TERMINAL and n not in world.running
             }
             world.stage.scheduler.cancel_all("all")
@@ -270,7 +270,7 @@ class Machine(RuleBasedStateMachine):
             for question in world.waiting():
                 await self._answering(question, ANSWERS[0], over_bus=False)
             for number in tuple(world.running):
-                if world.plans[number].tool == "hang":
+                if world.plans[root(number)].tool == "hang":
                     world.stage.scheduler.cancel(number)
             for _ in range(8):
                 await asyncio.sleep(0)
@@ -284,10 +284,12 @@ class Machine(RuleBasedStateMachine):
         for event in world.stage.events:
             if isinstance(event, ToolCallsUpdateEvent):
                 shown |= {each.call_id: each.status for each in event.calls}
+        shown = {n: status for n, status in shown.items() if f"{n}~2" not in world.states}
         assert {n: str(state) for n, state in world.states.items() if n in shown} == shown
         self.nothing_is_broken()
         self.exactly_the_calls_that_have_ended_have_one_response()
-        assert {n for n, state in world.states.items() if state in TERMINAL} == set(world.plans)
+        assert all(state in TERMINAL for state in world.states.values())
+        assert set(map(root, world.states)) == set(world.plans)
         assert asyncio.all_tasks() == {asyncio.current_task()}
         assert world.watchers == []
         assert world.stage.scheduler.calls == ()
@@ -301,7 +303,8 @@ class Machine(RuleBasedStateMachine):
             assert [call.request.call_id for call in done] == ids
             for call in done:
                 number = call.request.call_id
-                assert call.status is self.world.states[number]
+                states = self.world.states
+                assert call.status is states.get(f"{number}~2", states[number])
                 assert call.response.error != NO_REASON or number in self.given_up
                 key = "output" if call.status is Status.SUCCESS else "error"
                 assert key in told(call)

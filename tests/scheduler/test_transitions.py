@@ -73,6 +73,6 @@ async def test_a_call_refuses_a_step_that_is_not_drawn_and_stays_where_it_is():
     call.fail("no", ToolErrorType.EXECUTION_FAILED)
     count = len(events)
     with pytest.raises(TransitionError, match="cannot go from error to success"):
-        call.succeed((), "", None)
+        call.enter(call.succeeded((), "", None))
     assert call.status is Status.ERROR
     assert len(events) == count

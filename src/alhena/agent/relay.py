@@ -62,6 +62,12 @@ class EventRelay:
             ):
                 if isinstance(event, ToolCallUpdateEvent):
                     self._tell(event)
+                elif (
+                    isinstance(event, ToolCallRequestEvent | ToolCallResponseEvent)
+                    and event.replaces is not None
+                ):
+                    replaces = self.call_id(event.replaces)
+                    event = msgspec.structs.replace(event, replaces=replaces)
                 self._emit(
                     msgspec.structs.replace(
                         event,

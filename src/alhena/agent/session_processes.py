@@ -21,10 +21,6 @@ class SessionProcesses:
         """Takes note of commands that start and end."""
         if isinstance(event, ToolCallUpdateEvent) and event.pid is not None:
             self._running[event.call_id] = event.pid
-        elif isinstance(event, ToolCallUpdateEvent) and event.status == "validating":
-            self._running.pop(
-                event.call_id, None
-            )  # a call that a hook put in place of one that ran
         elif isinstance(event, ToolCallResponseEvent):
             self._running.pop(event.call_id, None)
 

@@ -203,7 +203,7 @@ class Asker:
             return msgspec.structs.replace(asked, problem=made.message)
         if made is invocation:
             return asked
-        call.take(made)
+        call.change(made)
         call.modified = True
         decision = await self._decide(call)
         if decision is not None and decision.outcome is PolicyOutcome.DENY:

@@ -36,8 +36,8 @@ def deny(call: TrackedCall, decision: Decision, bus: "MessageBus | None") -> Non
         if bus.has(ToolPolicyRejection):
             bus.publish(
                 ToolPolicyRejection(
-                    call_id=call.request.call_id,
-                    name=call.request.name,
+                    call_id=call.current.call_id,
+                    name=call.current.name,
                     tool_name=name,
                     message=message,
                     reason=decision.reason,

@@ -13,7 +13,12 @@ from alhena.errors import AlhenaError
 from alhena.events import OutputTruncatedEvent, ToolOutputEvent
 from alhena.scheduler.leash import Leash
 from alhena.scheduler.plain import plain
-from alhena.scheduler.states import ExecutingToolCall, ScheduledToolCall, Status
+from alhena.scheduler.states import (
+    CompletedToolCall,
+    ExecutingToolCall,
+    ScheduledToolCall,
+    Status,
+)
 from alhena.scheduler.track import Clock, TrackedCall
 from alhena.tools.boundary import Boundary, one_line
 from alhena.tools.contract import (
@@ -56,13 +61,15 @@ MAX_REPLACEMENTS = 8
 
 class Execution(msgspec.Struct, frozen=True):
     """A result together with what the model and people get of it. `truncation` is what was left out
-    for its length; `beside` are those of the parts that are no part of the result."""
+    for its length; `beside` are those of the parts that are no part of the result. `tail` is the
+    call that a hook wants in its place."""
 
     result: ToolResult
     parts: tuple[Part, ...]
     data: dict[str, Any] | None
     truncation: Truncation | None = None
     beside: tuple[Part, ...] = ()
+    tail: "TailCall | None" = None
 
 
 class Executor:
@@ -160,7 +167,7 @@ class Executor:
         def output(text: str) -> None:
             at_work = call.status is Status.EXECUTING and call.replacements == replacements
             if live and at_work:
-                call.emit(ToolOutputEvent(call_id=call.request.call_id, text=plain(text)))
+                call.emit(ToolOutputEvent(call_id=call.current.call_id, text=plain(text)))
 
         def report(pid: int) -> None:
             if isinstance(call.state, ExecutingToolCall) and call.replacements == replacements:
@@ -171,12 +178,12 @@ class Executor:
             cancellation=call.cancellation,
             update_output=lambda text: in_loop(output, text),
             report_pid=lambda pid: in_loop(report, pid),
-            call_id=call.request.call_id,
+            call_id=call.current.call_id,
         )
 
     async def _execution(
         self, call: TrackedCall, scheduled: ScheduledToolCall, context: ExecutionContext
-    ) -> "Execution | ToolFailure | TailCall":
+    ) -> Execution | ToolFailure:
         boundary = Boundary()
         with boundary:
             result = cast("object", await scheduled.invocation.execute(context))
@@ -191,8 +198,10 @@ class Executor:
                     said = await self.hooks.after(call, result)
                 except asyncio.CancelledError:
                     return ToolFailure(UNHEARD, ToolErrorType.CANCELLED)
-            if not isinstance(said, str):
+            if isinstance(said, ToolFailure):
                 return said
+            if not isinstance(said, str):
+                return self._replaced(call, result, said)
             beside = await self._discovered(call, scheduled, result)
             made = self._bounded(call, scheduled.tool.name, result, said)
             return msgspec.structs.replace(made, parts=(*made.parts, *beside), beside=beside)
@@ -212,6 +221,14 @@ class Executor:
         except asyncio.CancelledError:
             return ()
         return (Part(text=scrub(told)),) if told else ()
+
+    def _replaced(self, call: TrackedCall, result: ToolResult, tail: "TailCall") -> Execution:
+        """The result that a hook has put another call in the place of: the model never gets it."""
+        request = call.request
+        result = msgspec.structs.replace(result, display=bounded_display(result.display))
+        parts = response_parts(request.name, request.call_id, result.llm_content)
+        plain(result.display)
+        return Execution(result, parts, plain(result.data), tail=tail)
 
     def _bounded(self, call: TrackedCall, tool: str, result: ToolResult, said: str) -> Execution:
         """The result as it is passed on, `said` by its hooks behind what is left of it."""
@@ -234,7 +251,7 @@ class Executor:
     def _finish(
         self,
         call: TrackedCall,
-        task: "asyncio.Task[Execution | ToolFailure | TailCall]",
+        task: "asyncio.Task[Execution | ToolFailure]",
         *,
         stopped: bool,
     ) -> None:
@@ -249,8 +266,8 @@ class Executor:
         call.output_file = truncation.output_file
         call.emit(
             OutputTruncatedEvent(
-                call_id=call.request.call_id,
-                name=call.request.name,
+                call_id=call.current.call_id,
+                name=call.current.name,
                 original_length=truncation.original_length,
                 truncated_length=truncation.truncated_length,
                 threshold=0 if self.outputs is None else self.outputs.threshold,
@@ -275,10 +292,7 @@ def _loop_caller() -> Callable[..., None]:
 
 
 def _end(
-    call: TrackedCall,
-    task: "asyncio.Task[Execution | ToolFailure | TailCall]",
-    *,
-    stopped: bool,
+    call: TrackedCall, task: "asyncio.Task[Execution | ToolFailure]", *, stopped: bool
 ) -> None:
     reason = call.cancel_reason or "The tool cancelled itself"
     if not task.done():
@@ -288,14 +302,17 @@ def _end(
         call.end_cancelled(reason)
         return
     outcome = task.result()
-    if isinstance(outcome, Execution):
-        _end_with(call, outcome, reason, stopped=stopped)
-    elif isinstance(outcome, ToolFailure) and outcome.type is ToolErrorType.CANCELLED:
-        call.end_cancelled(f"{reason}. {outcome.message}")
+    if isinstance(outcome, ToolFailure):
+        if outcome.type is ToolErrorType.CANCELLED:
+            call.end_cancelled(f"{reason}. {outcome.message}")
+        elif stopped:
+            call.end_cancelled(reason)
+        else:
+            call.fail(outcome.message, outcome.type)
+    elif outcome.tail is None:
+        call.enter(_ended(call, outcome, reason, stopped=stopped))
     elif stopped:
         call.end_cancelled(reason)
-    elif isinstance(outcome, ToolFailure):
-        call.fail(outcome.message, outcome.type)
     elif call.replacements >= MAX_REPLACEMENTS:
         call.fail(
             f"Hooks have put another call in the place of this one {MAX_REPLACEMENTS} times, and "
@@ -303,16 +320,16 @@ def _end(
             ToolErrorType.EXECUTION_FAILED,
         )
     else:
-        call.replace(outcome.name, outcome.args)
+        ended = _ended(call, outcome, reason, stopped=False)
+        call.replace(outcome.tail.name, outcome.tail.args, ended)
 
 
-def _end_with(call: TrackedCall, done: Execution, reason: str, *, stopped: bool) -> None:
+def _ended(call: TrackedCall, done: Execution, reason: str, *, stopped: bool) -> CompletedToolCall:
     result = done.result
     if stopped:
-        call.end_cancelled(reason, result.llm_content, result.display or None, done.beside)
-    elif result.error is None:
-        call.succeed(done.parts, result.display, done.data)
-    elif result.error.type is ToolErrorType.CANCELLED:
-        call.end_cancelled(result.error.message)
-    else:
-        call.fail(result.error.message, result.error.type, result.display, done.data)
+        return call.cancelled(reason, result.llm_content, result.display or None, done.beside)
+    if result.error is None:
+        return call.succeeded(done.parts, result.display, done.data)
+    if result.error.type is ToolErrorType.CANCELLED:
+        return call.cancelled(result.error.message)
+    return call.errored(result.error.message, result.error.type, result.display, done.data)

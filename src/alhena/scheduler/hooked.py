@@ -164,7 +164,7 @@ def rebuilt(
     with boundary:
         built = entry.tool.build({**before, **changed})
         if not isinstance(built, ToolFailure):
-            call.take(built)
+            call.change(built)
     if boundary.failure is not None or built is None:
         reason = "nothing" if boundary.failure is None else one_line(boundary.failure)
         built = ToolFailure(f"the tool made {reason} of it")

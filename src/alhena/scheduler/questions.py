@@ -76,8 +76,8 @@ def question(
     edits = (Outcome.MODIFY_WITH_EDITOR,) if modifiable and asking.edit is not None else ()
     return ConfirmationRequest(
         correlation_id=asking.bus.new_id(),
-        call_id=call.request.call_id,
-        name=call.request.name,
+        call_id=call.current.call_id,
+        name=call.current.name,
         tool_name=entry.tool.name,
         args=plain(call.params),
         details=details,

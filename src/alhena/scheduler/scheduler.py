@@ -105,7 +105,7 @@ class Scheduler:
 
         for call in self._batch:
             question, taker = call.question, call.answer
-            if call.request.call_id != call_id or question is None or taker is None:
+            if call.current.call_id != call_id or question is None or taker is None:
                 continue
             if taker.done() or call.ended:
                 continue
@@ -118,7 +118,7 @@ class Scheduler:
     def cancel(self, call_id: str, reason: str = CANCELLED_BY_USER) -> None:
         """Ends one call, and no other: at once when it has not started, else through its tool.
         Raises SchedulerError when no call of this id is at work."""
-        found = [call for call in self._batch if call.request.call_id == call_id and not call.ended]
+        found = [call for call in self._batch if call.current.call_id == call_id and not call.ended]
         if not found:
             raise SchedulerError(f"no call {call_id!r} is at work")
         found[0].cancel(reason)

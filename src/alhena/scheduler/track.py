@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from alhena.events import Event, ToolCallResponseEvent, ToolCallState, ToolCallUpdateEvent
+from alhena.events import (
+    Event,
+    ToolCallRequestEvent,
+    ToolCallResponseEvent,
+    ToolCallState,
+    ToolCallUpdateEvent,
+)
 from alhena.policy.model import Decision, PolicyCall
 from alhena.scheduler.plain import plain, proposal
 from alhena.scheduler.states import (
@@ -25,6 +31,7 @@ from alhena.scheduler.transitions import TERMINAL, advance
 from alhena.tools.confirmation import ToolConfirmationOutcome
 from alhena.tools.contract import LlmContent, ToolErrorType, ToolFailure, ToolInvocation
 from alhena.tools.display import ToolDisplay
+from alhena.tools.params import under_given_names
 from alhena.tools.registry import RegisteredTool
 from alhena.tools.response import (
     cancelled_parts,
@@ -46,8 +53,8 @@ Clock = Callable[[], float]
 class CallOnItsWay:
     """A request, what became of it so far, and what is asked about it.
 
-    `request` is what is answered; `current` is what runs, which is another call after a hook has
-    put one in its place. `changed` is called after each change of state.
+    `request` is what is answered; `current` is what runs, which is another call, with an id of its
+    own, after a hook has put one in its place. `changed` is called after each change of state.
     """
 
     def __init__(
@@ -59,9 +66,10 @@ class CallOnItsWay:
     ) -> None:
         self.request = request
         self.current = request
-        self.replacements = 0
+        self.replacements: int = 0
         self.replaced = False
         self.modified = False
+        self.changed_args: dict[str, Any] | None = None
         self.changed = changed
         self.emit = emit
         self.clock = clock
@@ -111,6 +119,15 @@ class CallOnItsWay:
         self.description = scrub(invocation.describe())
         self.invocation = invocation
 
+    def change(self, invocation: ToolInvocation) -> None:
+        """Makes `invocation`, with other arguments than were proposed, what runs. Raises what
+        describing it raises."""
+        self.take(invocation)
+        proposed, entry = self.current.args, self.entry
+        name, schema = ("", {}) if entry is None else (entry.tool.name, entry.tool.parameter_schema)
+        args = plain(under_given_names(name, invocation.params, proposed, schema))
+        self.changed_args = None if args == proposed else args
+
     def open_question(self, request: "ConfirmationRequest") -> None:
         """From now on the call takes an answer to `request`."""
         self.question = request
@@ -126,17 +143,6 @@ class CallOnItsWay:
         if self.reconsider is not None and not self.reconsider.done():
             self.reconsider.set_result(None)
 
-    def replace(self, name: str, args: dict[str, Any]) -> None:
-        """Puts another call in the place of the one that has run; it has to be built yet."""
-        self.current = msgspec.structs.replace(self.request, name=name, args=args)
-        self.replacements += 1
-        self.replaced = True
-        self.allowed = False
-        self.outcome = None
-        self.modified = False
-        self.input_notice = ""
-        self.output_file = None
-
 
 class TrackedCall(CallOnItsWay):
     """A call with its way through the states; every change is checked and emitted.
@@ -149,26 +155,29 @@ class TrackedCall(CallOnItsWay):
         advance(self.status, state.status)
         self.state = state
         self.allowed = self.allowed or state.status is Status.SCHEDULED
+        self._announce(state)
+        if isinstance(state, SuccessfulToolCall | ErroredToolCall | CancelledToolCall):
+            self.emit(self._response_event(state))
+        self.changed()
+
+    def _announce(self, state: ToolCall) -> None:
         self.emit(
             ToolCallUpdateEvent(
-                call_id=self.request.call_id,
-                name=self.request.name,
+                call_id=self.current.call_id,
+                name=self.current.name,
                 status=state.status,
                 description=self.description,
                 pid=state.pid if isinstance(state, ExecutingToolCall) else None,
             )
         )
         self._shown = ToolCallState(
-            call_id=self.request.call_id,
-            name=self.request.name,
+            call_id=self.current.call_id,
+            name=self.current.name,
             status=state.status,
             description=self.description,
             parent_call_id=self.request.parent_call_id,
             scheduler_id=self.request.scheduler_id,
         )
-        if isinstance(state, SuccessfulToolCall | ErroredToolCall | CancelledToolCall):
-            self.emit(self._response_event(state))
-        self.changed()
 
     def completed(self) -> CompletedToolCall:
         """The terminal state; only for a call that has ended."""
@@ -177,21 +186,60 @@ class TrackedCall(CallOnItsWay):
             raise TypeError(f"call {self.request.call_id} is {self.status}, not at its end")
         return state
 
-    def succeed(
-        self, parts: tuple[Part, ...], display: ToolDisplay, data: dict[str, Any] | None
-    ) -> None:
-        """Ends the call with its result."""
-        response = self._response(parts, display, data=data)
-        self.enter(SuccessfulToolCall(**self._end(response)))
-
     def fail(
+        self, message: str, error_type: ToolErrorType, display: ToolDisplay | None = None
+    ) -> None:
+        """Ends the call with an error that the model is told."""
+        self.enter(self.errored(message, error_type, display))
+
+    def end_cancelled(self, reason: str) -> None:
+        """Ends the call as cancelled."""
+        self.enter(self.cancelled(reason))
+
+    def replace(self, name: str, args: dict[str, Any], ended: CompletedToolCall) -> None:
+        """Reports that the call has run and `ended`, and puts another call, which has to be built
+        yet, in its place."""
+        self._announce(ended)
+        self.emit(msgspec.structs.replace(self._response_event(ended), parts=()))
+        self.changed()
+        self.replacements += 1
+        self.current = msgspec.structs.replace(
+            self.request,
+            call_id=f"{self.request.call_id}~{self.replacements + 1}",
+            name=name,
+            args=args,
+        )
+        self.replaced = True
+        self.allowed = self.modified = False
+        self.entry = self.invocation = self.decision = self.outcome = None
+        self.output_file = self.changed_args = None
+        self.description = self.input_notice = ""
+        self.start_time = self.clock()
+        self.emit(
+            ToolCallRequestEvent(
+                call_id=self.current.call_id,
+                name=name,
+                args=args,
+                prompt_id=self.request.prompt_id,
+                replaces=self.request.call_id,
+            )
+        )
+
+    def succeeded(
+        self, parts: tuple[Part, ...], display: ToolDisplay, data: dict[str, Any] | None
+    ) -> SuccessfulToolCall:
+        """The end of the call with its result."""
+        response = self._response(parts, display, data=data)
+        return SuccessfulToolCall(**self._end(response))
+
+    def errored(
         self,
         message: str,
         error_type: ToolErrorType,
         display: ToolDisplay | None = None,
         data: dict[str, Any] | None = None,
-    ) -> None:
-        """Ends the call with an error that the model is told."""
+    ) -> ErroredToolCall:
+        """The end of the call with an error that the model is told."""
         message = scrub(message)
         parts = error_parts(self.request.name, self.request.call_id, message)
         response = self._response(
@@ -201,16 +249,16 @@ class TrackedCall(CallOnItsWay):
             error_type=error_type,
             data=data,
         )
-        self.enter(ErroredToolCall(**self._end(response)))
+        return ErroredToolCall(**self._end(response))
 
-    def end_cancelled(
+    def cancelled(
         self,
         reason: str,
         partial: LlmContent | None = None,
         display: ToolDisplay | None = None,
         beside: tuple[Part, ...] = (),
-    ) -> None:
-        """Ends the call as cancelled, keeping what it had come to, and what stands beside that."""
+    ) -> CancelledToolCall:
+        """The end of a cancelled call, with what it had come to, and what stands beside that."""
         own = cancelled_parts(self.request.name, self.request.call_id, reason, partial)
         parts = (*own, *beside)
         text = scrub(cancelled_text(reason))
@@ -219,7 +267,7 @@ class TrackedCall(CallOnItsWay):
         response = self._response(
             parts, display or text, error=text, error_type=ToolErrorType.CANCELLED
         )
-        self.enter(CancelledToolCall(**self._end(response)))
+        return CancelledToolCall(**self._end(response))
 
     def cancel(self, reason: str) -> None:
         """Asks for the end: at once when nothing runs yet, else through the running tool."""
@@ -267,8 +315,8 @@ class TrackedCall(CallOnItsWay):
         response = state.response
         server = None if self.entry is None else self.entry.server
         return ToolCallResponseEvent(
-            call_id=response.call_id,
-            name=self.request.name,
+            call_id=self.current.call_id,
+            name=self.current.name,
             status=state.status,
             display=plain(response.result_display),
             error=response.error,
@@ -282,7 +330,10 @@ class TrackedCall(CallOnItsWay):
             data=plain(response.data),
             tool_type="native" if server is None else "mcp",
             mcp_server_name=server,
+            args=self.changed_args,
+            proposed_args=None if self.changed_args is None else plain(self.current.args),
             parts=response.response_parts,
+            replaces=self.request.call_id if self.replacements else None,
         )
 
     def _verdict(self) -> str:

@@ -92,19 +92,28 @@ class Recorder:
 
     def _answer(self, event: ToolCallResponseEvent) -> None:
         """The answer first: of a call that has ended, nothing else may be the last word."""
-        raws = None if event.parent_call_id is not None else _raw_parts(event.parts)
+        answers = event.parts and event.parent_call_id is None
+        raws = _raw_parts(event.parts) if answers else None
         if raws is not None:
-            self._answers[event.call_id] = raws
+            call_id = event.replaces or event.call_id
+            self._answers[call_id] = raws
             self._append(
                 Answered(
                     at=self._clock(),
-                    call_id=scrub(event.call_id),
+                    call_id=scrub(call_id),
                     name=scrub(event.name),
                     parts=tuple(map(msgspec.Raw, raws)),
                 )
             )
-        shown = _bounded(event.display)
-        self._happened(msgspec.structs.replace(event, parts=(), display=shown))
+        self._happened(
+            msgspec.structs.replace(
+                event,
+                parts=(),
+                display=_bounded(event.display),
+                args=_bounded(event.args),
+                proposed_args=_bounded(event.proposed_args),
+            )
+        )
 
     def _happened(self, event: Event) -> None:
         self._append(Happened(at=self._clock(), event=msgspec.Raw(_json(event))))

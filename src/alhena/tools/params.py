@@ -127,6 +127,16 @@ def with_aliases(
     return shown
 
 
+def under_given_names(
+    tool_name: str, params: dict[str, Any], given: dict[str, Any], schema: dict[str, Any]
+) -> dict[str, Any]:
+    """`params`, which have declared names, under the names that `given` has for them."""
+    known = with_aliases(tool_name, params, schema)
+    named = {key: known[key] for key in given if key in known}
+    said = normalise(tool_name, named, schema)
+    return named | {key: value for key, value in params.items() if key not in said}
+
+
 def changes(
     tool_name: str,
     told: dict[str, Any],

@@ -156,7 +156,7 @@ class JsonOutput:
                     {
                         "tool_name": event.name,
                         "tool_id": event.call_id,
-                        "parameters": self._args.get(event.call_id, {}),
+                        "parameters": event.args or self._args.get(event.call_id, {}),
                         "reason": denial_reason(event),
                     }
                 )
@@ -220,11 +220,13 @@ class StreamJsonOutput:
             case ContentEvent():
                 self._line("message", role="assistant", content=event.text, delta=True)
             case ToolCallRequestEvent():
+                replaces = {"replaces": event.replaces} if event.replaces else {}
                 self._line(
                     "tool_use",
                     tool_name=event.name,
                     tool_id=event.call_id,
                     parameters=event.args,
+                    **replaces,
                 )
             case ToolCallResponseEvent():
                 self._tool_result(event)
@@ -245,6 +247,8 @@ class StreamJsonOutput:
             fields["status"] = "error"
             kind = event.error_type or event.status
             fields["error"] = {"type": kind, "message": event.error or ""}
+        if event.args is not None:
+            fields |= {"parameters": event.args, "proposed_parameters": event.proposed_args}
         if isinstance(event.display, str):
             fields["output"] = event.display
         elif isinstance(event.display, dict):
