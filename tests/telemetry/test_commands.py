@@ -148,12 +148,9 @@ def test_the_settings_alone_are_enough(server: ScriptedServer, project: Path, ho
 PRIVATE = "the-words-of-a-person"
 
 
-@pytest.mark.parametrize(
-    ("told", "prompts", "arguments"),
-    [(None, False, True), ("false", False, False), ("true", True, True)],
-)
-def test_prompts_are_written_only_when_that_was_asked_for(
-    server: ScriptedServer, project: Path, told: str | None, prompts: bool, arguments: bool
+@pytest.mark.parametrize(("told", "prompts"), [(None, True), ("false", False), ("true", True)])
+def test_a_file_has_prompts_and_arguments_unless_they_are_not_wanted(
+    server: ScriptedServer, project: Path, told: str | None, prompts: bool
 ):
     server.reply(calls(call("glob", {"pattern": "argued*"}, id="c1")), answer("an-answer-given"))
     more = {} if told is None else {"GEMINI_TELEMETRY_LOG_PROMPTS": told}
@@ -161,7 +158,7 @@ def test_prompts_are_written_only_when_that_was_asked_for(
     found = observed(project)
     assert (PRIVATE in found.text) is prompts
     assert ("an-answer-given" in found.text) is prompts
-    assert ("argued*" in found.text) is arguments
+    assert ("argued*" in found.text) is prompts
     assert found.one("user_prompt")["prompt_length"] == len(PRIVATE)
     assert found.one("config")["log_user_prompts_enabled"] is prompts
     assert differences(found.logs) == []
@@ -210,8 +207,7 @@ def test_runs_of_hooks_are_told(server: ScriptedServer, project: Path, home: Pat
     settings = home / ".gemini" / "settings.json"
     settings.write_text(json.dumps({"hooks": hooks}), encoding="utf-8")
     server.reply(answer())
-    more = {"GEMINI_TELEMETRY_LOG_PROMPTS": "true"}
-    ran = alhena("-p", "go", **watched(server, **more))
+    ran = alhena("-p", "go", **watched(server))
     assert ran.code == 0
     found = observed(project)
     assert differences(found.logs) == []
@@ -221,5 +217,5 @@ def test_runs_of_hooks_are_told(server: ScriptedServer, project: Path, home: Pat
     assert (log["hook_name"], log["stderr"]) == (command, "seen\n")
     assert json.loads(log["hook_output"]) == {"decision": "allow"}
     assert json.loads(log["hook_input"])["prompt"] == "go"
-    named = {"hook_event_name": "BeforeAgent", "success": True}
+    named = {"hook_event_name": "BeforeAgent", "hook_name": "cat", "success": True}
     assert found.total("gemini_cli.hook_call.count", **named) == 1

@@ -13,7 +13,6 @@ from alhena.events import (
     UserMessageEvent,
 )
 from alhena.telemetry.form import Form, Origin
-from alhena.telemetry.options import Detail
 from alhena.telemetry.outfile import OutFile
 from alhena.telemetry.record import Record
 from alhena.telemetry.redaction import Redaction
@@ -54,7 +53,7 @@ class Failing(OutFile):
 
 
 def opened(file: OutFile, *, waiting: int = 100) -> Telemetry:
-    translation = Translation(Detail.EVERYTHING, Redaction({}))
+    translation = Translation(Redaction({}), texts=True)
     clock = iter(range(1000 * SECOND, 2000 * SECOND, SECOND))
     return Telemetry(
         file,

@@ -27,7 +27,7 @@ from alhena.events import (
 from alhena.telemetry.form import Form, Origin
 from alhena.telemetry.languages import mime_type, programming_language
 from alhena.telemetry.metrics import BOUNDARIES, Metrics
-from alhena.telemetry.options import Detail, TelemetryOptions, telemetry_options
+from alhena.telemetry.options import TelemetryOptions, telemetry_options
 from alhena.telemetry.record import Record
 from alhena.telemetry.redaction import Redaction
 from alhena.telemetry.translation import Translation
@@ -35,8 +35,8 @@ from alhena.tools.diffing import unified_diff
 from tests.telemetry.reading import ATTRIBUTES, differences, objects
 
 
-def records(*events: Event, detail: Detail = Detail.EVERYTHING) -> list[Record]:
-    translation = Translation(detail, Redaction({"GEMINI_API_KEY": "k-123456"}))
+def records(*events: Event, texts: bool = True) -> list[Record]:
+    translation = Translation(Redaction({"GEMINI_API_KEY": "k-123456"}), texts=texts)
     return [record for event in events for record in translation.records(event)]
 
 
@@ -234,9 +234,8 @@ def hook(**fields: Any) -> HookCallEvent:
     return HookCallEvent(**(given | fields))
 
 
-@pytest.mark.parametrize("detail", [Detail.CALLS, Detail.COUNTS])
-def test_what_hooks_read_and_write_is_told_only_when_prompts_are(detail: Detail):
-    (found,) = records(hook(), detail=detail)
+def test_what_hooks_read_and_write_is_told_only_when_prompts_are():
+    (found,) = records(hook(), texts=False)
     assert "private" not in repr(found)
     assert found.attributes["hook_name"] == "deny"
     assert "exit_code" not in found.attributes
@@ -246,12 +245,38 @@ def test_what_hooks_read_and_write_is_told_only_when_prompts_are(detail: Detail)
         "prompt": "private",
         "token": "[redacted]",
     }
-    assert "hook_output" not in whole.attributes
+    assert json.loads(whole.attributes["hook_output"]) == {
+        "decision": "deny",
+        "reason": "private reason",
+    }
     assert whole.attributes["error"] == "private reason"
 
 
+def test_words_of_a_hook_that_are_no_json_are_its_output_as_what_they_mean():
+    said = {"success": True, "outcome": "allow", "stderr": "", "message": ""}
+    (plain,) = records(hook(stdout="well done\n", **said))
+    assert json.loads(plain.attributes["hook_output"]) == {
+        "decision": "allow",
+        "systemMessage": "well done",
+    }
+    for stdout in ("", '{"cut": "sh [… 9 more characters]'):
+        (found,) = records(hook(stdout=stdout, **said))
+        assert "hook_output" not in found.attributes
+
+
+@pytest.mark.requirement("TEL-01")
+def test_a_call_has_the_arguments_that_ran_and_those_that_were_proposed_beside_them():
+    ran = {"path": "b", "api_key": "abc"}
+    (found,) = records(asked(path="a"), ended(args=ran, proposed_args={"path": "a"}))
+    assert json.loads(found.attributes["function_args"]) == {"path": "b", "api_key": "[redacted]"}
+    assert json.loads(found.attributes["proposed_function_args"]) == {"path": "a"}
+    (same,) = records(asked(path="a"), ended())
+    assert "proposed_function_args" not in same.attributes
+    assert "_args" not in repr(records(asked(path="a"), ended(args=ran), texts=False))
+
+
 def test_a_hook_without_a_name_has_none():
-    (found,) = records(hook(name=""), detail=Detail.COUNTS)
+    (found,) = records(hook(name=""), texts=False)
     assert found.attributes["hook_name"] == ""
 
 
@@ -295,14 +320,14 @@ def test_a_distribution_counts_every_value_in_its_bucket(values: list[int]):
     ("settings", "environ", "expected"),
     [
         ({}, {}, None),
-        ({"enabled": True}, {}, (None, Detail.CALLS)),
-        ({"enabled": True, "outfile": "a"}, {}, ("/w/a", Detail.CALLS)),
-        ({"enabled": True, "outfile": "/b", "log_prompts": True}, {}, ("/b", Detail.EVERYTHING)),
-        ({"enabled": True, "log_prompts": False}, {}, (None, Detail.COUNTS)),
+        ({"enabled": True}, {}, (None, False)),
+        ({"enabled": True, "outfile": "a"}, {}, ("/w/a", True)),
+        ({"enabled": True, "outfile": "/b", "log_prompts": True}, {}, ("/b", True)),
+        ({"enabled": True, "outfile": "/b", "log_prompts": False}, {}, ("/b", False)),
         ({"enabled": True}, {"GEMINI_TELEMETRY_ENABLED": "0"}, None),
         ({"enabled": True}, {"GEMINI_TELEMETRY_ENABLED": "yes"}, None),
-        ({"enabled": True}, {"GEMINI_TELEMETRY_ENABLED": ""}, (None, Detail.CALLS)),
-        ({}, {"GEMINI_TELEMETRY_ENABLED": "1"}, (None, Detail.CALLS)),
+        ({"enabled": True}, {"GEMINI_TELEMETRY_ENABLED": ""}, (None, False)),
+        ({}, {"GEMINI_TELEMETRY_ENABLED": "1"}, (None, False)),
         (
             {"outfile": "a", "log_prompts": True},
             {
@@ -310,19 +335,19 @@ def test_a_distribution_counts_every_value_in_its_bucket(values: list[int]):
                 "GEMINI_TELEMETRY_OUTFILE": "/c",
                 "GEMINI_TELEMETRY_LOG_PROMPTS": "false",
             },
-            ("/c", Detail.COUNTS),
+            ("/c", False),
         ),
     ],
 )
 def test_the_environment_wins_over_settings(
-    settings: dict[str, Any], environ: dict[str, str], expected: tuple[str | None, Detail] | None
+    settings: dict[str, Any], environ: dict[str, str], expected: tuple[str | None, bool] | None
 ):
     found = telemetry_options(TelemetrySettings(**settings), environ, Path("/w"))
     if expected is None:
         assert found is None
     else:
-        path, detail = expected
-        assert found == TelemetryOptions(None if path is None else Path(path), detail)
+        path, texts = expected
+        assert found == TelemetryOptions(None if path is None else Path(path), texts)
 
 
 def test_a_home_in_the_path_is_the_users(home: Path):

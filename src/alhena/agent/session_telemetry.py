@@ -15,7 +15,7 @@ from alhena.config.settings import Settings
 from alhena.models.select import ChosenGenerator
 from alhena.telemetry.form import Form, Origin
 from alhena.telemetry.installation import installation_id
-from alhena.telemetry.options import Detail, TelemetryOptions
+from alhena.telemetry.options import TelemetryOptions
 from alhena.telemetry.outfile import OutFile
 from alhena.telemetry.record import Record
 from alhena.telemetry.redaction import Redaction
@@ -65,16 +65,16 @@ def open_session_telemetry(
     )
     telemetry = Telemetry(
         outfile,
-        Translation(options.detail, Redaction(told.environ)),
+        Translation(Redaction(told.environ), texts=options.texts),
         Form(origin),
         name=str(options.outfile),
     )
-    telemetry.record(config_record(options.detail, told))
+    telemetry.record(config_record(told, texts=options.texts))
     channel.subscribe(telemetry.feed)
     return telemetry
 
 
-def config_record(detail: Detail, told: Told) -> Record:
+def config_record(told: Told, *, texts: bool) -> Record:
     """How the session is set up."""
     settings = told.settings
     attributes: dict[str, Any] = {
@@ -85,7 +85,7 @@ def config_record(detail: Detail, told: Told) -> Record:
         "approval_mode": told.bench.modes.mode.value,
         "api_key_enabled": told.chosen.auth_type == "gemini-api-key",
         "vertex_ai_enabled": told.chosen.auth_type == "vertex-ai",
-        "log_user_prompts_enabled": detail is Detail.EVERYTHING,
+        "log_user_prompts_enabled": texts,
         "file_filtering_respect_git_ignore": True,
         "debug_mode": False,
         "mcp_servers": ",".join(settings.mcp_servers),

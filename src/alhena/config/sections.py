@@ -164,8 +164,8 @@ class HooksConfig(Section, frozen=True, kw_only=True):
 
 
 class TelemetrySettings(Section, frozen=True, kw_only=True):
-    """`telemetry.*`. `log_prompts` None: what people and models wrote is left out, arguments of
-    tool calls aside; false leaves these out too."""
+    """`telemetry.*`. `log_prompts` false: the outfile has nothing of what people, models, tools and
+    hooks wrote."""
 
     enabled: bool = False
     outfile: str | None = None

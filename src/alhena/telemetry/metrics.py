@@ -5,7 +5,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from alhena.telemetry.record import PREFIX, Record
+from alhena.telemetry.record import PREFIX, Record, first_word
 
 BOUNDARIES = (0, 5, 10, 25, 50, 75, 100, 250, 500, 750, 1000, 2500, 5000, 7500, 10000)
 """Upper ends of the buckets of a distribution, inclusive; there is one more behind the last."""
@@ -179,7 +179,8 @@ def _measured(record: Record) -> Iterator[Measurement]:
                 1,
             )
         case "hook_call":
-            named = _some(facts, "hook_event_name", "hook_name", "success")
+            named = _some(facts, "hook_event_name", "success")
+            named["hook_name"] = first_word(facts["hook_name"])
             yield HOOKS, named, 1
             yield HOOK_LATENCY, named, facts["duration_ms"]
         case "chat.content_retry":

@@ -1,8 +1,7 @@
-"""Whether telemetry is on, where it goes, and how much it tells."""
+"""The telemetry that settings and environment ask for: its file, and how much is in it."""
 
 import os
 from collections.abc import Mapping
-from enum import StrEnum
 from pathlib import Path
 
 import msgspec
@@ -10,28 +9,12 @@ import msgspec
 from alhena.config.settings import TelemetrySettings
 
 
-class Detail(StrEnum):
-    """How much of what people and models wrote is in the records.
-
-    `everything` has prompts, requests, answers and what hooks read and wrote; `calls` of these only
-    the arguments of tool calls; `counts` none of it. Credentials are in none.
-    """
-
-    EVERYTHING = "everything"
-    CALLS = "calls"
-    COUNTS = "counts"
-
-
 class TelemetryOptions(msgspec.Struct, frozen=True):
-    """Telemetry that is on. Without an `outfile` there is nowhere to write to."""
+    """Telemetry that is on. Without an `outfile` there is nowhere to write to. With `texts` the
+    records have what people, models, tools and hooks wrote; credentials are in none."""
 
     outfile: Path | None
-    detail: Detail
-
-    @property
-    def texts(self) -> bool:
-        """Whether requests and answers are to be written down."""
-        return self.outfile is not None and self.detail is Detail.EVERYTHING
+    texts: bool
 
 
 def telemetry_options(
@@ -42,16 +25,10 @@ def telemetry_options(
     if not _flag(environ.get("GEMINI_TELEMETRY_ENABLED"), settings.enabled):
         return None
     outfile = environ.get("GEMINI_TELEMETRY_OUTFILE") or settings.outfile
-    return TelemetryOptions(
-        outfile=cwd / os.path.expanduser(outfile) if outfile else None,
-        detail=_detail(_flag(environ.get("GEMINI_TELEMETRY_LOG_PROMPTS"), settings.log_prompts)),
-    )
-
-
-def _detail(log_prompts: bool | None) -> Detail:
-    if log_prompts is None:
-        return Detail.CALLS
-    return Detail.EVERYTHING if log_prompts else Detail.COUNTS
+    if not outfile:
+        return TelemetryOptions(outfile=None, texts=False)
+    texts = _flag(environ.get("GEMINI_TELEMETRY_LOG_PROMPTS"), settings.log_prompts)
+    return TelemetryOptions(outfile=cwd / os.path.expanduser(outfile), texts=texts is not False)
 
 
 def _flag(value: str | None, otherwise: bool | None) -> bool | None:

@@ -14,10 +14,11 @@ _PATHS = ("absolute_path", "file_path", "path")
 
 
 class KnownCall(msgspec.Struct, frozen=True):
-    """What the request of a call said; `args` are a copy."""
+    """The prompt and the arguments of a call; `proposed_args` where others were asked for."""
 
     prompt_id: str = ""
     args: dict[str, Any] | None = None
+    proposed_args: dict[str, Any] | None = None
 
 
 def call_record(event: ToolCallResponseEvent, call: KnownCall, *, with_args: bool) -> Record:
@@ -38,6 +39,8 @@ def call_record(event: ToolCallResponseEvent, call: KnownCall, *, with_args: boo
         attributes["mcp_server_name"] = event.mcp_server_name
     if with_args and call.args is not None:
         attributes["function_args"] = pretty(call.args)
+        if call.proposed_args is not None:
+            attributes["proposed_function_args"] = pretty(call.proposed_args)
     if event.error is not None:
         attributes["error"] = attributes["error.message"] = event.error
     if event.error_type is not None:

@@ -22,8 +22,7 @@ from alhena.events import (
     ToolCallResponseEvent,
     UserMessageEvent,
 )
-from alhena.telemetry.options import Detail
-from alhena.telemetry.record import Record
+from alhena.telemetry.record import Record, first_word
 from alhena.telemetry.redaction import Redaction
 from alhena.telemetry.tool_records import (
     KnownCall,
@@ -60,8 +59,8 @@ TOLD: frozenset[type[Event]] = frozenset(
 class Translation:
     """Remembers which prompt is at work and what the calls under way were asked for."""
 
-    def __init__(self, detail: Detail, redaction: Redaction) -> None:
-        self._detail = detail
+    def __init__(self, redaction: Redaction, *, texts: bool) -> None:
+        self._texts = texts
         self._redaction = redaction
         self._prompt_id = ""
         self._calls: dict[str, KnownCall] = {}
@@ -111,13 +110,13 @@ class Translation:
     def _prompt(self, event: UserMessageEvent) -> Record:
         length = len(event.text)
         attributes: dict[str, Any] = {"prompt_length": length, "prompt_id": event.prompt_id}
-        if self._detail is Detail.EVERYTHING:
+        if self._texts:
             attributes["prompt"] = event.text
         return Record("user_prompt", f"User prompt. Length: {length}.", attributes)
 
     def _request(self, event: ApiRequestEvent) -> Record:
         attributes = {"model": event.model, "prompt_id": event.prompt_id, "role": event.role}
-        if event.text is not None and self._detail is Detail.EVERYTHING:
+        if event.text is not None and self._texts:
             attributes["request_text"] = self._json(event.text)
         return Record("api_request", f"API request to {event.model}.", attributes)
 
@@ -138,7 +137,7 @@ class Translation:
             "finish_reasons": [event.finish_reason.lower()] if event.finish_reason else [],
             "role": event.role,
         }
-        if event.text is not None and self._detail is Detail.EVERYTHING:
+        if event.text is not None and self._texts:
             attributes["response_text"] = self._json(event.text)
         body = f"API response from {event.model}. Status: 200. Duration: {duration}ms."
         return Record("api_response", body, attributes)
@@ -173,10 +172,12 @@ class Translation:
 
     def _call(self, event: ToolCallResponseEvent) -> Iterator[Record]:
         call = self._calls.pop(event.call_id, KnownCall(self._prompt_id))
+        if event.args is not None:
+            call = KnownCall(call.prompt_id, self._redaction.value(event.args), call.args)
         file = file_record(event, call)
         if file is not None:
             yield file
-        yield call_record(event, call, with_args=self._detail is not Detail.COUNTS)
+        yield call_record(event, call, with_args=self._texts)
 
     def _loop(self, event: LoopDetectedEvent | LoopCheckEvent) -> Record:
         """A loop that was found, or what models that were asked said of one."""
@@ -189,14 +190,13 @@ class Translation:
             body = f"LLM loop check. Flash confidence: {event.confidence:.2f}."
             return Record("llm_loop_check", body, attributes)
         attributes |= {"loop_type": event.kind, "action": event.action, "role": event.role}
-        if self._detail is Detail.EVERYTHING:
+        if self._texts:
             attributes["detail"] = event.detail
         return Record("loop_detected", f"Loop detected. Type: {event.kind}.", attributes)
 
     def _hook(self, event: HookCallEvent) -> Record:
-        everything = self._detail is Detail.EVERYTHING
         # A name may be a whole command, with words of the user's in it.
-        name = event.name if everything else (event.name.split() or [""])[0]
+        name = event.name if self._texts else first_word(event.name)
         duration = round(event.duration_ms)
         attributes: dict[str, Any] = {
             "hook_event_name": event.event,
@@ -207,10 +207,10 @@ class Translation:
         }
         if event.exit_code is not None:
             attributes["exit_code"] = event.exit_code
-        if everything:
+        if self._texts:
             attributes["hook_input"] = pretty(self._redaction.value(event.input))
             attributes |= {"stdout": event.stdout, "stderr": event.stderr}
-            output = _object(event.stdout)
+            output = _output(event)
             if output is not None:
                 attributes["hook_output"] = pretty(self._redaction.value(output))
             if event.message and not event.success:
@@ -263,9 +263,15 @@ def _shortened(event: CompressedEvent | OutputsMaskedEvent) -> Record:
     return Record("chat_compression", f"Chat compression: {before} to {after} tokens.", attributes)
 
 
-def _object(text: str) -> dict[str, Any] | None:
-    """The JSON object that a text is; None when it is none, or not all of one."""
+def _output(event: HookCallEvent) -> dict[str, Any] | None:
+    """The JSON object that a hook wrote, or the one that its words and exit code stand for; None
+    when it wrote nothing, or an object of which not all is here."""
     try:
-        return msgspec.json.decode(text, type=dict[str, Any])
+        return msgspec.json.decode(event.stdout, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        said = event.stdout.strip() or event.stderr.strip()
+    if not said or said.startswith("{"):
         return None
+    if event.outcome == "block":
+        return {"decision": "deny", "reason": event.message}
+    return {"decision": "allow", "systemMessage": said}
