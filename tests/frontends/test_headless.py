@@ -3,6 +3,7 @@ import json
 import os
 import signal
 import subprocess
+import uuid
 from pathlib import Path
 
 import pytest
@@ -195,6 +196,36 @@ def test_what_cannot_be_done_is_one_line_with_a_remedy(arguments: list[str], cod
     assert ran.out == ""
 
 
+@pytest.mark.requirement("CLI-01")
+def test_json_output_of_a_run_that_never_began_has_a_session_id_and_stderr_the_error_object():
+    given = "11111111-2222-4333-8444-555555555555"
+    for options, known in (((), None), (("--session-id", given), given)):
+        ran = alhena("-p", "x", "-o", "json", *options)
+        assert ran.code == 41
+        failure = json.loads(ran.err)
+        assert set(failure) == {"session_id", "error"}
+        assert set(failure["error"]) == {"type", "message", "code"}
+        assert failure["error"] == ran.json["error"]
+        assert failure["session_id"] == ran.json["session_id"]
+        assert str(uuid.UUID(failure["session_id"])) == (known or failure["session_id"])
+
+
+@pytest.mark.requirement("CLI-01")
+def test_a_denied_tool_is_said_to_be_none_and_then_why(server: ScriptedServer):
+    server.reply(
+        sse(chunk(call("run_shell_command", {"command": "touch x"}, id="c1"), finish="STOP")),
+        sse(text("ok")),
+    )
+    ran = alhena("-p", "go", **keyed(server))
+    assert ran.code == 0
+    first, reason, remedy = ran.err.splitlines()
+    assert first.startswith(
+        'Error executing tool run_shell_command: Tool "run_shell_command" not found. Did you mean'
+    )
+    assert "requires user confirmation" in reason
+    assert "--approval-mode" in remedy
+
+
 @pytest.mark.parametrize(
     ("status", "body", "code", "kind"),
     [
@@ -214,11 +245,13 @@ def test_a_refusal_by_the_service_ends_with_its_code_in_every_format(
     for form in ("text", "json", "stream-json"):
         ran = alhena("-p", "x", "-o", form, **keyed(server))
         assert ran.code == code, ran.err
-        assert ran.err.count("\n") == 1
+        assert form == "json" or ran.err.count("\n") == 1
         assert "k-secret" not in ran.out + ran.err
         if form == "json":
             assert ran.json["error"]["code"] == code
             assert kind is None or ran.json["error"]["type"] == kind
+            named = {key: ran.json[key] for key in ("session_id", "error")}
+            assert json.loads(ran.err) == named
         if form == "stream-json":
             assert ran.lines[-1]["status"] == "error"
             assert ran.lines[-1]["error"]["code"] == code

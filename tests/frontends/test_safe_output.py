@@ -10,9 +10,9 @@ import pytest
 
 from alhena.errors import AlhenaError
 from alhena.events import ContentEvent, Event, ToolCallUpdateEvent, WarningEvent
-from alhena.frontends.cli.main import report
 from alhena.frontends.headless.output import TextOutput
 from alhena.frontends.headless.progress import Progress
+from alhena.frontends.streams import report
 from tests.support.command import ALHENA, alhena
 from tests.support.patience import PATIENCE_S
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from alhena.display_text import escaped, one_line
 from alhena.errors import AlhenaError
 
 
@@ -42,6 +43,17 @@ def write_stderr(text: str) -> None:
         sys.stderr.buffer.flush()
     except OSError:
         return
+
+
+def report(error: AlhenaError, *, debug: bool, document: str | None = None) -> int:
+    """Writes an error to standard error: as `document` where there is one, else as a line, behind
+    its traceback when debugging. Returns its exit code."""
+    if debug:
+        import traceback
+
+        write_stderr(escaped("".join(traceback.format_exception(error)), block=True))
+    write_stderr(f"alhena: {one_line(str(error))}\n" if document is None else document)
+    return error.exit_code
 
 
 def write_json(value: Any) -> None:

@@ -380,8 +380,9 @@ def test_a_session_begins_with_the_prompt_it_is_given(server: ScriptedServer):
 
 def test_a_session_needs_a_terminal():
     ran = alhena("-i", "hello", "-m", "rehearsal")
-    assert ran.code == 2
-    assert "needs a terminal" in ran.err
+    assert ran.code == 42
+    said = "The --prompt-interactive flag cannot be used when input is piped from stdin."
+    assert said in ran.err
     ran = alhena("-i", "hello", "-p", "other")
     assert ran.code == 2
     assert alhena("-m", "rehearsal").code == 42

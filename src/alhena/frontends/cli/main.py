@@ -5,9 +5,9 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TextIO
 
-from alhena.display_text import escaped, one_line
+from alhena.display_text import one_line
 from alhena.errors import AlhenaError
-from alhena.frontends.streams import OutputError, is_terminal, write_stderr, write_stdout
+from alhena.frontends.streams import OutputError, is_terminal, report, write_stderr, write_stdout
 
 COMMANDS = {
     "tools": ("list", "call"),
@@ -49,16 +49,6 @@ def run(argv: list[str]) -> int:
             "This is a defect; run again with --debug to see where.\n"
         )
         return 1
-
-
-def report(error: AlhenaError, *, debug: bool) -> int:
-    """Prints an error on stderr (with its traceback when debugging); returns its exit code."""
-    if debug:
-        import traceback
-
-        write_stderr(escaped("".join(traceback.format_exception(error)), block=True))
-    write_stderr(f"alhena: {one_line(str(error))}\n")
-    return error.exit_code
 
 
 def _command(argv: list[str]) -> Callable[[list[str]], int]:

@@ -58,13 +58,16 @@ class Output(Protocol):
         ...
 
 
-def output_for(format: OutputFormat, write: Write, *, watched: bool = False) -> Output:
-    """The output of this format; `write` takes text for stdout, where a person may watch it."""
+def output_for(
+    format: OutputFormat, write: Write, session_id: str = "", *, watched: bool = False
+) -> Output:
+    """The output of this format; `write` takes text for stdout, where a person may watch it.
+    `session_id` is what a run has that fails before its session begins."""
     match format:
         case OutputFormat.TEXT:
             return TextOutput(write, watched=watched)
         case OutputFormat.JSON:
-            return JsonOutput(write)
+            return JsonOutput(write, session_id)
         case OutputFormat.STREAM_JSON:
             return StreamJsonOutput(write)
 
@@ -125,10 +128,10 @@ class JsonOutput:
     """One document: {session_id, response, stats, status, finish_reason?, error?, warnings?,
     denied?}."""
 
-    def __init__(self, write: Write) -> None:
+    def __init__(self, write: Write, session_id: str) -> None:
         self._write = write
         self._stats = RunStats()
-        self._session_id: str | None = None
+        self._session_id = session_id
         self._end: RunFinishedEvent | None = None
         self._warnings: list[str] = []
         self._denied: list[dict[str, Any]] = []

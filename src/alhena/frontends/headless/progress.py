@@ -78,14 +78,14 @@ class Progress:
         if event.status == "success":
             if self._verbose:
                 self._line(f"✓ {described} ({_duration(event.duration_ms)})")
-        else:
-            denied = event.denied
-            verb = "Denied" if denied else "Error executing tool"
-            reason = denial_reason(event) if denied else event.error or event.status
-            self._line(f"{verb} {event.name}: {reason}")
-            if denied and not self._hinted:
-                self._hinted = True
-                self._line("alhena: what may run without asking: --approval-mode, --policy.")
+            return
+        error = event.error or event.status
+        self._line(f"Error executing tool {event.name}: {error}")
+        if event.denied and (reason := denial_reason(event)) != error:
+            self._line(f"alhena: {reason}")
+        if event.denied and not self._hinted:
+            self._hinted = True
+            self._line("alhena: --approval-mode and --policy say what may run without asking.")
 
     def _line(self, text: str) -> None:
         self._write(f"{one_line(text, MAX_LINE)}\n")

@@ -8,17 +8,25 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from alhena.agent.agent import Agent
+from alhena.agent.session_id import new_session_id
 from alhena.config.place import Place
 from alhena.display_text import one_line
 from alhena.errors import AlhenaError, InterruptedRunError
-from alhena.events import Event, WarningEvent
+from alhena.events import Event, RunStartedEvent, WarningEvent
 from alhena.frontends.cli.arguments import RunArguments
-from alhena.frontends.headless.output import Cost, Output, OutputFormat, output_for, unknown
+from alhena.frontends.headless.output import Cost, OutputFormat, error_json, output_for, unknown
 from alhena.frontends.headless.progress import Progress
 from alhena.frontends.headless.stdin import join_prompt, piped_text
 from alhena.frontends.here import place_here
 from alhena.frontends.session_settings import session_settings
-from alhena.frontends.streams import OutputError, is_terminal, write_stderr, write_stdout
+from alhena.frontends.streams import (
+    OutputError,
+    is_terminal,
+    json_document,
+    report,
+    write_stderr,
+    write_stdout,
+)
 
 if TYPE_CHECKING:
     from alhena.scheduler.states import CompletedToolCall
@@ -27,17 +35,13 @@ if TYPE_CHECKING:
 
 def run_headless(arguments: RunArguments) -> int:
     """Carries out a prompt. stdout gets one complete result in the chosen form, of a failure too;
-    the error is raised for the top level to print."""
-    watched = is_terminal(sys.stdout)
-    output = output_for(arguments.output_format or OutputFormat.TEXT, write_stdout, watched=watched)
-    progress = Progress(write_stderr, verbose=is_terminal(sys.stderr))
-    result = Result(output, progress)
+    stderr gets the error. Returns the exit code."""
+    result = Result(arguments.output_format or OutputFormat.TEXT, arguments.session_id)
     try:
         place = place_here(skip_trust=arguments.skip_trust, told=False)
         settings = place.settings
         if arguments.output_format is None:
-            output = output_for(OutputFormat(settings.output.format), write_stdout, watched=watched)
-            result = Result(output, progress)
+            result = Result(OutputFormat(settings.output.format), arguments.session_id)
         piped, warning = piped_text(
             sys.stdin and sys.stdin.buffer, required=arguments.prompt is None
         )
@@ -51,28 +55,40 @@ def run_headless(arguments: RunArguments) -> int:
     except OutputError:
         raise
     except AlhenaError as error:
-        result.finish(error)
-        raise
+        return result.fail(error, debug=arguments.debug)
     except KeyboardInterrupt:
-        error = InterruptedRunError("the run was interrupted.")
-        result.finish(error)
-        raise error from None
+        return result.fail(InterruptedRunError("the run was interrupted."), debug=arguments.debug)
     return 0
 
 
 class Result:
-    """Where the events of a run go, and how it ended; that is written once."""
+    """The events of a run and its end, which is written once. Before a session has begun its id is
+    the given one, or one that no session has."""
 
-    def __init__(self, output: Output, progress: Progress) -> None:
-        self._output = output
-        self._progress = progress
+    def __init__(self, form: OutputFormat, session_id: str | None) -> None:
+        self._form = form
+        self._session_id = session_id or new_session_id()
+        watched = is_terminal(sys.stdout)
+        self._output = output_for(form, write_stdout, self._session_id, watched=watched)
+        self._progress = Progress(write_stderr, verbose=is_terminal(sys.stderr))
         self.written = False
         self.cost: Cost = unknown
 
     def feed(self, event: Event) -> None:
         """An event happened."""
+        if isinstance(event, RunStartedEvent):
+            self._session_id = event.session_id
         self._output.feed(event)
         self._progress.feed(event)
+
+    def fail(self, error: AlhenaError, *, debug: bool) -> int:
+        """Writes the result, unless it is written, and reports the error; returns its exit code."""
+        self.finish(error)
+        document = None
+        if self._form is OutputFormat.JSON and error.exit_code:
+            failure = {"session_id": self._session_id, "error": error_json(error)}
+            document = json_document(failure)
+        return report(error, debug=debug, document=document)
 
     def finish(self, error: AlhenaError | None) -> None:
         """The run is over; what comes after it is no part of the result."""

@@ -7,7 +7,7 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from alhena.errors import UsageError
+from alhena.errors import InputError, UsageError
 from alhena.frontends.cli.arguments import RunArguments
 from alhena.frontends.streams import is_terminal, write_stdout
 from alhena.frontends.terminal.signals import INTERRUPTED, SIMPLE, signals
@@ -23,10 +23,14 @@ ROWS, COLUMNS = 24, 80
 def run_terminal(arguments: RunArguments) -> int:
     """A session with a person; the exit code is 0, or 130 when a signal or a terminal that is gone
     ended it. Raises what keeps it from beginning."""
-    if not (is_terminal(sys.stdin) and is_terminal(sys.stdout)):
+    if not is_terminal(sys.stdin):
+        raise InputError(
+            "The --prompt-interactive flag cannot be used when input is piped from stdin.",
+            remedy="Use -p for a run without a terminal.",
+        )
+    if not is_terminal(sys.stdout):
         raise UsageError(
-            "-i needs a terminal on standard input and output.",
-            remedy="Use -p for a run without one.",
+            "-i needs a terminal on standard output.", remedy="Use -p for a run without one."
         )
     gc.disable()  # until all is loaded, which stays
     simple = os.environ.get("TERM", "") in SIMPLE
