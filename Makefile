@@ -11,7 +11,7 @@ JOBS ?= auto
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
 
-.PHONY: help demo test coverage mutate lint format bench soak soak-kills soak-turns requirements lock smoke clean
+.PHONY: help demo test coverage mutate lint format bench soak soak-kills soak-turns requirements docs lock smoke clean
 
 demo: $(VENV)/.base ## set up and try the agent on this repository, without a key
 	@$(BIN)/python scripts/demo.py
@@ -56,6 +56,9 @@ soak-turns: $(VENV)/.dev ## run one session of 10,000 turns (TURNS=N)
 
 requirements: $(VENV)/.dev ## list requirements and the tests that claim them
 	@$(BIN)/python scripts/requirements.py
+
+docs: $(VENV)/.dev ## build the site of docs/ in build/docs; a broken link is an error
+	$(BIN)/mkdocs build -q --strict -d build/docs
 
 smoke: $(VENV)/.dev ## build the wheel, install it elsewhere and run it
 	$(BIN)/python scripts/smoke_wheel.py
