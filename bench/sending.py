@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from alhena.chat.chat import Chat, ModelTraits, Outlets
 from alhena.chat.history import History
-from alhena.models.channel import Channel
+from alhena.http.connect import Channel
 from alhena.models.service import FixedAccess
 from alhena.models.vertex import VertexApi, vertex_service
 from alhena.wire.calls import CallIds

@@ -23,10 +23,10 @@ from alhena.frontends.mentions import MAX_SHELL_OUTPUT
 from alhena.frontends.terminal import history as prompt_history
 from alhena.frontends.terminal.asking import ANSWERS
 from alhena.frontends.terminal.commands import COMMANDS, KEYS
+from alhena.http.client import proxy_for
+from alhena.http.endpoint import parse_endpoint
 from alhena.memory.saved import SECTION
 from alhena.models.catalogue import default_model
-from alhena.models.endpoint import parse_endpoint
-from alhena.models.proxy import proxy_for
 from alhena.system.search import MAX_LINE, TIME_LIMIT
 from alhena.tools import editing, output_store, reading
 from alhena.tools.builtin import (

@@ -20,7 +20,7 @@
     │   └── SandboxError                 exit 44   no such sandbox can be had
     ├── system.errors.SearchError        a search cannot be carried out
     ├── system.web.errors.FetchError     a web page cannot be read
-    ├── models.errors.ModelError
+    ├── ModelError
     │   ├── CredentialsError             exit 41   none found, 401, 403
     │   │   ├── ValidationRequiredError  the account has to be verified first
     │   │   ├── auth.grant.GrantRefusedError  a token endpoint gives no token
@@ -80,6 +80,10 @@ A tool failure is a value (`tools.contract.ToolFailure`), never an exception.
 
 from typing import ClassVar
 
+TYPE_CHECKING = False  # importing typing would cost `import alhena.errors` 5 ms
+if TYPE_CHECKING:
+    from typing import Any
+
 
 class AlhenaError(Exception):
     """Something a caller can act on.
@@ -120,3 +124,55 @@ class InterruptedRunError(AlhenaError):
 
     exit_code = 130
     kind = "interrupted"
+
+
+class ModelError(AlhenaError):
+    """The model did not answer.
+
+    `status` is the HTTP status when there was one, `details` are the typed detail objects of the
+    service's error (google.rpc, as plain values), and `retry_after_s` is when it said to ask again,
+    in seconds. `attempts` is how often the request was sent in all; `too_long` says that this wait
+    is why it was not sent again.
+    """
+
+    kind = "api_error"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        remedy: str | None = None,
+        status: int | None = None,
+        details: "tuple[dict[str, Any], ...]" = (),
+        retry_after_s: float | None = None,
+    ) -> None:
+        super().__init__(message, remedy=remedy)
+        self.status = status
+        self.details = details
+        self.retry_after_s = retry_after_s
+        self.attempts = 1
+        self.too_long = False
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        if self.too_long and self.retry_after_s is not None:
+            text = f"{text} (The service asks for a wait of {self.retry_after_s:.0f} s.)"
+        return f"{text} (Tried {self.attempts} times.)" if self.attempts > 1 else text
+
+
+class ServerFaultError(ModelError):
+    """The service failed (5xx)."""
+
+    kind = "server_error"
+
+
+class NetworkError(ModelError):
+    """The service could not be reached, or went silent past a time limit."""
+
+    kind = "network"
+
+
+class StreamCutError(ModelError):
+    """The stream ended before the answer did."""
+
+    kind = "stream_cut"

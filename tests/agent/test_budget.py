@@ -14,8 +14,8 @@ from alhena.agent.errors import CostLimitError, LimitError, TimeLimitError, Toke
 from alhena.agent.options import AgentSettings
 from alhena.config.errors import ConfigError
 from alhena.config.settings import BudgetSettings, settings_of
+from alhena.errors import NetworkError, ServerFaultError
 from alhena.events import ApiResponseEvent, RunFinishedEvent, RunStartedEvent, ToolCallUpdateEvent
-from alhena.models.errors import NetworkError, ServerFaultError
 from alhena.models.prices import Prices
 from alhena.models.retry.generator import RetryingGenerator
 from alhena.models.retry.policy import RetryPolicy

@@ -10,7 +10,7 @@ import pytest
 from alhena.agent.budget import BudgetedGenerator, Ledger
 from alhena.agent.errors import CostLimitError, TokenLimitError
 from alhena.config.settings import BudgetSettings
-from alhena.models.errors import NetworkError
+from alhena.errors import NetworkError
 from alhena.models.prices import Prices
 from alhena.wire.content import USER, text_content
 from alhena.wire.encoded import EncodedContent

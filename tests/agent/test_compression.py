@@ -10,12 +10,12 @@ from alhena.agent.errors import BusyError
 from alhena.chat.compression_split import SUMMARY_LEAD, TAKEN_NOTE
 from alhena.chat.prompt import ACKNOWLEDGEMENT
 from alhena.config.settings import Settings, settings_of
+from alhena.errors import ServerFaultError
 from alhena.events import (
     ApiRequestEvent,
     CompressedEvent,
     OutputsMaskedEvent,
 )
-from alhena.models.errors import ServerFaultError
 from tests.agent.kit import agent, conforming, events_of
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import call, chunk, text

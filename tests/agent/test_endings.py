@@ -6,7 +6,7 @@ import pytest
 
 from alhena import tool
 from alhena.agent.errors import BusyError, TurnLimitError
-from alhena.errors import InputError, InterruptedRunError
+from alhena.errors import InputError, InterruptedRunError, ServerFaultError
 from alhena.events import (
     RunFinishedEvent,
     RunStartedEvent,
@@ -14,7 +14,6 @@ from alhena.events import (
     ToolCallResponseEvent,
     WarningEvent,
 )
-from alhena.models.errors import ServerFaultError
 from alhena.policy.model import ApprovalMode
 from tests.agent.kit import agent, conforming, events_of, kinds
 from tests.support.scripted import ScriptedGenerator

@@ -10,7 +10,7 @@ import pytest
 
 from alhena import Agent, tool
 from alhena.agent.options import AgentSettings
-from alhena.errors import AlhenaError
+from alhena.errors import AlhenaError, ModelError
 from alhena.events import (
     ContentEvent,
     Event,
@@ -19,9 +19,8 @@ from alhena.events import (
     ToolCallRequestEvent,
     ToolCallResponseEvent,
 )
-from alhena.models.errors import ModelError
+from alhena.http.client import Timeouts
 from alhena.models.generator import ContentGenerator
-from alhena.models.http import Timeouts
 from alhena.models.retry.generator import RetryingGenerator
 from alhena.models.retry.policy import RetryPolicy
 from alhena.policy.model import ApprovalMode

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from alhena.config.settings import settings_of
-from alhena.errors import AlhenaError
+from alhena.errors import AlhenaError, ServerFaultError
 from alhena.events import ContextWindowWillOverflowEvent, OutputsMaskedEvent
-from alhena.models.errors import ServerFaultError
 from alhena.wire.encoded import EncodedContent
 from tests.agent.kit import agent, conforming, events_of, of
 from tests.agent.test_compression import LONG, compressed, used

@@ -8,9 +8,10 @@ import pytest
 from alhena import Agent
 from alhena.agent.options import AgentSettings
 from alhena.config.settings import settings_of
+from alhena.errors import ServerFaultError
 from alhena.events import Event, RunStartedEvent
 from alhena.models.config_oddities import MAX_TOLD, oddities
-from alhena.models.errors import DailyQuotaError, ServerFaultError
+from alhena.models.errors import DailyQuotaError
 from alhena.models.retry.generator import RetryingGenerator
 from alhena.models.retry.policy import RetryPolicy
 from alhena.policy.model import ApprovalMode

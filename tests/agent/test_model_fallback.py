@@ -10,6 +10,7 @@ from alhena import Agent, tool
 from alhena.agent.fallback import Consent, fallback_mode
 from alhena.agent.options import AgentSettings
 from alhena.config.settings import GeneralSettings, ModelSettings, Settings
+from alhena.errors import NetworkError
 from alhena.events import (
     ApiRequestEvent,
     ModelFallbackEvent,
@@ -17,7 +18,7 @@ from alhena.events import (
     RunFinishedEvent,
     RunStartedEvent,
 )
-from alhena.models.errors import CapacityError, DailyQuotaError, ModelNotFoundError, NetworkError
+from alhena.models.errors import CapacityError, DailyQuotaError, ModelNotFoundError
 from alhena.models.retry.generator import RetryingGenerator
 from alhena.models.retry.policy import RetryPolicy
 from alhena.policy.model import ApprovalMode

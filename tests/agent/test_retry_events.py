@@ -10,6 +10,7 @@ from alhena.agent.driving import LastTurn
 from alhena.agent.model_access import SessionModel
 from alhena.agent.options import AgentSettings
 from alhena.config.settings import ModelSettings, Settings
+from alhena.errors import ServerFaultError
 from alhena.events import (
     ApiErrorEvent,
     ApiRequestEvent,
@@ -21,7 +22,7 @@ from alhena.events import (
     RunFinishedEvent,
     ToolCallResponseEvent,
 )
-from alhena.models.errors import DailyQuotaError, ServerFaultError, UnusableAnswerError
+from alhena.models.errors import DailyQuotaError, UnusableAnswerError
 from alhena.models.retry.generator import RetryingGenerator
 from alhena.models.retry.policy import RetryPolicy
 from alhena.policy.model import ApprovalMode

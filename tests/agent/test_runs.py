@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from alhena import Agent, tool
 from alhena.agent.options import AgentSettings
-from alhena.errors import AlhenaError
+from alhena.errors import AlhenaError, NetworkError
 from alhena.events import Event, RunFinishedEvent, ToolCallRequestEvent, ToolCallResponseEvent
-from alhena.models.errors import NetworkError
 from alhena.wire.conformance import check_request
 from alhena.wire.violation import Level
 from tests.support.scripted import ScriptedGenerator

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from alhena.errors import AlhenaError
+from alhena.errors import AlhenaError, ServerFaultError
 from alhena.events import ContextWindowWillOverflowEvent
-from alhena.models.errors import ServerFaultError
 from alhena.session.records import Header
 from alhena.session.replay import Replay
 from alhena.wire.content import Blob, Part

@@ -21,9 +21,9 @@ from alhena.chat.estimates import content_tokens
 from alhena.chat.gauge import Gauge, prefix_sums
 from alhena.chat.history import History
 from alhena.chat.masking import MaskingLimits
-from alhena.errors import AlhenaError
+from alhena.errors import AlhenaError, ServerFaultError
 from alhena.events import CompressedEvent, Event
-from alhena.models.errors import ServerFaultError, UnusableAnswerError
+from alhena.models.errors import UnusableAnswerError
 from alhena.wire.calls import CallIds
 from alhena.wire.conformance import check_request
 from alhena.wire.content import (

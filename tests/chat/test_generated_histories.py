@@ -14,7 +14,8 @@ from alhena.chat.errors import InvalidResponseError
 from alhena.chat.history import History
 from alhena.chat.recovery import Substitute
 from alhena.chat.turn import Turn
-from alhena.models.errors import DailyQuotaError, ModelError, QuotaError, StreamCutError
+from alhena.errors import ModelError, StreamCutError
+from alhena.models.errors import DailyQuotaError, QuotaError
 from alhena.models.retry.generator import RetryingGenerator
 from alhena.tools.response import cancelled_parts, error_parts, join_responses, response_parts
 from alhena.wire.calls import CallIds

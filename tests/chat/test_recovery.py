@@ -12,9 +12,9 @@ from alhena.chat.errors import InvalidResponseError
 from alhena.chat.history import History
 from alhena.chat.interposer import Admission
 from alhena.chat.recovery import NUDGE_CUT, NUDGE_EMPTY, NUDGE_THOUGHTS, TOOLS_DONE
-from alhena.errors import AlhenaError
+from alhena.errors import AlhenaError, ServerFaultError, StreamCutError
 from alhena.events import ContentEvent, Event, RetryEvent, ToolCallRequestEvent, WarningEvent
-from alhena.models.errors import RecordingError, ServerFaultError, StreamCutError
+from alhena.models.errors import RecordingError
 from alhena.models.retry.generator import RetryingGenerator
 from alhena.models.retry.policy import RetryPolicy
 from alhena.wire.calls import CallIds

@@ -3,8 +3,8 @@ import pytest
 
 from alhena.chat.errors import InvalidResponseError
 from alhena.chat.turn import Turn, thought_event
+from alhena.errors import StreamCutError
 from alhena.events import ContentEvent, Event, ThoughtEvent, ToolCallRequestEvent
-from alhena.models.errors import StreamCutError
 from alhena.wire.calls import CallIds
 from alhena.wire.response import GenerateContentResponse
 from tests.support.server import call, chunk

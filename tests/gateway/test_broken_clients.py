@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from alhena.models.errors import NetworkError
+from alhena.errors import NetworkError
 from alhena.wire.request import GenerateContentRequest
 from alhena.wire.response import GenerateContentResponse
 from tests.gateway.kit import LIMITS, Running, client, gateway

@@ -4,18 +4,15 @@ from typing import Any
 
 import pytest
 
-from alhena.errors import AlhenaError
+from alhena.errors import AlhenaError, NetworkError, ServerFaultError, StreamCutError
 from alhena.gateway.faults import FaultKind, fault_of
 from alhena.models.errors import (
     CapacityError,
     CredentialsError,
     DailyQuotaError,
     ModelNotFoundError,
-    NetworkError,
     RecordingError,
     RequestRejectedError,
-    ServerFaultError,
-    StreamCutError,
 )
 from tests.gateway.kit import client, gateway
 from tests.gateway.test_streams import CONTENTS

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from alhena.http.endpoint import parse_endpoint
 from alhena.models.anthropic_api import AnthropicApi
-from alhena.models.endpoint import parse_endpoint
 from alhena.wire.content import SIGNATURE_SENTINEL
 from tests.gateway.kit import client, gateway
 from tests.gateway.test_streams import ANTHROPIC, GOOGLE, OPENAI

@@ -14,8 +14,8 @@ from alhena.errors import AlhenaError
 from alhena.gateway.faults import FaultKind, fault_of
 from alhena.gateway.names import ModelNames
 from alhena.gateway.upstream import Upstream
+from alhena.http.endpoint import parse_endpoint
 from alhena.models.anthropic_api import AnthropicApi
-from alhena.models.endpoint import parse_endpoint
 from alhena.models.openai_compatible import OpenAiCompatible
 from alhena.wire.dialects import anthropic, gemini, openai
 from alhena.wire.dialects.conversation import DialectRequest

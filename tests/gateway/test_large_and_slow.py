@@ -6,10 +6,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from alhena.errors import ServerFaultError
 from alhena.gateway.access_log import Entry
 from alhena.gateway.requests import MAX_MESSAGES
 from alhena.gateway.server import StallWatch, note_stall
-from alhena.models.errors import ServerFaultError
 from tests.gateway.kit import LIMITS, client, gateway
 from tests.gateway.sources import HeldGenerator
 from tests.gateway.test_streams import ANTHROPIC, GOOGLE, OPENAI, closed, raw_request

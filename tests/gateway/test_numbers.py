@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from alhena.gateway.fitting import fitted
+from alhena.http.endpoint import parse_endpoint
 from alhena.models.catalogue import model_info
-from alhena.models.endpoint import parse_endpoint
 from alhena.models.openai_compatible import OpenAiCompatible
 from alhena.wire.encode import encode_request
 from alhena.wire.request import GenerateContentConfig, GenerationConfig, ThinkingConfig

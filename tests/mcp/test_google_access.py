@@ -9,10 +9,11 @@ import pytest
 
 from alhena.agent.mcp_access import stored_access
 from alhena.agent.mcp_google import TokenAccess, google_access
+from alhena.errors import ServerFaultError
 from alhena.mcp.errors import McpConnectError
 from alhena.models.auth.identity import identity_tokens
 from alhena.models.auth.tokens import FixedToken
-from alhena.models.errors import CredentialsError, ServerFaultError
+from alhena.models.errors import CredentialsError
 from tests.mcp.oauth_kit import environ, server_of
 from tests.support.server import Reply, ScriptedServer, json_reply
 

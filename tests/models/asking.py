@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager, suppress
 from ssl import SSLContext
 from typing import Any
 
+from alhena.http.client import Timeouts
 from alhena.models.gemini_api import GeminiApi, service_from
 from alhena.models.generator import ContentGenerator
-from alhena.models.http import Timeouts
 from alhena.wire.content import text_content
 from alhena.wire.encode import EncodedContent
 from alhena.wire.request import GenerateContentConfig, GenerateContentRequest

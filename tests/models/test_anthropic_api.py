@@ -5,16 +5,10 @@ from typing import Any
 
 import pytest
 
+from alhena.errors import ModelError, ServerFaultError, StreamCutError
+from alhena.http.endpoint import parse_endpoint
 from alhena.models.anthropic_api import AnthropicApi, anthropic_from
-from alhena.models.endpoint import parse_endpoint
-from alhena.models.errors import (
-    CredentialsError,
-    ModelError,
-    QuotaError,
-    RequestRejectedError,
-    ServerFaultError,
-    StreamCutError,
-)
+from alhena.models.errors import CredentialsError, QuotaError, RequestRejectedError
 from alhena.wire.content import Content, FunctionCall, FunctionResponse, Part, text_content
 from alhena.wire.encode import EncodedContent
 from alhena.wire.errors import DecodeError

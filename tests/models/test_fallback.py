@@ -4,16 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from alhena.errors import ModelError, NetworkError, ServerFaultError
 from alhena.models.errors import (
     CapacityError,
     CredentialsError,
     DailyQuotaError,
-    ModelError,
     ModelNotFoundError,
-    NetworkError,
     QuotaError,
     RequestRejectedError,
-    ServerFaultError,
     ZeroQuotaError,
 )
 from alhena.models.fallback import fallback_model, successors

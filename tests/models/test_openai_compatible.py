@@ -6,15 +6,14 @@ from typing import Any
 import pytest
 
 from alhena.config.settings import AuthSettings, SecuritySettings, Settings
-from alhena.models.endpoint import parse_endpoint
+from alhena.errors import ServerFaultError, StreamCutError
+from alhena.http.endpoint import parse_endpoint
 from alhena.models.errors import (
     CredentialsError,
     ModelNotFoundError,
     QuotaError,
     RequestRejectedError,
-    ServerFaultError,
     SpentQuotaError,
-    StreamCutError,
 )
 from alhena.models.openai_compatible import OpenAiCompatible, openai_from
 from alhena.models.select import ModelChoice, choose_generator

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.models.errors import ModelError, QuotaError, RecordingError, StreamCutError
+from alhena.errors import ModelError, StreamCutError
+from alhena.models.errors import QuotaError, RecordingError
 from alhena.models.recorded import RecordedGenerator
 from alhena.models.recorder import Recorder
 from alhena.wire.errors import DecodeError

@@ -6,15 +6,12 @@ from typing import Any
 
 import pytest
 
-from alhena.errors import AlhenaError
+from alhena.errors import AlhenaError, ModelError, ServerFaultError, StreamCutError
 from alhena.models.errors import (
     CredentialsError,
-    ModelError,
     ModelNotFoundError,
     QuotaError,
     RequestRejectedError,
-    ServerFaultError,
-    StreamCutError,
 )
 from alhena.models.status import Asked
 from alhena.wire.errors import DecodeError, SseError

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
+from alhena.errors import ModelError, NetworkError, ServerFaultError
 from alhena.models.auth.bearer import BearerAccess
 from alhena.models.auth.tokens import (
     EARLY,
@@ -13,7 +14,7 @@ from alhena.models.auth.tokens import (
     RenewedTokens,
     checked_token,
 )
-from alhena.models.errors import CredentialsError, ModelError, NetworkError, ServerFaultError
+from alhena.models.errors import CredentialsError
 
 SECRET = "ya29.secret-token"
 

@@ -10,8 +10,8 @@ import pytest
 from alhena import tool
 from alhena.agent.options import AgentSettings
 from alhena.config.settings import Settings, TelemetrySettings
+from alhena.errors import NetworkError
 from alhena.events import RunFinishedEvent, RunStartedEvent, ToolCallUpdateEvent, WarningEvent
-from alhena.models.errors import NetworkError
 from tests.agent.kit import agent, events_of
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import call, chunk, text

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from alhena.models.errors import ModelError
+from alhena.errors import ModelError
 from alhena.wire.content import Content
 from alhena.wire.request import Tool
 from alhena.wire.response import GenerateContentResponse

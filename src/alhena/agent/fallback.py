@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from alhena.chat.recovery import Substitute
-    from alhena.models.errors import ModelError
+    from alhena.errors import ModelError
     from alhena.tools.builtin.ask_user import Ask
     from alhena.wire.request import GenerateContentConfig
 

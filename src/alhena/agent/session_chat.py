@@ -11,8 +11,7 @@ from alhena.agent.session_model import SessionModels, traits_of
 from alhena.agent.workbench import Workbench
 from alhena.chat.chat import Chat, Outlets
 from alhena.chat.history import History
-from alhena.errors import AlhenaError
-from alhena.models.errors import ModelError
+from alhena.errors import AlhenaError, ModelError
 from alhena.models.generator import ContentGenerator
 from alhena.models.select import ChosenGenerator
 from alhena.wire.calls import CallIds

@@ -57,9 +57,9 @@ def register_session_tools(bench: "Workbench", links: SessionLinks, plans: Path)
 
 def open_fetcher(environ: Mapping[str, str]) -> "GuardedFetcher":
     """A fetcher that dials only public addresses, and none behind a proxy."""
-    from alhena.models.endpoint import Endpoint
-    from alhena.models.proxy import proxy_for
-    from alhena.models.tls import tls_context
+    from alhena.http.client import proxy_for
+    from alhena.http.connect import tls_context
+    from alhena.http.endpoint import Endpoint
     from alhena.system.web.fetch import GuardedFetcher
 
     return GuardedFetcher(

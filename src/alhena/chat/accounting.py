@@ -4,9 +4,8 @@ import time
 
 import msgspec
 
-from alhena.errors import AlhenaError
+from alhena.errors import AlhenaError, ModelError
 from alhena.events import ApiErrorEvent, ApiRequestEvent, ApiResponseEvent
-from alhena.models.errors import ModelError
 from alhena.wire.request import GenerateContentRequest
 from alhena.wire.response import GenerateContentResponse, UsageMetadata
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from alhena.chat.errors import ASKED_AGAIN, CALL_CUT_OFF, InvalidResponseError
-from alhena.errors import AlhenaError
+from alhena.errors import AlhenaError, ModelError
 from alhena.events import Event, ModelFallbackEvent
-from alhena.models.errors import ModelError, RecordingError
+from alhena.models.errors import RecordingError
 from alhena.models.retry.generator import RetryingGenerator, retry_event
 from alhena.models.retry.manner import Manner
 from alhena.wire.content import MODEL, USER, Part, text_content

@@ -4,8 +4,8 @@ import re
 
 import msgspec
 
-from alhena.errors import AlhenaError
-from alhena.models.errors import ModelError, QuotaError
+from alhena.errors import AlhenaError, ModelError
+from alhena.models.errors import QuotaError
 
 _FORMS = (
     # Gemini: The input token count (1058724) exceeds the maximum number of tokens allowed (…).

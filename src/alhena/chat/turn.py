@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from alhena.chat.errors import CALL_CUT_OFF, ChantingError, InvalidResponseError
+from alhena.errors import StreamCutError
 from alhena.events import ContentEvent, Event, ThoughtEvent, ToolCallRequestEvent
-from alhena.models.errors import StreamCutError
 from alhena.wire.calls import CallIds, ToolCallRequestInfo, request_info
 from alhena.wire.content import Content, FunctionCall, Part
 from alhena.wire.response import (

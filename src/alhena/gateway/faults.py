@@ -6,17 +6,14 @@ from typing import Any
 
 import msgspec
 
-from alhena.errors import AlhenaError
+from alhena.errors import AlhenaError, ModelError, NetworkError, ServerFaultError
 from alhena.models.errors import (
     CapacityError,
     CredentialsError,
-    ModelError,
     ModelNotFoundError,
-    NetworkError,
     QuotaError,
     RecordingError,
     RequestRejectedError,
-    ServerFaultError,
     SpentQuotaError,
 )
 from alhena.wire.dialects.errors import DialectError, UnusableAnswerError

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from alhena.gateway.faults import FaultKind, RefusedError, refused
-from alhena.models.endpoint import is_loopback
+from alhena.http.endpoint import is_loopback
 
 
 class Guard:

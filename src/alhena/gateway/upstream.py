@@ -4,12 +4,12 @@ from collections.abc import AsyncGenerator
 
 from msgspec.structs import replace
 
+from alhena.errors import StreamCutError
 from alhena.gateway.fitting import fitted
 from alhena.gateway.ids import answer_id
 from alhena.gateway.names import ModelNames
 from alhena.gateway.sendable import sendable
 from alhena.models.catalogue import model_info
-from alhena.models.errors import StreamCutError
 from alhena.models.generator import ContentGenerator
 from alhena.wire.conformance.calling import without_idle_calling
 from alhena.wire.conformance.check import require_conformance

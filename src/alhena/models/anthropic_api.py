@@ -4,6 +4,8 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
+from alhena.http.client import Timeouts
+from alhena.http.endpoint import Endpoint, parse_endpoint
 from alhena.models.anthropic_terms import (
     accepted,
     likely_room,
@@ -13,7 +15,6 @@ from alhena.models.anthropic_terms import (
 )
 from alhena.models.catalogue import foreign_name
 from alhena.models.claude import claude_info
-from alhena.models.endpoint import Endpoint, parse_endpoint
 from alhena.models.errors import RequestRejectedError
 from alhena.models.foreign import (
     answer_chunks,
@@ -22,7 +23,6 @@ from alhena.models.foreign import (
     ids_for_calls,
     unreadable,
 )
-from alhena.models.http import Timeouts
 from alhena.models.service import FixedAccess, HttpService
 from alhena.wire.dialects import anthropic
 from alhena.wire.dialects.conversation import DialectRequest, service_names

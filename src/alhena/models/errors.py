@@ -1,42 +1,6 @@
-"""How a model can fail to answer."""
+"""The refusals and failures of a model service (`alhena.errors.ModelError`) by their kinds."""
 
-from typing import Any
-
-from alhena.errors import AlhenaError
-
-
-class ModelError(AlhenaError):
-    """The model did not answer.
-
-    `status` is the HTTP status when there was one, `details` are the typed detail objects of the
-    service's error (google.rpc, as plain values), and `retry_after_s` is when it said to ask again,
-    in seconds. `attempts` is how often the request was sent in all; `too_long` says that this wait
-    is why it was not sent again.
-    """
-
-    kind = "api_error"
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        remedy: str | None = None,
-        status: int | None = None,
-        details: tuple[dict[str, Any], ...] = (),
-        retry_after_s: float | None = None,
-    ) -> None:
-        super().__init__(message, remedy=remedy)
-        self.status = status
-        self.details = details
-        self.retry_after_s = retry_after_s
-        self.attempts = 1
-        self.too_long = False
-
-    def __str__(self) -> str:
-        text = super().__str__()
-        if self.too_long and self.retry_after_s is not None:
-            text = f"{text} (The service asks for a wait of {self.retry_after_s:.0f} s.)"
-        return f"{text} (Tried {self.attempts} times.)" if self.attempts > 1 else text
+from alhena.errors import ModelError
 
 
 class UnusableAnswerError(ModelError):
@@ -107,24 +71,6 @@ class ZeroQuotaError(SpentQuotaError):
     """The account has no quota for this model at all."""
 
     kind = "zero_quota"
-
-
-class ServerFaultError(ModelError):
-    """The service failed (5xx)."""
-
-    kind = "server_error"
-
-
-class NetworkError(ModelError):
-    """The service could not be reached, or went silent past a time limit."""
-
-    kind = "network"
-
-
-class StreamCutError(ModelError):
-    """The stream ended before the answer did."""
-
-    kind = "stream_cut"
 
 
 class RecordingError(ModelError):

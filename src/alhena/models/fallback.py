@@ -2,7 +2,8 @@
 
 import re
 
-from alhena.models.errors import ModelError, ModelNotFoundError, QuotaError, ServerFaultError
+from alhena.errors import ModelError, ServerFaultError
+from alhena.models.errors import ModelNotFoundError, QuotaError
 
 _NAME = re.compile(r"gemini-\d+(?:\.\d+)?-(pro|flash-lite|flash)(-preview(?:-[\w.-]+)?)?")
 _PREVIEW_FLASH = "gemini-3-flash-preview"

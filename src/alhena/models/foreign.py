@@ -8,8 +8,9 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from alhena.models.endpoint import Endpoint, is_loopback
-from alhena.models.errors import CredentialsError, StreamCutError
+from alhena.errors import StreamCutError
+from alhena.http.endpoint import Endpoint, is_loopback
+from alhena.models.errors import CredentialsError
 from alhena.wire.decode import decode_error
 from alhena.wire.dialects.errors import DialectError
 from alhena.wire.errors import DecodeError

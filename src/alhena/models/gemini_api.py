@@ -4,17 +4,9 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 
 import msgspec
 
-from alhena.models.endpoint import (
-    DEFAULT_API_VERSION,
-    DEFAULT_BASE_URL,
-    Endpoint,
-    model_path,
-    parse_endpoint,
-    parse_headers,
-    parse_version,
-)
-from alhena.models.http import Timeouts
-from alhena.models.service import FixedAccess, HttpService
+from alhena.http.client import Timeouts
+from alhena.http.endpoint import Endpoint, parse_endpoint, parse_headers
+from alhena.models.service import FixedAccess, HttpService, model_path, parse_version
 from alhena.models.status import KEY_REMEDY
 from alhena.wire.decode import decode_count_tokens, decode_embed, decode_response
 from alhena.wire.encode import (
@@ -25,6 +17,9 @@ from alhena.wire.encode import (
 )
 from alhena.wire.request import GenerateContentRequest
 from alhena.wire.response import EmbedContentResponse, GenerateContentResponse
+
+DEFAULT_BASE_URL = "https://generativelanguage.googleapis.com"
+DEFAULT_API_VERSION = "v1beta"
 
 
 class GeminiService(msgspec.Struct, frozen=True, kw_only=True):

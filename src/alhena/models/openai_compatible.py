@@ -6,8 +6,9 @@ from typing import Any
 
 import msgspec
 
+from alhena.http.client import Timeouts
+from alhena.http.endpoint import Endpoint, is_header_value, parse_endpoint
 from alhena.models.catalogue import foreign_name
-from alhena.models.endpoint import Endpoint, is_header_value, parse_endpoint
 from alhena.models.errors import CredentialsError
 from alhena.models.foreign import (
     answer_chunks,
@@ -16,7 +17,6 @@ from alhena.models.foreign import (
     ids_for_calls,
     unreadable,
 )
-from alhena.models.http import Timeouts
 from alhena.models.service import FixedAccess, HttpService
 from alhena.wire.content import Content
 from alhena.wire.dialects import openai

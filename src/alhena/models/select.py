@@ -14,8 +14,8 @@ from alhena.models.retry.generator import RetryingGenerator
 from alhena.models.retry.policy import REPLAY, RetryPolicy
 
 if TYPE_CHECKING:
+    from alhena.http.endpoint import Endpoint
     from alhena.models.auth.store import PrivateFiles
-    from alhena.models.endpoint import Endpoint
 
 REHEARSAL = "rehearsal"
 KEY_PAGE = "https://aistudio.google.com/apikey"
@@ -270,7 +270,7 @@ def _installation(choice: ModelChoice) -> dict[str, str]:
 
 def _unencrypted(endpoint: "Endpoint", what: str) -> tuple[str, ...]:
     """What to tell of an address that is neither encrypted nor this machine's."""
-    from alhena.models.endpoint import is_loopback
+    from alhena.http.endpoint import is_loopback
 
     if endpoint.secure or is_loopback(endpoint.host):
         return ()

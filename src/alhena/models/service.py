@@ -1,19 +1,17 @@
 """A model service over HTTP: requests with credentials, answers whole or event by event."""
 
+import re
 import sys
 from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Protocol, TypeVar
+from urllib.parse import quote
 
-from alhena.models.endpoint import Endpoint, model_path
-from alhena.models.errors import ModelError, RequestRejectedError, StreamCutError
-from alhena.models.http import (
-    Body,
-    BodyReader,
-    HttpResponse,
-    HttpTransport,
-    Timeouts,
-    open_transport,
-)
+from alhena.config.errors import ConfigError
+from alhena.errors import ModelError, StreamCutError
+from alhena.http.client import BodyReader, Response, Timeouts, Transport, open_transport
+from alhena.http.endpoint import Endpoint
+from alhena.http.exchange import Body
+from alhena.models.errors import RequestRejectedError
 from alhena.models.status import Asked, refusal, told
 from alhena.version import __version__
 from alhena.wire.errors import DecodeError, SseError
@@ -99,7 +97,7 @@ class HttpService:
         self._environ = environ or {}
         self._timeouts = timeouts or Timeouts()
         self._extra = dict(headers or {})
-        self._transport: HttpTransport | None = None
+        self._transport: Transport | None = None
 
     async def ask(
         self, path: str, model: str, body: Body | None, decode: Callable[[bytes], T]
@@ -146,9 +144,7 @@ class HttpService:
         if transport is not None:
             await transport.aclose()
 
-    async def _accepted(
-        self, path: str, model: str, body: Body | None
-    ) -> tuple[HttpResponse, Asked]:
+    async def _accepted(self, path: str, model: str, body: Body | None) -> tuple[Response, Asked]:
         """A 2xx response, its body unread; raises the error that any other one stands for."""
         credentials = await self._access.headers()
         response, failure = await self._attempt(path, model, body, credentials)
@@ -163,7 +159,7 @@ class HttpService:
 
     async def _attempt(
         self, path: str, model: str, body: Body | None, credentials: Mapping[str, str]
-    ) -> tuple[HttpResponse, ModelError | None]:
+    ) -> tuple[Response, ModelError | None]:
         """A response; when it is none of the 2xx it is read and closed, with its error beside."""
         if self._transport is None:
             self._transport = open_transport(self._endpoint, self._environ, self._timeouts)
@@ -206,6 +202,26 @@ class HttpService:
         )
 
 
+def parse_version(text: str, source: str) -> str:
+    """An API version such as "v1beta" as one path segment. Raises ConfigError."""
+    if not re.fullmatch(r"v[0-9A-Za-z_-]+", text):
+        raise ConfigError(
+            f"{source} is no API version: {text[:40]!r}.", remedy="Set it to v1beta, or unset it."
+        )
+    return text
+
+
+def model_path(model: str) -> str:
+    """The path of a model under the API version: "models/…" or "tunedModels/…".
+
+    Everything in the name that could end the path segment is percent-encoded.
+    """
+    kind, separator, name = model.partition("/")
+    if separator and kind in {"models", "tunedModels"}:
+        return f"{kind}/{quote(name, safe='', errors='replace')}"
+    return f"models/{quote(model, safe='', errors='replace')}"
+
+
 def user_agent(model: str) -> str:
     """What this client calls itself: "alhena/VERSION/MODEL (PLATFORM; ARCHITECTURE; terminal)"."""
     import os
@@ -233,7 +249,7 @@ def _decoded_last(payload: bytes, asked: Asked, decode: Callable[[bytes], T]) ->
         ) from error
 
 
-def _wanted(response: HttpResponse) -> float | None:
+def _wanted(response: Response) -> float | None:
     """The seconds that the response asks to be waited, in Retry-After or, as OpenAI's clients read
     it, in milliseconds."""
     header, milliseconds = response.header("retry-after"), response.header("retry-after-ms")

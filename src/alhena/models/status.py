@@ -4,16 +4,15 @@ import re
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
+from alhena.errors import ModelError, ServerFaultError
 from alhena.models.errors import (
     CapacityError,
     CredentialsError,
     DailyQuotaError,
-    ModelError,
     ModelNotFoundError,
     QuotaError,
     RateLimitError,
     RequestRejectedError,
-    ServerFaultError,
     SpentQuotaError,
     ZeroQuotaError,
 )

@@ -7,11 +7,11 @@ from urllib.parse import quote
 import msgspec
 
 from alhena.config.errors import ConfigError
-from alhena.models.endpoint import Endpoint, parse_endpoint, parse_headers, parse_version
+from alhena.http.client import Timeouts
+from alhena.http.endpoint import Endpoint, parse_endpoint, parse_headers
 from alhena.models.errors import CredentialsError
 from alhena.models.gemini_api import wants_bearer
-from alhena.models.http import Timeouts
-from alhena.models.service import Access, FixedAccess, HttpService
+from alhena.models.service import Access, FixedAccess, HttpService, parse_version
 from alhena.wire.decode import decode_count_tokens, decode_embed, decode_response
 from alhena.wire.encode import EncodedContent, encode_count_tokens, request_body
 from alhena.wire.predict import decode_predictions, encode_embed_contents, encode_predict

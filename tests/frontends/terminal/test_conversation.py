@@ -11,8 +11,8 @@ import pytest
 from alhena import Agent
 from alhena.agent.options import AgentSettings
 from alhena.config.settings import Settings
+from alhena.errors import ServerFaultError
 from alhena.frontends.terminal.conversation import Conversation
-from alhena.models.errors import ServerFaultError
 from tests.agent.kit import conforming
 from tests.frontends.terminal.kit import ListScreen
 from tests.support.scripted import ScriptedGenerator

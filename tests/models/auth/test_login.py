@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alhena.config.errors import ConfigError
-from alhena.errors import AlhenaError
+from alhena.errors import AlhenaError, ServerFaultError
 from alhena.models.auth.authorization import new_attempt
 from alhena.models.auth.callback import DONE, FAILED, STRAY, Callback, listening
 from alhena.models.auth.login import LoginWays, ways_from
-from alhena.models.errors import CredentialsError, ServerFaultError
+from alhena.models.errors import CredentialsError
 from tests.models.auth.kit import BrokenFiles, ScriptedPerson, accounts, get, kept, login
 from tests.support.disk import mode
 from tests.support.google import ADDRESS, GoogleServer

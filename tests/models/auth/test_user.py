@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from alhena.errors import AlhenaError
+from alhena.errors import AlhenaError, NetworkError, ServerFaultError
 from alhena.models.auth.exchange import ExpiredLoginError
 from alhena.models.auth.store import LoginStore
 from alhena.models.auth.tokens import RenewedTokens
 from alhena.models.auth.user import UserLogin
-from alhena.models.errors import CredentialsError, NetworkError, ServerFaultError
+from alhena.models.errors import CredentialsError
 from alhena.system.private_files import PrivateFiles
 from tests.models.auth.kit import BrokenFiles, accounts, endpoint, keep, kept, user
 from tests.support.disk import mode

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from alhena.models.errors import CapacityError, CredentialsError, ModelError, QuotaError
+from alhena.errors import ModelError
+from alhena.models.errors import CapacityError, CredentialsError, QuotaError
 from alhena.models.projects import SHARED
 from tests.models.asking import api
 from tests.models.asking import asked as asked_of_api

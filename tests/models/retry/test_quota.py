@@ -7,16 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from alhena.errors import ModelError, ServerFaultError
 from alhena.models.errors import (
     CapacityError,
     CredentialsError,
     DailyQuotaError,
-    ModelError,
     ModelNotFoundError,
     QuotaError,
     RateLimitError,
     RequestRejectedError,
-    ServerFaultError,
     SpentQuotaError,
     ValidationRequiredError,
     ZeroQuotaError,

@@ -6,14 +6,9 @@ from typing import Any
 
 import pytest
 
+from alhena.errors import NetworkError, ServerFaultError, StreamCutError
 from alhena.events import RetryEvent
-from alhena.models.errors import (
-    CredentialsError,
-    DailyQuotaError,
-    NetworkError,
-    ServerFaultError,
-    StreamCutError,
-)
+from alhena.models.errors import CredentialsError, DailyQuotaError
 from alhena.models.retry.generator import RetryingGenerator
 from alhena.models.retry.policy import RetryPolicy
 from tests.models.asking import api, asked, chunks, contents, listening, texts

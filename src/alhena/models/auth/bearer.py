@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from alhena.config.errors import ConfigError
+from alhena.http.endpoint import is_header_value
 from alhena.models.auth.tokens import TokenSource, other_token
-from alhena.models.endpoint import is_header_value
 
 _SCHEME = "Bearer "
 

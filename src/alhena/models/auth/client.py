@@ -6,8 +6,8 @@ import msgspec
 
 from alhena.config.errors import ConfigError
 from alhena.config.settings import OAuthSettings
+from alhena.http.endpoint import Endpoint
 from alhena.models.auth.grant import token_endpoint
-from alhena.models.endpoint import Endpoint
 from alhena.models.errors import CredentialsError
 from alhena.wire.text import is_token
 

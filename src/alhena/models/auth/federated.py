@@ -16,12 +16,13 @@ from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
+from alhena.errors import ServerFaultError
+from alhena.http.client import open_transport
+from alhena.http.endpoint import parse_endpoint
 from alhena.models.auth.adc import LOGIN, SCOPE
 from alhena.models.auth.grant import TIMEOUTS, fetch
 from alhena.models.auth.tokens import AccessToken, RenewedTokens, checked_token
-from alhena.models.endpoint import parse_endpoint
-from alhena.models.errors import CredentialsError, ServerFaultError
-from alhena.models.http import open_transport
+from alhena.models.errors import CredentialsError
 from alhena.models.status import Asked
 from alhena.wire.plain import as_object
 

@@ -7,17 +7,12 @@ from urllib.parse import quote_plus, urlencode
 import msgspec
 
 from alhena.config.errors import ConfigError
+from alhena.errors import ModelError, ServerFaultError
+from alhena.http.client import BodyReader, Response, Timeouts, Transport, open_transport
+from alhena.http.endpoint import Endpoint, is_loopback, parse_endpoint
+from alhena.http.exchange import Headers
 from alhena.models.auth.tokens import AccessToken
-from alhena.models.endpoint import Endpoint, is_loopback, parse_endpoint
-from alhena.models.errors import CredentialsError, ModelError, ServerFaultError
-from alhena.models.http import (
-    BodyReader,
-    Headers,
-    HttpResponse,
-    HttpTransport,
-    Timeouts,
-    open_transport,
-)
+from alhena.models.errors import CredentialsError
 from alhena.version import __version__
 from alhena.wire.text import excerpt, is_token
 
@@ -121,8 +116,8 @@ async def _post(
 
 
 async def fetch(
-    transport: HttpTransport, method: str, path: str, headers: Headers, body: bytes = b""
-) -> tuple[HttpResponse, bytes]:
+    transport: Transport, method: str, path: str, headers: Headers, body: bytes = b""
+) -> tuple[Response, bytes]:
     """One response and its body, with `transport` closed behind it. A body that is too long for
     what is asked for here is cut off. Raises NetworkError, StreamCutError."""
     try:

@@ -4,11 +4,12 @@ from collections.abc import Mapping
 
 import msgspec
 
+from alhena.errors import ModelError, ServerFaultError
+from alhena.http.client import open_transport
+from alhena.http.endpoint import Endpoint
 from alhena.models.auth.grant import TIMEOUTS, fetch
 from alhena.models.auth.tokens import TokenSource, other_token
-from alhena.models.endpoint import Endpoint
-from alhena.models.errors import CredentialsError, ModelError, ServerFaultError
-from alhena.models.http import open_transport
+from alhena.models.errors import CredentialsError
 from alhena.models.status import Asked
 from alhena.version import __version__
 from alhena.wire.decode import decode_error

@@ -7,10 +7,10 @@ from urllib.parse import quote
 
 import msgspec
 
+from alhena.errors import ServerFaultError
 from alhena.models.auth.grant import token_endpoint
 from alhena.models.auth.iam import IamService
 from alhena.models.auth.tokens import AccessToken, RenewedTokens, TokenSource, checked_token
-from alhena.models.errors import ServerFaultError
 
 SERVICE = "https://iamcredentials.googleapis.com"
 LIFETIME_S = 3600.0

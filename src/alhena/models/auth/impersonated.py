@@ -6,10 +6,11 @@ from typing import Any
 
 import msgspec
 
+from alhena.errors import ServerFaultError
 from alhena.models.auth.grant import token_endpoint
 from alhena.models.auth.iam import IamService
 from alhena.models.auth.tokens import AccessToken, RenewedTokens, TokenSource, checked_token
-from alhena.models.errors import CredentialsError, ServerFaultError
+from alhena.models.errors import CredentialsError
 from alhena.wire.plain import as_array
 
 LIFETIME = "3600s"

@@ -3,11 +3,12 @@
 import time
 from collections.abc import Callable, Mapping
 
+from alhena.errors import NetworkError, ServerFaultError
+from alhena.http.client import Timeouts
+from alhena.http.endpoint import parse_endpoint
 from alhena.models.auth.grant import fetch, read_grant
 from alhena.models.auth.tokens import AccessToken, RenewedTokens
-from alhena.models.endpoint import parse_endpoint
-from alhena.models.errors import CredentialsError, NetworkError, ServerFaultError
-from alhena.models.http import Timeouts
+from alhena.models.errors import CredentialsError
 from alhena.version import __version__
 
 ADDRESS = "169.254.169.254"
@@ -39,10 +40,10 @@ def metadata_tokens(
 
     async def renew() -> AccessToken:
         nonlocal answered
-        from alhena.models.direct import DirectTransport
+        from alhena.http.client import Transport
 
         at = now()
-        transport = DirectTransport(endpoint, limits, {})
+        transport = Transport(endpoint, limits, {})
         try:
             response, body = await fetch(transport, "GET", endpoint.prefix + _PATH, headers)
         except NetworkError as error:

@@ -4,19 +4,15 @@ A source is asked before each request. After a 401 the request asks again with `
 when the source still gives the token that was refused: another request may have renewed it since.
 """
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 import msgspec
 
-from alhena.models.errors import (
-    CredentialsError,
-    NetworkError,
-    ServerFaultError,
-    StreamCutError,
-)
-from alhena.models.loop_lock import LoopLock
+from alhena.errors import NetworkError, ServerFaultError, StreamCutError
+from alhena.models.errors import CredentialsError
 from alhena.wire.text import is_token
 
 EARLY = 225.0
@@ -137,3 +133,17 @@ def checked_token(text: str, source: str) -> str:
             remedy="Get a new token and set it again.",
         )
     return value
+
+
+class LoopLock:
+    """Gives each event loop a lock of its own, for one of another loop cannot be waited for."""
+
+    def __init__(self) -> None:
+        self._last: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
+
+    def here(self) -> asyncio.Lock:
+        """The lock of the running event loop."""
+        loop = asyncio.get_running_loop()
+        if self._last is None or self._last[0] is not loop:
+            self._last = (loop, asyncio.Lock())
+        return self._last[1]

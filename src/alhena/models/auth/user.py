@@ -4,12 +4,12 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from alhena.errors import AlhenaError
+from alhena.errors import AlhenaError, ModelError
 from alhena.models.auth.client import OAuthClient, require_client
 from alhena.models.auth.exchange import ExpiredLoginError, TokenEndpoint
 from alhena.models.auth.store import CLIENT_KEY, LoginStore, OAuthCredentials, Sleep, alone
 from alhena.models.auth.tokens import EARLY, AccessToken
-from alhena.models.errors import CredentialsError, ModelError
+from alhena.models.errors import CredentialsError
 
 
 class UserLogin:

@@ -4,14 +4,14 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 
+from alhena.http.client import Timeouts
+from alhena.http.endpoint import Endpoint
+from alhena.models.auth.tokens import LoopLock
 from alhena.models.code_assist.account import Account, given_project
 from alhena.models.code_assist.quota import QuotaBucket, user_quota
 from alhena.models.code_assist.service import CodeAssistService, address_from
 from alhena.models.code_assist.setup import AccountSetup
-from alhena.models.endpoint import Endpoint
 from alhena.models.errors import RequestRejectedError
-from alhena.models.http import Timeouts
-from alhena.models.loop_lock import LoopLock
 from alhena.models.projects import SHARED
 from alhena.models.service import Access
 from alhena.wire.decode import decode_count_tokens, decode_enveloped

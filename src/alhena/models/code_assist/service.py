@@ -6,9 +6,10 @@ from urllib.parse import quote
 
 import msgspec
 
-from alhena.models.endpoint import Endpoint, parse_endpoint, parse_headers, parse_version
-from alhena.models.http import Body, Timeouts
-from alhena.models.service import Access, HttpService
+from alhena.http.client import Timeouts
+from alhena.http.endpoint import Endpoint, parse_endpoint, parse_headers
+from alhena.http.exchange import Body
+from alhena.models.service import Access, HttpService, parse_version
 
 T = TypeVar("T")
 

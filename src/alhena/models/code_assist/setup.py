@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, TypeVar
 
+from alhena.errors import ModelError
 from alhena.models.code_assist.account import (
     CLOUD_SHELL_PROJECT,
     FREE_TIER,
@@ -19,12 +20,7 @@ from alhena.models.code_assist.account import (
     tier_to_join,
 )
 from alhena.models.code_assist.service import CodeAssistService
-from alhena.models.errors import (
-    CredentialsError,
-    ModelError,
-    ModelNotFoundError,
-    RequestRejectedError,
-)
+from alhena.models.errors import CredentialsError, ModelNotFoundError, RequestRejectedError
 from alhena.wire.encoded import encode_value
 from alhena.wire.text import excerpt
 

@@ -3,9 +3,8 @@
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from alhena.errors import AlhenaError
+from alhena.errors import AlhenaError, ModelError
 from alhena.events import RetryEvent
-from alhena.models.errors import ModelError
 from alhena.models.generator import ContentGenerator
 from alhena.models.retry.policy import RetryPolicy
 from alhena.wire.encode import EncodedContent

@@ -3,17 +3,8 @@
 from collections.abc import Iterator
 from enum import StrEnum
 
-from alhena.errors import AlhenaError
-from alhena.models.errors import (
-    CapacityError,
-    ModelError,
-    NetworkError,
-    QuotaError,
-    RequestRejectedError,
-    ServerFaultError,
-    SpentQuotaError,
-    StreamCutError,
-)
+from alhena.errors import AlhenaError, ModelError, NetworkError, ServerFaultError, StreamCutError
+from alhena.models.errors import CapacityError, QuotaError, RequestRejectedError, SpentQuotaError
 from alhena.wire.errors import DecodeError, SseError
 
 MAX_CAUSES = 5

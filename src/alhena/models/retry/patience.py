@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from typing import assert_never
 
-from alhena.errors import AlhenaError
-from alhena.models.errors import ModelError
+from alhena.errors import AlhenaError, ModelError
 from alhena.models.retry.manner import Manner, hint_of, manner_of
 from alhena.models.retry.policy import RetryPolicy
 

@@ -63,7 +63,7 @@ class GoogleWebSearchInvocation(BaseInvocation):
 
     async def execute(self, context: ExecutionContext) -> ToolResult:
         """Asks the model, which searches."""
-        from alhena.models.errors import ModelError
+        from alhena.errors import ModelError
         from alhena.wire.dialects.errors import DialectError
         from alhena.wire.errors import WireError
 

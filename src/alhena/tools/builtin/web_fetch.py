@@ -139,7 +139,8 @@ class WebFetchInvocation(BaseInvocation):
 
     async def execute(self, context: ExecutionContext) -> ToolResult:
         """Lets the service read the pages; fetches them from here when it does not."""
-        from alhena.models.errors import CredentialsError, ModelError
+        from alhena.errors import ModelError
+        from alhena.models.errors import CredentialsError
         from alhena.wire.errors import WireError
 
         if context.cancellation.is_set():
@@ -209,7 +210,7 @@ class WebFetchInvocation(BaseInvocation):
 
     async def _from_here(self, urls: "list[WebUrl]", skipped: list[str], reason: str) -> ToolResult:
         """Fetches the pages and gives the model their text."""
-        from alhena.models.errors import ModelError
+        from alhena.errors import ModelError
         from alhena.tools.web_pages import fetch_pages, pages_prompt
         from alhena.wire.errors import WireError
 

@@ -1,11 +1,42 @@
-"""What came instead of the head of an answer, in words."""
+"""The words for connections that fail and for answers that are no HTTP."""
 
-from alhena.models.connection import MAX_HEAD_BYTES, MOST_INTERIM, Named
-from alhena.models.errors import NetworkError
+import os
+import socket
+import ssl
 
+from alhena.errors import NetworkError
+from alhena.http.endpoint import Endpoint
+from alhena.http.exchange import MAX_HEAD_BYTES, MOST_INTERIM, Named
+
+_TRUST = (
+    "If a proxy or gateway inspects TLS here, let SSL_CERT_FILE name its certificate authority."
+)
 _HTTP_1 = b"HTTP/1."
 _ALERT, _HANDSHAKE = 0x15, 0x16
 _SETTINGS = 4
+
+
+def unreachable(error: OSError, endpoint: Endpoint, limit: float) -> NetworkError:
+    """The error for a connection that could not be made within `limit` seconds."""
+    place = endpoint.place
+    address = f"Check the network, {endpoint.source} and the proxy variables."
+    if isinstance(error, ssl.SSLCertVerificationError):
+        reason = error.verify_message
+        return NetworkError(f"the certificate of {place} is not trusted: {reason}.", remedy=_TRUST)
+    if isinstance(error, ssl.SSLError):
+        reason = (error.reason or "handshake failed").replace("_", " ").lower()
+        return NetworkError(f"no TLS connection to {place}: {reason}.", remedy=address)
+    if isinstance(error, socket.gaierror):
+        return NetworkError(f"cannot find the host {endpoint.host}.", remedy=address)
+    if isinstance(error, TimeoutError) and error.errno is None:
+        return NetworkError(f"no connection to {place} within {limit:g} s.", remedy=address)
+    if error.errno:
+        reason = os.strerror(error.errno).lower()
+    elif isinstance(error, ConnectionError):
+        reason = "it closed the connection"
+    else:
+        reason = "none of its addresses answers"
+    return NetworkError(f"cannot connect to {place}: {reason}.", remedy=address)
 
 
 def unreadable(start: bytes, named: Named, *, interim: int, ended: bool) -> NetworkError:
@@ -38,7 +69,7 @@ def unreadable(start: bytes, named: Named, *, interim: int, ended: bool) -> Netw
 
 
 def _is_http_2(start: bytes) -> bool:
-    """Whether an answer begins as one of HTTP/2 does: with its name, or a frame of settings."""
+    """True for an answer that begins as one of HTTP/2: with its name, or a frame of settings."""
     return start.startswith(b"HTTP/2") or (
         start[:2] == b"\0\0" and start[3:4] == bytes([_SETTINGS])
     )

@@ -1,4 +1,4 @@
-"""Where a request goes: base addresses, model names in paths, headers from the environment."""
+"""Addresses of services, and headers from the environment."""
 
 import re
 from urllib.parse import quote, urlsplit
@@ -6,9 +6,6 @@ from urllib.parse import quote, urlsplit
 import msgspec
 
 from alhena.config.errors import ConfigError
-
-DEFAULT_BASE_URL = "https://generativelanguage.googleapis.com"
-DEFAULT_API_VERSION = "v1beta"
 
 _FRAMING = ("connection", "content-length", "transfer-encoding")
 _NEXT_HEADER = re.compile(r",(?=\s*(?:[^,:]+:|$))")
@@ -27,7 +24,7 @@ class Endpoint(msgspec.Struct, frozen=True):
 
     @property
     def secure(self) -> bool:
-        """Whether requests are encrypted on their way."""
+        """True when requests are encrypted on their way."""
         return self.scheme == "https"
 
     @property
@@ -67,33 +64,13 @@ def parse_endpoint(text: str, source: str) -> Endpoint:
     return Endpoint(parts.scheme, host, port, prefix, source)
 
 
-def parse_version(text: str, source: str) -> str:
-    """An API version such as "v1beta" as one path segment. Raises ConfigError."""
-    if not re.fullmatch(r"v[0-9A-Za-z_-]+", text):
-        raise ConfigError(
-            f"{source} is no API version: {text[:40]!r}.", remedy="Set it to v1beta, or unset it."
-        )
-    return text
-
-
-def model_path(model: str) -> str:
-    """The path of a model under the API version: "models/…" or "tunedModels/…".
-
-    Everything in the name that could end the path segment is percent-encoded.
-    """
-    kind, separator, name = model.partition("/")
-    if separator and kind in {"models", "tunedModels"}:
-        return f"{kind}/{quote(name, safe='', errors='replace')}"
-    return f"models/{quote(model, safe='', errors='replace')}"
-
-
 def is_loopback(host: str) -> bool:
-    """Whether `host` is this machine by its name or address."""
+    """True when `host` is this machine by its name or address."""
     return host in {"localhost", "::1"} or re.fullmatch(r"127(\.\d{1,3}){3}", host) is not None
 
 
 def is_header_value(text: str) -> bool:
-    """Whether `text` can be sent as a header value: visible ASCII and inner blanks."""
+    """True when `text` can be sent as a header value: visible ASCII and inner blanks."""
     return text.isascii() and text.strip() == text and (not text or text.isprintable())
 
 

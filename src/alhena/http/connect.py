@@ -1,112 +1,55 @@
-"""A TCP or TLS connection as bytes in and bytes out, with limits on silence."""
+"""TCP and TLS connections as bytes in and bytes out, with limits on silence."""
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Self, cast
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
-    from contextvars import Context
     from ssl import SSLContext
 
 HIGH_WATER = 1 << 18
 """Unread bytes (256 KiB) above which the peer is made to wait."""
-
+HEAD_START = 0.25
+"""Seconds before the next address of a host is tried beside the ones before it (RFC 8305)."""
+CA_BUNDLES = (
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+)
+"""Where systems keep their certificates, for a Python whose OpenSSL was built for other paths."""
 
 _BUFFER = 1 << 16
 """Bytes taken from the socket at once. The buffer is made once: a new one of the 256 KiB that a
 transport otherwise asks for costs more than all that is done with a small piece."""
 
 
-class _Wait:
-    """What a task waits for: to the task a future, of which it uses these methods and no others.
-
-    A future has the task go on in the next turn of the event loop, which costs another look at all
-    sockets and as much time as is taken by what is then done with a small piece. `go_on` does
-    without: the task runs within it, until it waits again.
-    """
-
-    __slots__ = ("_asyncio_future_blocking", "_context", "_fault", "_loop", "_resume", "done")
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.done = False
-        self._loop = loop
-        self._fault: BaseException | None = None
-        self._resume: Callable[[Self], object] | None = None
-        self._context: Context | None = None
-        self._asyncio_future_blocking = False
-
-    def __await__(self) -> Generator[Self, None, None]:
-        """Waits; raises what it was ended with."""
-        self._asyncio_future_blocking = True
-        yield self
-
-    def get_loop(self) -> asyncio.AbstractEventLoop:
-        """The event loop."""
-        return self._loop
-
-    def add_done_callback(
-        self, resume: Callable[[Self], object], *, context: "Context | None" = None
-    ) -> None:
-        """The task waits from now on."""
-        self._resume = resume
-        self._context = context
-
-    def cancel(self, msg: str | None = None) -> bool:
-        """The task is cancelled."""
-        if self.done:
-            return False
-        self.end(asyncio.CancelledError() if msg is None else asyncio.CancelledError(msg))
-        return True
-
-    def result(self) -> None:
-        """Raises what the task is to go on with."""
-        if self._fault is not None:
-            raise self._fault
-
-    def end(self, fault: BaseException | None = None) -> None:
-        """Ends the wait, as a future does."""
-        self.done = True
-        self._fault = fault
-        if self._resume is not None:
-            self._loop.call_soon(self._resume, self, context=self._context)
-
-    def go_on(self) -> None:
-        """Ends the wait, and has the task go on at once unless another one is running."""
-        if self._resume is None or self._context is None or _running(self._loop) is not None:
-            self.end()
-        else:
-            self.done = True
-            self._context.run(self._resume, self)
-
-
-_running = asyncio.current_task
-
-
 class _Link(asyncio.BufferedProtocol):
-    """A connection's life, and the one task that may wait for something to happen on it."""
+    """The life of a connection, and the one task that may wait on it."""
 
     def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._ended = False
         self._fault: Exception | None = None
-        self._loop = asyncio.get_running_loop()
-        self._waiter: _Wait | None = None
+        self._waiter: asyncio.Future[None] | None = None
         self._deadline = 0.0
         self._silence: asyncio.TimerHandle | None = None
         self._closed = self._loop.create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The event loop has connected."""
+        """Keeps the transport of the new connection."""
         self._transport = cast("asyncio.Transport", transport)
 
     def eof_received(self) -> None:
-        """The peer sends no more."""
+        """Notes that the peer sends no more."""
         self._ended = True
         self._wake()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The socket is gone; `exc` says why, None after an orderly end."""
+        """Notes that the socket is gone; `exc` is the reason, None after an orderly end."""
         self._ended = True
         self._fault = exc
         self._transport = None
@@ -129,51 +72,51 @@ class _Link(asyncio.BufferedProtocol):
             await self._closed
 
     async def _wait(self, idle: float) -> None:
-        """Waits to be woken; one timer serves all waits, for there is one for each chunk."""
-        self._waiter = waiter = _Wait(self._loop)
+        """Waits to be woken; one timer serves all waits, for there is one for each piece."""
+        self._waiter = waiter = self._loop.create_future()
         self._deadline = self._loop.time() + idle
         if self._silence is None or self._silence.when() > self._deadline:
-            self._watch_from_now()
+            self._start_timer()
         try:
             await waiter
         finally:
             self._waiter = None
 
-    def _watch_from_now(self) -> None:
+    def _start_timer(self) -> None:
         if self._silence is not None:
             self._silence.cancel()
-        self._silence = self._loop.call_at(self._deadline, self._judge_silence)
+        self._silence = self._loop.call_at(self._deadline, self._check_silence)
 
-    def _judge_silence(self) -> None:
+    def _check_silence(self) -> None:
         self._silence = None
-        if self._waiter is None or self._waiter.done:
+        if self._waiter is None or self._waiter.done():
             return
         if self._loop.time() < self._deadline:
-            self._watch_from_now()
+            self._start_timer()
         else:
-            self._waiter.end(TimeoutError())
+            self._waiter.set_exception(TimeoutError())
 
     def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done:
-            self._waiter.end()
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
 
 class Channel(_Link):
-    """One connection. Reading goes on while a request is still being written, so that an answer
-    that comes early (a refusal of a large body) is not lost when the peer then hangs up.
+    """One connection. It reads while a request is still being written, so that an answer that comes
+    early (a refusal of a large body) is not lost when the peer then hangs up.
 
     One task at a time may wait on it.
     """
 
     def __init__(self) -> None:
         super().__init__()
+        self._writable = True
         self._buffer = memoryview(bytearray(_BUFFER))
         self._pieces: deque[bytes] = deque()
         self._unread = 0
-        self._writable = True
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Where the next bytes go."""
+        """The buffer for the next bytes."""
         del sizehint
         return self._buffer
 
@@ -183,31 +126,30 @@ class Channel(_Link):
         self._unread += nbytes
         if self._unread > HIGH_WATER and self._transport is not None:
             self._transport.pause_reading()
-        if self._waiter is not None and not self._waiter.done:
-            self._waiter.go_on()
+        self._wake()
 
     def pause_writing(self) -> None:
-        """The peer does not keep up."""
+        """Notes that the peer does not keep up."""
         self._writable = False
 
     def resume_writing(self) -> None:
-        """The peer has caught up."""
+        """Notes that the peer has caught up."""
         self._writable = True
         self._wake()
 
     @property
     def usable(self) -> bool:
-        """Whether an idle connection can take a request: open, and nothing unasked arrived."""
+        """True when an idle connection is open and nothing unasked has arrived on it."""
         return not self._ended and not self._pieces
 
     @property
     def arrived(self) -> bool:
-        """Whether something can be taken."""
+        """True when there are bytes to take."""
         return bool(self._pieces)
 
     @property
     def flushed(self) -> bool:
-        """Whether all that was written has left for the network."""
+        """True when all that was written has left for the network."""
         return self._transport is not None and not self._transport.get_write_buffer_size()
 
     async def secure(self, tls: "SSLContext", host: str) -> None:
@@ -242,7 +184,7 @@ class Channel(_Link):
             await self._wait(idle)
 
     async def read(self, idle: float) -> bytes:
-        """What has arrived, waiting for at least a byte; b"" once the peer has closed.
+        """The bytes that have arrived, waiting for at least one; b"" once the peer has closed.
 
         Raises TimeoutError after `idle` seconds of silence, OSError when the connection broke.
         """
@@ -255,10 +197,76 @@ class Channel(_Link):
         return self.take()
 
     def take(self) -> bytes:
-        """What has arrived, without waiting."""
+        """The bytes that have arrived, without waiting."""
         data = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
         self._pieces.clear()
         if self._unread > HIGH_WATER and self._transport is not None and not self._ended:
             self._transport.resume_reading()
         self._unread = 0
         return data
+
+
+async def open_channel(host: str, port: int, tls: "SSLContext | None", limit: float) -> Channel:
+    """Connects within `limit` seconds, look-up and TLS handshake included.
+
+    Raises TimeoutError or OSError (socket.gaierror and ssl.SSLError among them).
+    """
+    async with asyncio.timeout(limit):
+        _transport, channel = await asyncio.get_running_loop().create_connection(
+            Channel,
+            host,
+            port,
+            ssl=tls,
+            server_hostname=host if tls is not None else None,
+            happy_eyeballs_delay=HEAD_START,
+        )
+    return channel
+
+
+def tls_context(environ: Mapping[str, str]) -> "SSLContext":
+    """A context for outgoing connections, which are always verified: against the system's
+    certificates, or those that SSL_CERT_FILE or SSL_CERT_DIR name.
+
+    Raises ConfigError when they name nothing readable.
+    """
+    import ssl
+    import sys
+
+    file, directory = environ.get("SSL_CERT_FILE"), environ.get("SSL_CERT_DIR")
+    if file or directory:
+        return _named_context(file or None, directory if not file else None)
+    if sys.platform in {"darwin", "win32"}:
+        import truststore
+
+        return truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context = ssl.create_default_context()
+    if not context.get_ca_certs():
+        _add_bundle(context)
+    return context
+
+
+def _named_context(file: str | None, directory: str | None) -> "SSLContext":
+    import ssl
+    from pathlib import Path
+
+    from alhena.config.errors import ConfigError
+
+    try:
+        if directory is not None and not Path(directory).is_dir():
+            raise NotADirectoryError(20, "no directory", directory)
+        return ssl.create_default_context(cafile=file, capath=directory)
+    except OSError as error:
+        name = "SSL_CERT_FILE" if file else "SSL_CERT_DIR"
+        raise ConfigError(
+            f"{name} ({file or directory}) cannot be used: {error.strerror or error}.",
+            remedy="Let it name PEM certificates, or unset it.",
+        ) from error
+
+
+def _add_bundle(context: "SSLContext") -> None:
+    from pathlib import Path
+
+    for bundle in CA_BUNDLES:
+        if Path(bundle).is_file():
+            context.load_verify_locations(bundle)
+            return

@@ -8,16 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alhena.config.errors import ConfigError
-from alhena.models.endpoint import (
+from alhena.http.endpoint import (
     Endpoint,
     is_header_value,
     is_loopback,
-    model_path,
     parse_endpoint,
     parse_headers,
-    parse_version,
 )
-from alhena.models.service import user_agent
+from alhena.models.service import model_path, parse_version, user_agent
 
 T = TypeVar("T")
 

@@ -1,9 +1,10 @@
 """Requests through a proxy, on connections like those to the service itself.
 
 Plain requests are handed to an HTTP proxy with their whole address; encrypted ones, and all that go
-through SOCKS, run in a tunnel that the proxy opens.
+through SOCKS, version 5 (RFC 1928, RFC 1929), run in a tunnel that the proxy opens.
 """
 
+import ipaddress
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
@@ -11,13 +12,11 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 from alhena.config.errors import ConfigError
-from alhena.models.channel import Channel
-from alhena.models.connection import Connection
-from alhena.models.dial import open_channel
-from alhena.models.direct import DirectResponse, DirectTransport
-from alhena.models.endpoint import Endpoint
-from alhena.models.errors import NetworkError
-from alhena.models.http import Body, Headers, Timeouts
+from alhena.errors import NetworkError
+from alhena.http.client import Response, Timeouts, Transport
+from alhena.http.connect import Channel, open_channel
+from alhena.http.endpoint import Endpoint
+from alhena.http.exchange import Body, Connection, Headers
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -47,12 +46,12 @@ class Proxy(msgspec.Struct, frozen=True):
 
     @property
     def socks(self) -> bool:
-        """Whether it speaks SOCKS, version 5."""
+        """True when it speaks SOCKS, version 5."""
         return self.scheme.startswith("socks")
 
     @property
     def headers(self) -> list[tuple[str, str]]:
-        """Who asks it."""
+        """The header by which the user and password are shown."""
         if not self.user and not self.password:
             return []
         from base64 import b64encode
@@ -89,13 +88,13 @@ def _read(url: str) -> Proxy | None:
 
 
 class Way(msgspec.Struct, frozen=True):
-    """What messages call a service behind a proxy."""
+    """A service behind a proxy, as messages name it."""
 
     place: str
     source: str = VARIABLES
 
 
-class ProxiedTransport(DirectTransport):
+class ProxiedTransport(Transport):
     """Talks to one service through one proxy: http, https or socks5."""
 
     def __init__(
@@ -106,9 +105,7 @@ class ProxiedTransport(DirectTransport):
         self._named = Way(f"{endpoint.place} (through the proxy {self._proxy.shown})")
         self._tunnels = endpoint.secure or self._proxy.socks
 
-    async def send(
-        self, method: str, path: str, headers: Headers, body: Body = b""
-    ) -> DirectResponse:
+    async def send(self, method: str, path: str, headers: Headers, body: Body = b"") -> Response:
         """Sends through the proxy. Raises NetworkError."""
         if self._tunnels:
             return await super().send(method, path, headers, body)
@@ -141,7 +138,7 @@ class ProxiedTransport(DirectTransport):
         try:
             return await open_channel(proxy.host, proxy.port, tls, limit)
         except OSError as error:
-            from alhena.models.unreachable import unreachable
+            from alhena.http.failures import unreachable
 
             scheme = "https" if tls is not None else "http"
             reached = Endpoint(scheme, proxy.host, proxy.port, source=VARIABLES)
@@ -177,8 +174,6 @@ class ProxiedTransport(DirectTransport):
             raise self._refused("it sent something behind its answer", None)
 
     async def _by_socks(self, channel: Channel) -> None:
-        from alhena.models.socks import RefusedError, open_tunnel
-
         proxy, endpoint, limit = self._proxy, self._endpoint, self._timeouts.connect
         try:
             who = (proxy.user, proxy.password)
@@ -195,7 +190,7 @@ class ProxiedTransport(DirectTransport):
         except TimeoutError:
             raise
         except OSError as error:
-            from alhena.models.unreachable import unreachable
+            from alhena.http.failures import unreachable
 
             raise unreachable(error, self._endpoint, self._timeouts.connect) from error
 
@@ -214,3 +209,96 @@ class ProxiedTransport(DirectTransport):
             remedy=_REMEDY,
             status=status,
         )
+
+
+_VERSION = 5
+_OPEN, _BY_NAME, _NO_METHOD = 0, 2, 0xFF
+_NAME_VERSION = 1
+_CONNECT = 1
+_IPV4, _DOMAIN, _IPV6 = 1, 3, 4
+_LONGEST = 255
+_REASONS = {
+    1: "it failed",
+    2: "its rules do not allow that",
+    3: "the network cannot be reached",
+    4: "the host cannot be reached",
+    5: "the connection was refused",
+    6: "the host did not answer in time",
+    7: "it opens no connections",
+    8: "it does not take this kind of address",
+}
+
+
+class RefusedError(Exception):
+    """The proxy opened no tunnel. `by_name`: because of who asked."""
+
+    def __init__(self, reason: str, *, by_name: bool = False) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.by_name = by_name
+
+
+async def open_tunnel(
+    channel: Channel, host: str, port: int, who: tuple[str, str], idle: float
+) -> None:
+    """Has the proxy at the end of `channel` connect it to `host`. `who` is user and password, both
+    "" for none. Raises RefusedError, TimeoutError, or OSError when the connection breaks."""
+    replies = _Replies(channel, idle)
+    named = any(who)
+    methods = bytes([_OPEN, _BY_NAME] if named else [_OPEN])
+    await channel.write(bytes([_VERSION, len(methods)]) + methods, idle)
+    version, method = await replies.read(2)
+    if version != _VERSION:
+        raise RefusedError("it does not speak SOCKS 5")
+    if method == _BY_NAME and named:
+        await channel.write(_credentials(*who), idle)
+        _version, status = await replies.read(2)
+        if status:
+            raise RefusedError("it does not accept the user and password", by_name=True)
+    elif method == _NO_METHOD:
+        raise RefusedError("it wants to be told who asks, in another way", by_name=True)
+    elif method != _OPEN:
+        raise RefusedError("it answered with a method that was not offered")
+    request = bytes([_VERSION, _CONNECT, 0]) + _address(host) + port.to_bytes(2, "big")
+    await channel.write(request, idle)
+    version, status, _reserved, kind = await replies.read(4)
+    if version != _VERSION or status:
+        raise RefusedError(_REASONS.get(status, f"it answered with {status}"))
+    size = {_IPV4: 4, _IPV6: 16}.get(kind)
+    if size is None:
+        (size,) = await replies.read(1)
+    await replies.read(size + 2)
+    if replies.rest:
+        raise RefusedError("it sent something behind its answer")
+
+
+class _Replies:
+    """The bytes that the proxy sends, taken by number."""
+
+    def __init__(self, channel: Channel, idle: float) -> None:
+        self.rest = b""
+        self._channel = channel
+        self._idle = idle
+
+    async def read(self, size: int) -> bytes:
+        while len(self.rest) < size:
+            data = await self._channel.read(self._idle)
+            if not data:
+                raise ConnectionResetError
+            self.rest += data
+        taken, self.rest = self.rest[:size], self.rest[size:]
+        return taken
+
+
+def _credentials(user: str, password: str) -> bytes:
+    name, word = (text.encode(errors="replace")[:_LONGEST] for text in (user, password))
+    return bytes([_NAME_VERSION, len(name)]) + name + bytes([len(word)]) + word
+
+
+def _address(host: str) -> bytes:
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        name = host.encode("idna")[:_LONGEST]
+        return bytes([_DOMAIN, len(name)]) + name
+    return bytes([_IPV4 if address.version == 4 else _IPV6]) + address.packed

@@ -1,20 +1,23 @@
-"""How a task goes on with what arrives on a connection."""
+"""Connections: making them, waiting on them, losing them."""
 
 import asyncio
-import contextvars
+import os
+import socket
 from asyncio import StreamReader, StreamWriter
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from alhena.models.channel import Channel
-from tests.models.asking import api, asked, chunks, event, listening, read_request, texts
+from alhena.http.connect import Channel, open_channel
+from alhena.system.web.fetch import system_connector
+from tests.models.asking import api, asked, chunks, event, listening, read_request, response, texts
 from tests.support.certificates import certificate
+from tests.support.ports import reserved_port
 
 IDLE = 60.0
-PLACE = contextvars.ContextVar("PLACE", default="nowhere")
 
 
 def arrive(channel: Channel, data: bytes) -> None:
@@ -48,22 +51,6 @@ async def reading(channel: Channel) -> "tuple[asyncio.Task[None], list[bytes]]":
     return task, read
 
 
-async def test_what_arrives_is_read_before_the_event_loop_goes_on():
-    channel = Channel()
-    task, read = await reading(channel)
-    seen: list[list[bytes]] = []
-
-    def work() -> None:
-        for piece in (b"one", b"two"):
-            arrive(channel, piece)
-            seen.append(list(read))
-
-    await in_a_callback(work)
-    assert seen == [[b"one"], [b"one", b"two"]]
-    channel.eof_received()
-    await task
-
-
 async def test_what_arrives_while_another_task_runs_is_read_behind_it():
     channel = Channel()
     task, read = await reading(channel)
@@ -74,42 +61,6 @@ async def test_what_arrives_while_another_task_runs_is_read_behind_it():
     assert read == [b"onetwo"]
     channel.eof_received()
     await task
-
-
-async def test_a_task_goes_on_in_its_own_context():
-    channel = Channel()
-
-    async def read() -> str:
-        PLACE.set("reader")
-        await channel.read(IDLE)
-        return PLACE.get()
-
-    task = asyncio.create_task(read())
-    await asyncio.sleep(0)
-    await in_a_callback(lambda: arrive(channel, b"x"))
-    assert await task == "reader"
-    assert PLACE.get() == "nowhere"
-
-
-async def test_a_task_that_goes_on_is_the_running_one():
-    channel = Channel()
-
-    async def read() -> "asyncio.Task[Any] | None":
-        async with asyncio.timeout(IDLE):
-            await channel.read(IDLE)
-        return asyncio.current_task()
-
-    task = asyncio.create_task(read())
-    await asyncio.sleep(0)
-    after: list[asyncio.Task[Any] | None] = []
-
-    def work() -> None:
-        arrive(channel, b"x")
-        after.append(asyncio.current_task())
-
-    await in_a_callback(work)
-    assert await task is task
-    assert after == [None]
 
 
 @pytest.mark.parametrize("message", [None, "enough"])
@@ -126,20 +77,6 @@ async def test_a_reader_that_is_cancelled_leaves_what_arrives_to_the_next(messag
         await task
     assert read == []
     assert await channel.read(IDLE) == b"one"
-
-
-async def test_a_reader_that_is_cancelled_behind_what_arrives_has_read_it():
-    channel = Channel()
-    task, read = await reading(channel)
-
-    def work() -> None:
-        arrive(channel, b"one")
-        task.cancel()
-
-    await in_a_callback(work)
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert read == [b"one"]
 
 
 async def test_a_reader_that_is_cancelled_before_it_runs_again_is_cancelled():
@@ -203,3 +140,74 @@ async def test_an_answer_may_be_left_with_any_chunk_of_it(tmp_path: Path, *, sec
         assert texts(await chunks(generator)) == ["0", "1", "2", "3", "4"]
         await generator.aclose()
     assert troubles == []
+
+
+def has_ipv6_loopback() -> bool:
+    try:
+        with socket.create_server(("::1", 0), family=socket.AF_INET6):
+            return True
+    except OSError:
+        return False
+
+
+async def greet(reader: StreamReader, writer: StreamWriter) -> None:
+    await read_request(reader)
+    writer.write(response(event("hello")))
+
+
+async def test_a_name_is_looked_up_and_the_address_that_answers_is_used():
+    # "localhost" may have an IPv6 address as well, on which nothing listens.
+    async with listening(greet) as port:
+        generator = api(f"http://localhost:{port}")
+        assert texts(await chunks(generator)) == ["hello"]
+        await generator.aclose()
+
+
+@pytest.mark.skipif(not has_ipv6_loopback(), reason="no IPv6 here")
+async def test_an_ipv6_address_is_connected_to():
+    async with listening(greet, host="::1") as port:
+        generator = api(f"http://[::1]:{port}")
+        assert texts(await chunks(generator)) == ["hello"]
+        await generator.aclose()
+
+
+def connected_to(port: int) -> list[socket.socket]:
+    """This process's own ends of its connections to a loopback port."""
+    found: list[socket.socket] = []
+    for name in os.listdir("/proc/self/fd"):
+        with suppress(OSError):
+            end = socket.socket(fileno=os.dup(int(name)))
+            try:
+                peer = end.getpeername()
+            except OSError:
+                peer = ()
+            if peer[1:2] == (port,):
+                found.append(end)
+            else:
+                end.close()
+    return found
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="no /proc here")
+async def test_the_end_of_a_request_never_waits_for_an_answer_to_its_beginning():
+    async with listening(greet) as port:
+        generator = api(f"http://127.0.0.1:{port}")
+        fetched = await system_connector("127.0.0.1", port)
+        assert texts(await chunks(generator)) == ["hello"]
+        ends = connected_to(port)
+        for end in ends:
+            with end:
+                assert end.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        assert len(ends) == 2
+        fetched.close()
+        await generator.aclose()
+
+
+async def test_when_no_address_answers_the_first_failure_is_told():
+    with reserved_port() as port, pytest.raises(ConnectionRefusedError):
+        await open_channel("localhost", port, None, 5)
+
+
+async def test_an_unknown_name_is_a_lookup_failure():
+    with pytest.raises(socket.gaierror):
+        await open_channel("no-such-host.invalid", 80, None, 5)

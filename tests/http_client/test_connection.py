@@ -7,13 +7,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from alhena.models.channel import Channel
-from alhena.models.connection import MOST_INTERIM, Connection
-from alhena.models.dial import open_channel
-from alhena.models.direct import KEEP_ALIVE, DirectTransport
-from alhena.models.endpoint import parse_endpoint
-from alhena.models.errors import NetworkError, QuotaError
-from alhena.models.http import Timeouts
+from alhena.errors import NetworkError
+from alhena.http.client import KEEP_ALIVE, Timeouts, Transport
+from alhena.http.connect import Channel, open_channel
+from alhena.http.endpoint import parse_endpoint
+from alhena.http.exchange import MOST_INTERIM, Connection
+from alhena.models.errors import QuotaError
 from alhena.models.retry.manner import Manner, manner_of
 from alhena.wire.encode import RequestBody, request_body
 from tests.models.asking import (
@@ -197,7 +196,7 @@ async def test_a_refusal_ends_the_sending_of_a_body():
     body = Counted(b"[", MANY.contents, b"]")
     async with listening(answer) as port:
         endpoint = parse_endpoint(f"http://127.0.0.1:{port}", "url")
-        transport = DirectTransport(endpoint, Timeouts(idle=5), {})
+        transport = Transport(endpoint, Timeouts(idle=5), {})
         got = await transport.send("POST", "/", [("host", "x")], body)
         assert got.status == 413
         await got.aclose()
@@ -296,7 +295,7 @@ async def test_as_many_interim_answers_as_are_taken_are_passed_over():
         await generator.aclose()
 
 
-class Clocked(DirectTransport):
+class Clocked(Transport):
     """A transport on a clock of its own."""
 
     seconds = 0.0

@@ -6,14 +6,11 @@ from pathlib import Path
 import pytest
 
 from alhena.config.errors import ConfigError
-from alhena.models.endpoint import parse_endpoint
-from alhena.models.errors import (
-    CredentialsError,
-    NetworkError,
-    StreamCutError,
-)
-from alhena.models.http import Timeouts
-from alhena.models.proxy import proxy_for
+from alhena.errors import NetworkError, StreamCutError
+from alhena.http.client import Timeouts, proxy_for
+from alhena.http.endpoint import parse_endpoint
+from alhena.models.errors import CredentialsError
+from tests.http_client.test_transport import greet
 from tests.models.asking import (
     MODEL,
     api,
@@ -26,7 +23,6 @@ from tests.models.asking import (
     response,
     texts,
 )
-from tests.models.test_transport import greet
 from tests.support.certificates import certificate
 
 URL = "https://gemini.example"

@@ -9,9 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from alhena.models.errors import ModelError, NetworkError, RequestRejectedError, StreamCutError
-from alhena.models.http import Timeouts
+from alhena.errors import ModelError, NetworkError, StreamCutError
+from alhena.http.client import Timeouts
+from alhena.models.errors import RequestRejectedError
 from alhena.models.retry.manner import Manner, manner_of
+from tests.http_client.test_proxy import tunnel
+from tests.http_client.test_transport import greet
 from tests.models.asking import (
     Answer,
     api,
@@ -24,8 +27,6 @@ from tests.models.asking import (
     response,
     texts,
 )
-from tests.models.test_proxy import tunnel
-from tests.models.test_transport import greet
 from tests.support.certificates import certificate
 
 HUGE = "x" * 20_000_000

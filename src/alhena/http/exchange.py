@@ -1,16 +1,24 @@
-"""HTTP/1.1 on one connection: a request, then its response piece by piece."""
+"""HTTP/1.1 on one connection: a request, then its response piece by piece, by h11."""
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 import h11
 
-from alhena.models.channel import Channel
-from alhena.models.errors import NetworkError, StreamCutError
-from alhena.models.http import Body, Headers
+from alhena.errors import NetworkError, StreamCutError
+from alhena.http.connect import Channel
 
-if TYPE_CHECKING:
-    from alhena.models.chunked import ChunkedBody
+Headers = Sequence[tuple[str, str]]
+
+
+class Pieces(Protocol):
+    """A body in pieces, joined as it is sent; its length is that of all bytes."""
+
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[bytes]: ...
+
+
+Body = bytes | Pieces
 
 MAX_HEAD_BYTES = 128 * 1024
 SMALL = 16 * 1024
@@ -18,12 +26,10 @@ SMALL = 16 * 1024
 MOST_INTERIM = 32
 """Interim answers (1xx) to one request; whoever sends more does not come to an answer."""
 _START = 32
-_BODILESS = (204, 304)
-"""Answers that have no body, whatever their head says of one."""
 
 
 class Named(Protocol):
-    """Who is at the other end, for messages."""
+    """The other end, as messages name it."""
 
     @property
     def place(self) -> str:
@@ -45,7 +51,6 @@ class Connection:
         self._named = named
         self._idle = idle
         self._http = _client()
-        self._chunks: ChunkedBody | None = None
         self._answer: h11.Response | None = None
         self._start = b""  # of the answer, or of what came behind the last interim one
         self._interim = 0
@@ -82,7 +87,7 @@ class Connection:
                 f"{self._named.place} broke the connection: {_reason(error)}."
             ) from error
         except h11.RemoteProtocolError as error:
-            from alhena.models.unreadable import unreadable
+            from alhena.http.failures import unreadable
 
             raise unreadable(
                 self._start, self._named, interim=self._interim, ended=self._ended
@@ -102,7 +107,7 @@ class Connection:
         self._http.send(h11.EndOfMessage())
 
     def _is_refused(self) -> bool:
-        """Whether an answer that came while the body is being sent makes the rest of it useless. A
+        """True when an answer that came while the body is being sent makes the rest useless. A
         service that accepts a request early may still want to read it."""
         self._hear(self._channel.take())
         self._answer = self._next_head()
@@ -128,27 +133,12 @@ class Connection:
         """The head of the answer, if it has arrived."""
         while (event := self._http.next_event()) is not h11.NEED_DATA:
             if isinstance(event, h11.Response):
-                self._read_chunks(event)
                 return event
             self._interim += 1
             if self._interim > MOST_INTERIM:
                 raise h11.RemoteProtocolError("too many interim responses")
             self._start = self._http.trailing_data[0][:_START]
         return None
-
-    def _read_chunks(self, head: h11.Response) -> None:
-        """Leaves a body in chunks to `ChunkedBody`."""
-        if self._http.their_state is not h11.SEND_BODY or head.status_code in _BODILESS:
-            return
-        said = [(name, value.lower()) for name, value in head.headers]
-        if (b"transfer-encoding", b"chunked") not in said:
-            return
-        from alhena.models.chunked import ChunkedBody
-
-        self._chunks = ChunkedBody()
-        arrived, _ = self._http.trailing_data
-        if arrived:
-            self._chunks.feed(arrived)
 
     async def read(self) -> bytes:
         """The next bytes of the body, as many as have arrived; b"" at its end.
@@ -161,7 +151,7 @@ class Connection:
                 data, done = self._arrived()
                 if data or done:
                     return data
-                self._receive(await self._channel.read(self._idle))
+                self._http.receive_data(await self._channel.read(self._idle))
         except TimeoutError as error:
             raise self._silence() from error
         except (OSError, h11.RemoteProtocolError) as error:
@@ -175,8 +165,6 @@ class Connection:
 
         A fault after some bytes is met on the next call, so that those bytes are not lost.
         """
-        if self._chunks is not None:
-            return self._chunks.take(), self._chunks.done
         if self._http.their_state is h11.ERROR:
             raise h11.RemoteProtocolError("the body is malformed")
         pieces: list[bytes] = []
@@ -193,42 +181,31 @@ class Connection:
                 return b"".join(pieces), False
         return b"".join(pieces), True
 
-    def _receive(self, data: bytes) -> None:
-        if self._chunks is not None:
-            self._chunks.feed(data)
-        else:
-            self._http.receive_data(data)
-
     def renew(self) -> bool:
-        """Whether the exchange is complete and the connection ready for another one.
+        """True when the exchange is complete and the connection ready for another one.
 
         The end of a body that has arrived but was not asked for counts as read. What came behind
         it is the answer to no request: it would be taken for that of the next one.
         """
         try:
             if not self._arrived()[1] and (data := self._channel.take()):
-                self._receive(data)
+                self._http.receive_data(data)
                 self._arrived()
         except h11.RemoteProtocolError:
             return False
-        renewed = self._http.our_state is h11.DONE and self._channel.flushed
-        if self._chunks is not None:
-            renewed = renewed and self._chunks.done and not self._chunks.rest
-        else:
-            whole = self._http.their_state is h11.DONE
-            renewed = renewed and whole and not self._http.trailing_data[0]
-        self._chunks = None
+        complete = self._http.our_state is h11.DONE and self._http.their_state is h11.DONE
+        renewed = complete and self._channel.flushed and not self._http.trailing_data[0]
         self._http = _client()
         return renewed and self._channel.usable
 
     @property
     def surplus(self) -> bool:
-        """Whether something came behind the head of the answer to a CONNECT, before any request."""
+        """True when something came behind the head of the answer to a CONNECT."""
         return bool(self._http.trailing_data[0]) or self._channel.arrived
 
     @property
     def usable(self) -> bool:
-        """Whether the peer still holds the idle connection open."""
+        """True while the peer holds the idle connection open."""
         return self._channel.usable
 
     def abort(self) -> None:

@@ -8,16 +8,11 @@ from pathlib import Path
 import pytest
 
 from alhena.config.errors import ConfigError
-from alhena.models.endpoint import parse_endpoint
-from alhena.models.errors import (
-    ModelError,
-    NetworkError,
-    RequestRejectedError,
-    ServerFaultError,
-    StreamCutError,
-)
-from alhena.models.http import Timeouts
-from alhena.models.unreachable import unreachable
+from alhena.errors import ModelError, NetworkError, ServerFaultError, StreamCutError
+from alhena.http.client import Timeouts
+from alhena.http.endpoint import parse_endpoint
+from alhena.http.failures import unreachable
+from alhena.models.errors import RequestRejectedError
 from tests.models.asking import (
     KEY,
     api,

@@ -1,0 +1,308 @@
+"""Requests to one service, over connections that are kept alive, and their answers.
+
+`open_transport` says whether they go there directly or through a proxy (`http.proxy`).
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Protocol
+
+import h11
+import msgspec
+
+from alhena.errors import NetworkError, ServerFaultError, StreamCutError
+from alhena.http.connect import open_channel
+from alhena.http.endpoint import Endpoint
+from alhena.http.exchange import Body, Connection, Headers, Named
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
+
+PIECE = 1 << 20
+"""The most bytes that are decompressed at once."""
+KEEP_ALIVE = 90.0
+"""Seconds after which an idle connection is not trusted any more: routers forget silently."""
+
+
+class Timeouts(msgspec.Struct, frozen=True):
+    """Limits in seconds: to get a connection, and without a byte moving on it."""
+
+    connect: float = 10.0
+    idle: float = 300.0
+
+
+def open_transport(
+    endpoint: Endpoint, environ: Mapping[str, str], timeouts: Timeouts
+) -> "Transport":
+    """The transport to `endpoint`, through the proxy that `environ` names for it, if any.
+
+    Raises ConfigError when the proxy's address cannot be used.
+    """
+    proxy = proxy_for(endpoint, environ)
+    if proxy is None:
+        return Transport(endpoint, timeouts, environ)
+    from alhena.http.proxy import ProxiedTransport
+
+    return ProxiedTransport(endpoint, proxy, timeouts, environ)
+
+
+class Transport:
+    """Sends requests to one service; idle connections are used again, newest first."""
+
+    def __init__(self, endpoint: Endpoint, timeouts: Timeouts, environ: Mapping[str, str]) -> None:
+        self._endpoint = endpoint
+        self._named: Named = endpoint
+        self._timeouts = timeouts
+        self._environ = environ
+        self._tls: SSLContext | None = None
+        self._idle: list[tuple[Connection, float]] = []
+        self._closed = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def send(self, method: str, path: str, headers: Headers, body: Body = b"") -> "Response":
+        """Sends over an idle connection or a new one and waits for the head of the response.
+
+        `headers` say everything but the length, Host included; `path` is quoted already. Raises
+        NetworkError.
+        """
+        request = (method, path, headers, body)
+        while (connection := self._take_idle()) is not None:
+            response = await self._exchange(connection, request)
+            if response is not None:
+                return response
+        connection = await self._connect()
+        response = await self._exchange(connection, request)
+        if response is None:
+            raise NetworkError(
+                f"{self._named.place} closed the connection without an answer.",
+                remedy=f"Run again; if it stays so, check {self._named.source}.",
+            )
+        return response
+
+    async def aclose(self) -> None:
+        """Closes the idle connections; those in use close when their response does."""
+        self._closed = True
+        while (connection := self._take_idle()) is not None:
+            await connection.aclose()
+
+    def give_back(self, connection: Connection) -> None:
+        """Keeps a connection whose exchange is complete, closes any other."""
+        if connection.renew() and not self._closed:
+            self._idle.append((connection, self.now() + KEEP_ALIVE))
+        else:
+            connection.abort()
+
+    def now(self) -> float:
+        """The time in seconds, of a clock that only goes forward."""
+        return asyncio.get_running_loop().time()
+
+    async def _exchange(
+        self, connection: Connection, request: tuple[str, str, Headers, Body]
+    ) -> "Response | None":
+        answered = False
+        try:
+            head = await connection.exchange(*request)
+            answered = head is not None
+        finally:
+            if not answered:
+                connection.abort()
+        return Response(self, connection, head) if head is not None else None
+
+    def _take_idle(self) -> Connection | None:
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            # Connections belong to the event loop that opened them and die with it.
+            self._loop = loop
+            self._idle.clear()
+        while self._idle:
+            connection, expiry = self._idle.pop()
+            if connection.usable and self.now() < expiry:
+                return connection
+            connection.abort()
+        return None
+
+    async def _connect(self) -> Connection:
+        endpoint, limit = self._endpoint, self._timeouts.connect
+        tls = self._tls_context() if endpoint.secure else None
+        try:
+            channel = await open_channel(endpoint.host, endpoint.port, tls, limit)
+        except OSError as error:
+            from alhena.http.failures import unreachable
+
+            raise unreachable(error, endpoint, limit) from error
+        return Connection(channel, self._named, self._timeouts.idle)
+
+    def _tls_context(self) -> "SSLContext":
+        if self._tls is None:
+            from alhena.http.connect import tls_context
+
+            self._tls = tls_context(self._environ)
+        return self._tls
+
+
+class Response:
+    """A response whose head has arrived; the body is read piece by piece."""
+
+    def __init__(self, transport: Transport, connection: Connection, head: h11.Response) -> None:
+        self._transport = transport
+        self._connection: Connection | None = connection
+        self._head = head
+
+    @property
+    def status(self) -> int:
+        """The HTTP status."""
+        return self._head.status_code
+
+    def header(self, name: str) -> str:
+        """The value of a header (lower-case name), "" when absent."""
+        wanted = name.encode("ascii")
+        for key, value in self._head.headers:
+            if key == wanted:
+                return value.decode("latin-1")
+        return ""
+
+    async def read(self) -> bytes:
+        """The next piece of the body; b"" at its end. Raises StreamCutError or NetworkError."""
+        return await self._connection.read() if self._connection is not None else b""
+
+    async def aclose(self) -> None:
+        """Gives the connection back, or closes it when the body has not ended."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            self._transport.give_back(connection)
+
+
+class _Inflater(Protocol):
+    """What this module uses of zlib's decompression objects."""
+
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def unconsumed_tail(self) -> bytes: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    def decompress(self, data: bytes, max_length: int = ..., /) -> bytes: ...
+    def flush(self) -> bytes: ...
+
+
+class BodyReader:
+    """A response's body without its content coding (gzip)."""
+
+    def __init__(self, response: Response) -> None:
+        self._response = response
+        self._started = False
+        self._coding = response.header("content-encoding").strip().lower()
+        self._inflater: _Inflater | None = None
+        if self._coding in {"gzip", "x-gzip"}:
+            self._inflater = _inflater()
+
+    async def read(self) -> bytes:
+        """The next piece, never empty before the end; b"" at the end.
+
+        Raises StreamCutError when the compressed data is damaged or incomplete, ServerFaultError
+        for a coding that was not asked for.
+        """
+        if self._inflater is not None:
+            return await self._read_inflated(self._inflater)
+        if self._coding not in {"", "identity"}:
+            raise ServerFaultError(
+                f"the answer is encoded as {self._coding[:40]!r}, which was not asked for."
+            )
+        return await self._response.read()
+
+    async def _read_inflated(self, inflater: _Inflater) -> bytes:
+        while True:
+            if inflater.eof:
+                following = inflater.unused_data or await self._response.read()
+                if not following:
+                    return b""
+                # The members of a gzip stream follow one another (RFC 1952, 2.2).
+                self._inflater = inflater = _inflater()
+                data = following
+            else:
+                data = inflater.unconsumed_tail or await self._response.read()
+            plain = _inflate(inflater, data)
+            if plain:
+                self._started = True
+                return plain
+            if not data and not inflater.eof:
+                if self._started:
+                    raise StreamCutError("the compressed answer ended before its end.")
+                return b""
+            self._started = True
+
+
+def _inflater() -> _Inflater:
+    import zlib
+
+    return zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+
+
+def _inflate(inflater: _Inflater, data: bytes) -> bytes:
+    """At most PIECE bytes more; what zlib still holds when `data` is empty."""
+    import zlib
+
+    try:
+        return inflater.decompress(data, PIECE) if data else inflater.flush()
+    except zlib.error as error:
+        raise StreamCutError("the compressed answer is damaged.") from error
+
+
+def proxy_for(endpoint: Endpoint, environ: Mapping[str, str]) -> str | None:
+    """The proxy URL for `endpoint`, None for a direct connection.
+
+    HTTPS_PROXY or HTTP_PROXY by scheme, else ALL_PROXY; lower-case names win, an empty value
+    means none. NO_PROXY lists hosts, domains (with or without a leading dot), addresses, networks
+    and host:port pairs that are reached directly; "*" is everything.
+    """
+    proxy = _variable(environ, f"{endpoint.scheme}_proxy") or _variable(environ, "all_proxy")
+    if not proxy or _bypassed(endpoint, _variable(environ, "no_proxy")):
+        return None
+    return proxy if "://" in proxy else f"http://{proxy}"
+
+
+def _variable(environ: Mapping[str, str], name: str) -> str:
+    value = environ.get(name)
+    # CGI servers put a client's "Proxy:" header into HTTP_PROXY.
+    if value is None and not (name == "http_proxy" and "REQUEST_METHOD" in environ):
+        value = environ.get(name.upper())
+    return (value or "").strip()
+
+
+def _bypassed(endpoint: Endpoint, listed: str) -> bool:
+    return any(_covers(entry.strip().lower(), endpoint) for entry in listed.split(","))
+
+
+def _covers(entry: str, endpoint: Endpoint) -> bool:
+    """True when an entry of NO_PROXY covers the endpoint."""
+    if not entry:
+        return False
+    if entry == "*":
+        return True
+    host = endpoint.host.rstrip(".")
+    if "/" in entry:
+        return _in_network(host, entry)
+    name, port = _host_and_port(entry)
+    if port and port != str(endpoint.port):
+        return False
+    name = name.removeprefix("*").removeprefix(".")
+    return bool(name) and (host == name or host.endswith(f".{name}"))
+
+
+def _host_and_port(entry: str) -> tuple[str, str]:
+    if entry.startswith("["):
+        name, _, rest = entry[1:].partition("]")
+        return name, rest.removeprefix(":")
+    if entry.count(":") == 1:
+        name, _, port = entry.partition(":")
+        return name, port
+    return entry, ""
+
+
+def _in_network(host: str, network: str) -> bool:
+    import ipaddress
+
+    try:
+        return ipaddress.ip_address(host) in ipaddress.ip_network(network, strict=False)
+    except ValueError:
+        return False
