@@ -33,21 +33,20 @@ _SQLITE = Console(
     r"|explain|eqp|version|dbinfo|lint|sha3sum|limit)(?![\w.]))"
     r"|\b(?:attach|load_extension|writefile|readfile|edit|fsdir|lsmode|zipfile|fts3_tokenizer"
     r"|writable_schema|temp_store_directory|data_store_directory)\b"
-    r"|\bvacuum\b[^;]{0,80}\binto\b",
+    r"|\bvacuum\b(?!\s{0,80}(?:\w{1,80}\s{0,80})?(?:;|\Z))|\bvacuum\s{0,80}into\b",
     operands=2,
 )
 _PSQL = Console(
     refused=r"(?i)\\(?!(?:d\w*\+?|l\+?|s[fv]\+?|z|x|a|t|q|h|timing|conninfo|encoding|pset|g)(?=[\s;]|$))"
-    r"|\\[^\n]{0,400}[`|]"
-    r"|\\(?:g|s[fv])[ \t]+[^\s]*[/|`]"
-    r"|\bcopy\b(?![^;']{0,400}\b(?:stdin|stdout)\b)"
+    r"|\\g[ \t]*[^\s\\]|`"
+    r"|\bcopy\b(?![^;'\"$/-]{0,400}\b(?:from\s{1,9}stdin|to\s{1,9}stdout)\b)"
     r"|\b(?:program|do|execute|language|extension|dblink\w*|lo_(?:im|ex)port|load"
     r"|pg_(?:read|write|ls|file|stat)\w*|alter\s+system)\b",
     without=frozenset({"c", "command", "f", "file"}),
 )
 _MYSQL = Console(
     refused=r"(?m)\\[^\\'\"%_0bnZgGqcstuwWph?]"
-    r"|(?i:(?:^|[;\n]|\\g)[ \t]*(?:system|source|tee|pager|edit|connect|delimiter)\b)"
+    r"|(?i:(?:^|[;\n]|\\g)[^\S\n]*(?:system|source|tee|pager|edit|connect|delimiter)\b)"
     r"|(?i:\b(?:outfile|dumpfile|load_file|load|soname|install|prepare|execute)\b)",
     without=frozenset({"e", "execute"}),
 )
