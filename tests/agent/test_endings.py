@@ -32,6 +32,20 @@ async def test_past_the_turn_limit_every_call_is_answered_and_the_session_goes_o
     assert conforming(generator)
 
 
+async def test_without_a_limit_a_prompt_takes_as_many_turns_as_it_needs():
+    @tool(confirm=False)
+    def step(number: int) -> str:
+        """Takes a step."""
+        return f"took step {number}"
+
+    turns = [[chunk(call("step", {"number": n}), finish="STOP")] for n in range(150)]
+    generator = ScriptedGenerator(*turns, [text("arrived")])
+    async with agent(generator, tools=[step]) as running:
+        events, error = await events_of(running, "walk")
+    assert error is None
+    assert (events[-1].text, events[-1].turns) == ("arrived", 151)
+
+
 async def test_a_failed_prompt_leaves_no_trace_and_the_error_comes_last():
     generator = ScriptedGenerator(
         [chunk({"text": "half"}), ServerFaultError("down", status=503)], [text("up")]

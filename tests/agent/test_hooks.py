@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from alhena import Agent
+from alhena.agent.errors import TurnLimitError
 from alhena.config.errors import ConfigError
 from alhena.events import (
     Event,
@@ -156,6 +157,15 @@ async def test_a_hook_that_never_lets_an_answer_pass_meets_the_turn_limit():
     assert error is not None
     assert error.exit_code == 53
     assert events[-1].turns == 3
+
+
+async def test_hooks_send_the_model_back_a_hundred_times_at_most():
+    generator = ScriptedGenerator(*[[text(f"answer {n}")] for n in range(102)])
+    async with hooked(generator, AfterAgent="exit 2") as running:
+        events, error = await events_of(running, "work")
+    assert isinstance(error, TurnLimitError)
+    assert "AfterAgent hooks blocked 101 answers" in error.message
+    assert (events[-1].reason, events[-1].turns) == ("turn_limit", 101)
 
 
 async def test_the_conversation_can_be_cleared_after_an_answer():

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal
 
+from alhena.agent.errors import TurnLimitError
 from alhena.chat.chat import Chat
 from alhena.chat.history import History
 from alhena.chat.interposer import Admission
@@ -24,6 +25,9 @@ from alhena.hooks.system import Hooks
 from alhena.wire.content import Content, Part
 from alhena.wire.request import GenerateContentRequest
 from alhena.wire.response import GenerateContentResponse
+
+MAX_CONTINUATIONS = 100
+"""How often hooks may send the model back to work in one prompt."""
 
 SendPrompt = Callable[[tuple[Part, ...]], Awaitable[Turn]]
 """Carries parts to the last turn they lead to."""
@@ -49,18 +53,25 @@ class PromptHooks:
         self, prompt: str, chat: Chat, send: SendPrompt, announce: Callable[[str], None]
     ) -> None:
         """Takes a prompt to its end, and what hooks send after it. `announce` is told of a prompt
-        that a hook has made. Raises HookBlockedError, HookStopError and what `send` raises."""
+        that a hook has made. Raises HookBlockedError, HookStopError, TurnLimitError and what `send`
+        raises."""
         parts = await self._begin(prompt, chat)
-        active = False
+        blocked = 0
         while True:
             turn = await send(parts)
             if turn.calls:  # a tool, or a hook of one, has ended the run
                 return
-            again = await self._after(prompt, turn.text, chat, active=active)
+            again = await self._after(prompt, turn.text, chat, active=blocked > 0)
             if again is None:
                 return
+            if blocked == MAX_CONTINUATIONS:
+                raise TurnLimitError(
+                    f"AfterAgent hooks blocked {blocked + 1} answers in a row.",
+                    remedy="Let the hook pass an answer when stop_hook_active is true.",
+                )
+            blocked += 1
             announce(again)
-            parts, active = (Part(text=again),), True
+            parts = (Part(text=again),)
 
     async def end(
         self, reason: Literal["exit", "clear", "logout", "prompt_input_exit", "other"]

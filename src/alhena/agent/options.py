@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from alhena.scheduler.confirm import Approver
     from alhena.scheduler.questions import Edit
 
-MAX_TURNS = 100
-"""Model turns of one prompt."""
-
 
 class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of an `Agent`.
@@ -58,7 +55,7 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     approval_mode: ApprovalMode = ApprovalMode.DEFAULT
     include_directories: tuple[str, ...] = ()
-    max_turns: int = MAX_TURNS
+    max_turns: int = -1
     max_tokens: int | None = None
     max_seconds: float | None = None
     max_cost: float | None = None

@@ -5,7 +5,7 @@ import sys
 
 import msgspec
 
-from alhena.agent.options import MAX_TURNS, AgentSettings
+from alhena.agent.options import AgentSettings
 from alhena.config.place import Place
 from alhena.config.settings import CheckpointingSettings, Settings
 from alhena.frontends.cli.arguments import RunArguments
@@ -28,7 +28,7 @@ def session_settings(arguments: RunArguments, place: Place) -> AgentSettings:
     return AgentSettings(
         approval_mode=mode,
         include_directories=roots,
-        max_turns=MAX_TURNS if limits.max_turns is None else limits.max_turns,
+        max_turns=limits.max_turns,
         max_tokens=limits.max_tokens,
         max_seconds=limits.max_seconds,
         max_cost=limits.max_cost,

@@ -30,10 +30,10 @@ Run `alhena COMMAND --help` for the arguments of a command.
 
 
 class RunLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run may use up, where the command line says: turns of the model, tokens, seconds, US
-    dollars."""
+    """What a run may use up, where the command line says: turns of the model (-1: no limit),
+    tokens, seconds, US dollars."""
 
-    max_turns: int | None = None
+    max_turns: int = -1
     max_tokens: int | None = None
     max_seconds: float | None = None
     max_cost: float | None = None
@@ -100,6 +100,10 @@ def _whole(text: str) -> int:
     return int(text)
 
 
+def _turns(text: str) -> int:
+    return -1 if text == "-1" else _whole(text)
+
+
 def _amount(text: str) -> float:
     try:
         number = float(text)
@@ -111,7 +115,7 @@ def _amount(text: str) -> float:
 
 
 _LIMITS = (
-    ("turns", _whole, "turns of the model than N for its prompt"),
+    ("turns", _turns, "turns of the model than N for its prompt (-1: no limit)"),
     ("tokens", _whole, "tokens than N"),
     ("seconds", _amount, "seconds than N"),
     ("cost", _amount, "US dollars than N, by the table of prices"),
@@ -192,6 +196,7 @@ def run_parser() -> Parser:
     add("--session-id", metavar="ID", help="begin a session with this id")
     for name, kind, what in _LIMITS:
         add(f"--max-{name}", type=kind, metavar="N", help=f"end a run that takes more {what}")
+    parser.set_defaults(max_turns=-1)
     add(
         "--checkpointing",
         action="store_true",
