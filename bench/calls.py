@@ -12,7 +12,7 @@ from alhena.agent.workbench import Workbench, WorkbenchOptions
 from alhena.agent.workbench_opening import open_workbench
 from alhena.config.settings import Settings
 from alhena.events import Event, ToolCallUpdateEvent
-from alhena.models.rehearsal.generator import RehearsalGenerator
+from alhena.models.demo.generator import DemoGenerator
 from alhena.policy.model import ApprovalMode
 from alhena.scheduler.scheduler import Scheduler
 from alhena.tools.contract import ExecutionContext, Kind, ToolFailure, ToolResult
@@ -63,7 +63,7 @@ def _workbench(home: Path, cwd: Path) -> Workbench:
             mode=ApprovalMode.DEFAULT,
             tools=(look, change),
         ),
-        SessionLinks(session_id="bench", answering=lambda: (RehearsalGenerator(), "none")),
+        SessionLinks(session_id="bench", answering=lambda: (DemoGenerator(), "none")),
     )
 
 

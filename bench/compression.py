@@ -13,7 +13,7 @@ from alhena.chat.compression_split import find_cut
 from alhena.chat.gauge import prefix_sums
 from alhena.chat.history import History
 from alhena.chat.masking import MaskingLimits, masked, to_mask
-from alhena.models.rehearsal.generator import RehearsalGenerator
+from alhena.models.demo.generator import DemoGenerator
 from alhena.tools.output_store import OutputStore
 from alhena.wire.calls import CallIds
 from alhena.wire.content import MODEL, USER, Content, FunctionCall, FunctionResponse, Part
@@ -34,7 +34,7 @@ def run() -> None:
 def _turns() -> None:
     history = History(_contents(ENTRIES // 2))
     chat = Chat(
-        RehearsalGenerator(),
+        DemoGenerator(),
         ModelTraits(name="m"),
         GenerateContentConfig(),
         history,

@@ -34,7 +34,7 @@ TEXT = (
 def run(home: Path, cwd: Path) -> None:
     env = environment(home, TERM="xterm-256color")
     bare = [wall(PASS, cwd, env) for _ in range(ROUNDS)]
-    painted = [_painted([*ALHENA, "-m", "rehearsal"], cwd, env) for _ in range(ROUNDS)]
+    painted = [_painted([*ALHENA, "-m", "demo"], cwd, env) for _ in range(ROUNDS)]
     value, base = median_ms(painted), median_ms(bare)
     row(
         "terminal, start to painted prompt",

@@ -20,7 +20,7 @@ def approve(request: ConfirmationRequest) -> bool:
 
 
 async def main(prompt: str) -> None:
-    async with Agent(model="rehearsal", tools=[count_words], approve=approve) as agent:
+    async with Agent(model="demo", tools=[count_words], approve=approve) as agent:
         print(await agent.ask(prompt))
 
 

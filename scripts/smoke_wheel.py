@@ -13,7 +13,7 @@ import asyncio
 from alhena import Agent
 
 async def main():
-    async with Agent("rehearsal") as agent:
+    async with Agent("demo") as agent:
         print(await agent.ask("List the files in this folder."))
 
 asyncio.run(main())
@@ -44,7 +44,7 @@ def main() -> None:
         assert version.strip(), "alhena --version printed nothing"
         run(binary / "alhena", "--help", cwd=folder)
         run(binary / "alhena", "tools", "list", "--json", cwd=folder)
-        answer = run(binary / "alhena", "--model", "rehearsal", "-p", "List the files.", cwd=folder)
+        answer = run(binary / "alhena", "--model", "demo", "-p", "List the files.", cwd=folder)
         assert "hello.txt" in answer, answer
         answer = run(binary / "python", "-c", LIBRARY, cwd=folder)
         assert "hello.txt" in answer, answer

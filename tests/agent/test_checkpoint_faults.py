@@ -236,7 +236,7 @@ from alhena.policy.model import ApprovalMode
 
 async def main():
     settings = AgentSettings(approval_mode=ApprovalMode.YOLO)
-    async with Agent(model="rehearsal", settings=settings) as agent:
+    async with Agent(model="demo", settings=settings) as agent:
         async for _ in agent.call("write_file", {"file_path": "a.txt", "content": "x"}):
             pass
 

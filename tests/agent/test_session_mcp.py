@@ -254,7 +254,7 @@ def test_only_the_servers_that_are_named_are_started(home: Path, project: Path) 
     (home / ".gemini" / "settings.json").write_text(
         json.dumps({"mcpServers": entries}), encoding="utf-8"
     )
-    ran = alhena("-p", "hello", "-m", "rehearsal", "--allowed-mcp-server-names", "t")
+    ran = alhena("-p", "hello", "-m", "demo", "--allowed-mcp-server-names", "t")
     assert ran.code == 0, ran.err
     assert marks["t"].exists()
     assert not marks["s"].exists()

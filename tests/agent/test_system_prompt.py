@@ -239,10 +239,10 @@ async def test_a_prompt_that_cannot_be_used_ends_the_run_at_once(
 
 @pytest.mark.requirement("CHAT-04")
 def test_a_missing_prompt_is_a_configuration_error_on_the_command_line(project: Path):
-    ran = alhena("-p", "hi", "-m", "rehearsal", "--skip-trust", GEMINI_SYSTEM_MD="1")
+    ran = alhena("-p", "hi", "-m", "demo", "--skip-trust", GEMINI_SYSTEM_MD="1")
     assert ran.code == 52
     assert f"missing system prompt file '{project}/.gemini/system.md'" in ran.err
-    odd = alhena("-p", "hi", "-m", "rehearsal", GEMINI_SYSTEM_MD="/tmp/a\nb")
+    odd = alhena("-p", "hi", "-m", "demo", GEMINI_SYSTEM_MD="/tmp/a\nb")
     assert odd.code == 52
     assert "missing system prompt file" in odd.err
 

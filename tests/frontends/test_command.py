@@ -12,7 +12,7 @@ from alhena.frontends.cli.main import COMMANDS
 from tests.support.command import ALHENA, alhena, alhena_reads
 from tests.support.patience import PATIENCE_S
 
-REHEARSE = ("-m", "rehearsal", "-p", "hi")
+DEMO = ("-m", "demo", "-p", "hi")
 
 
 def shell(line: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -31,7 +31,7 @@ def test_settings_that_are_no_small_file_are_named_at_once(home: Path, make: str
     (home / ".gemini").mkdir()
     file = home / ".gemini" / "settings.json"
     assert shell(make.format(file)).returncode == 0
-    ran = alhena(*REHEARSE)
+    ran = alhena(*DEMO)
     assert ran.code == 52
     assert str(file) in ran.err
     assert ran.err.count("\n") == 1
@@ -76,7 +76,7 @@ def test_wire_check_tells_the_rules_that_a_request_breaks(project: Path):
     ],
 )
 def test_closed_and_full_streams_are_no_defects(redirection: str, code: int, said: str):
-    for arguments in ("-m rehearsal -p hi", "tools list", "--help", "--version"):
+    for arguments in ("-m demo -p hi", "tools list", "--help", "--version"):
         ran = shell(f"ALHENA {arguments} {redirection}")
         if arguments == "--version" and redirection == ">&-":
             continue  # nothing is left to say it with but the exit code
@@ -101,7 +101,7 @@ def test_the_help_names_every_command_and_what_it_can_be_told(name: str):
 
 
 def test_a_deleted_working_directory_is_named(tmp_path: Path):
-    for arguments in ("-m rehearsal -p hi", "tools list"):
+    for arguments in ("-m demo -p hi", "tools list"):
         ran = shell(f"mkdir gone && cd gone && rmdir ../gone && ALHENA {arguments}", cwd=tmp_path)
         assert ran.returncode == 42
         assert "working directory" in ran.stderr

@@ -184,8 +184,8 @@ def attempt_once(home: Path) -> None:
         (["-p", ""], 42, "no prompt"),
         (["-p", "x"], 41, "GEMINI_API_KEY"),
         (["-p", "x", "--fake-responses", "none.jsonl"], 1, "none.jsonl"),
-        (["-p", "x", "--policy", "none.toml", "-m", "rehearsal"], 52, "none.toml"),
-        (["-p", "x", "--include-directories", "none", "-m", "rehearsal"], 42, "none"),
+        (["-p", "x", "--policy", "none.toml", "-m", "demo"], 52, "none.toml"),
+        (["-p", "x", "--include-directories", "none", "-m", "demo"], 42, "none"),
     ],
 )
 def test_what_cannot_be_done_is_one_line_with_a_remedy(arguments: list[str], code: int, said: str):
@@ -273,7 +273,7 @@ def test_settings_that_cannot_be_used_end_the_run_and_name_the_file(home: Path):
     folder = home / ".gemini"
     folder.mkdir()
     (folder / "settings.json").write_text('{"model": {"name": 1}}', encoding="utf-8")
-    ran = alhena("-p", "x", "-m", "rehearsal", "-o", "json")
+    ran = alhena("-p", "x", "-m", "demo", "-o", "json")
     assert ran.code == 52
     assert "settings.json" in ran.err
     assert ran.json["error"]["type"] == "config"

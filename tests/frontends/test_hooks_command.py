@@ -192,7 +192,7 @@ def test_a_run_with_hooks_tells_what_they_say_on_stderr_only(home: Path):
     configure(home, {"command": "echo good morning", "name": "greeter"}, event="SessionStart")
     path = home / ".gemini" / "settings.json"
     path.write_text(path.read_text("utf-8").replace("write_file", "startup"), encoding="utf-8")
-    ran = alhena("-m", "rehearsal", "-o", "json", "-p", "What is in this folder?")
+    ran = alhena("-m", "demo", "-o", "json", "-p", "What is in this folder?")
     assert ran.code == 0, ran.err
     assert "the SessionStart hook greeter says: good morning" in ran.err
     assert "the SessionStart hook greeter says: good morning" in ran.json["warnings"]
@@ -215,13 +215,13 @@ def test_a_run_that_a_hook_blocks_or_stops_ends_with_0_and_says_so(
     home: Path, event: str, command: str, status: str, told: str
 ):
     configure(home, {"command": command}, event=event)
-    ran = alhena("-m", "rehearsal", "-o", "json", "-p", "hello")
+    ran = alhena("-m", "demo", "-o", "json", "-p", "hello")
     assert ran.code == 0
     assert told in ran.err
     assert (ran.json["status"], ran.json["response"]) == (status, "")
     assert any(told in warning for warning in ran.json["warnings"])
     assert "error" not in ran.json
-    ran = alhena("-m", "rehearsal", "-o", "stream-json", "-p", "hello")
+    ran = alhena("-m", "demo", "-o", "stream-json", "-p", "hello")
     assert ran.code == 0
     *_, last = map(json.loads, ran.out.splitlines())
     assert (last["type"], last["status"]) == ("result", status)
@@ -230,7 +230,7 @@ def test_a_run_that_a_hook_blocks_or_stops_ends_with_0_and_says_so(
 def test_a_blocking_after_agent_hook_says_on_stderr_why_the_run_goes_on(home: Path):
     again = "if grep -q '\"stop_hook_active\":false'; then echo say more >&2; exit 2; fi"
     configure(home, {"command": again}, event="AfterAgent")
-    ran = alhena("-m", "rehearsal", "-p", "hello")
+    ran = alhena("-m", "demo", "-p", "hello")
     assert ran.code == 0
     (line,) = [line for line in ran.err.splitlines() if "AfterAgent" in line]
     assert line.endswith(": say more")

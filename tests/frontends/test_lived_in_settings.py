@@ -84,8 +84,8 @@ def test_a_run_has_its_servers_hooks_tools_and_telemetry(
 
 
 @pytest.mark.usefixtures("place")
-def test_a_rehearsal_works_as_well() -> None:
-    ran = alhena("-p", "hi", "-m", "rehearsal")
+def test_the_demo_model_works_as_well() -> None:
+    ran = alhena("-p", "hi", "-m", "demo")
     assert ran.code == 0, ran.err
     assert ran.out.strip()
 

@@ -77,7 +77,7 @@ def test_parameters_of_a_tool_behind_two_dashes_are_no_options():
     ],
 )
 def test_a_command_that_is_misplaced_or_misspelt_is_wrong_usage(line: list[str], hint: str):
-    ran = alhena(*line, "-m", "rehearsal")
+    ran = alhena(*line, "-m", "demo")
     assert ran.code == 2
     assert hint in ran.err.splitlines()[-1]
     assert ran.out == ""

@@ -88,7 +88,7 @@ def test_a_sandbox_that_cannot_be_had_ends_with_44_and_nothing_runs(
 
 @pytest.mark.requirement("CLI-04")
 def test_a_run_ends_with_44_before_the_model_is_asked():
-    ran = alhena("-p", "hi", "-m", "rehearsal", "-o", "json", "-s", GEMINI_SANDBOX="lxc")
+    ran = alhena("-p", "hi", "-m", "demo", "-o", "json", "-s", GEMINI_SANDBOX="lxc")
     assert ran.code == 44
     assert ran.json["error"]["type"] == "sandbox"
     assert ran.json["error"]["code"] == 44
@@ -99,7 +99,7 @@ def test_a_run_ends_with_44_before_the_model_is_asked():
 @pytest.mark.requirement("CLI-04")
 def test_a_run_obeys_the_flag(project: Path, home: Path):
     prompt = "Run `echo in=$SANDBOX; echo x > ~/outside; echo x > inside`"
-    ran = alhena("-p", prompt, "-m", "rehearsal", "-y", "-s")
+    ran = alhena("-p", prompt, "-m", "demo", "-y", "-s")
     assert ran.code == 0
     assert "in=alhena-bwrap" in ran.out
     assert not (home / "outside").exists()

@@ -111,8 +111,8 @@ def test_the_key_of_the_environment_is_asked_for(server: ScriptedServer):
         assert post(f"{url}/v1/messages", BODY, authorization="Bearer gate")["role"] == "assistant"
 
 
-def test_the_rehearsal_and_a_foreign_server_can_stand_behind_it(server: ScriptedServer):
-    with serving("-m", "rehearsal") as (url, _):
+def test_the_demo_model_and_a_foreign_server_can_stand_behind_it(server: ScriptedServer):
+    with serving("-m", "demo") as (url, _):
         answer = post(f"{url}/v1/chat/completions", {**BODY, "model": "gemini-2.5-pro"})
         assert answer["choices"][0]["message"]["content"]
     message = {"role": "assistant", "content": "from afar"}
@@ -150,7 +150,7 @@ def test_what_cannot_be_served_is_said_in_one_line(
 def test_an_address_that_is_taken_is_said_in_one_line():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        ran = alhena("serve", "--port", port, "-m", "rehearsal")
+        ran = alhena("serve", "--port", port, "-m", "demo")
     assert ran.code == 52
     assert f"cannot listen on 127.0.0.1, port {port}" in ran.err
 
@@ -167,7 +167,7 @@ def test_without_its_extra_it_says_what_to_install(tmp_path: Any):
         "found = util.find_spec\n"
         "util.find_spec = lambda name: None if name == 'uvicorn' else found(name)\n"
         "from alhena.frontends.cli.main import run\n"
-        "sys.exit(run(['serve', '-m', 'rehearsal']))\n"
+        "sys.exit(run(['serve', '-m', 'demo']))\n"
     )
     ran = subprocess.run(
         [os.path.join(os.path.dirname(ALHENA), "python"), "-c", script],

@@ -73,7 +73,7 @@ def test_what_a_run_warns_of_is_a_warning(
     (line,) = checked.out.splitlines()
     assert line.startswith("warning: ")
     assert said in line
-    ran = alhena("-m", "rehearsal", "-p", "hi")
+    ran = alhena("-m", "demo", "-p", "hi")
     assert ran.code == 0
     assert said in ran.err
 

@@ -131,7 +131,7 @@ def test_where_something_else_decides_that_is_said(home: Path, project: Path) ->
 
 
 def test_the_words_may_begin_a_prompt(home: Path) -> None:
-    done = alhena("trust", "me", "and", "say", "hi", "-m", "rehearsal")
+    done = alhena("trust", "me", "and", "say", "hi", "-m", "demo")
     assert done.code == 0
     assert not (home / ".gemini" / "trustedFolders.json").exists()
 

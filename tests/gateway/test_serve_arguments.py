@@ -37,10 +37,10 @@ def test_words_that_are_not_understood_are_named():
     ("model", "mapped"),
     [
         ("gemini-2.5-flash", "openai:foo"),
-        ("gemini-2.5-flash", "rehearsal"),
-        ("rehearsal", "anthropic:foo"),
+        ("gemini-2.5-flash", "demo"),
+        ("demo", "anthropic:foo"),
         ("openai:x", "anthropic:foo"),
-        ("openai:x", "rehearsal"),
+        ("openai:x", "demo"),
     ],
 )
 def test_a_name_for_a_model_of_another_service_is_refused(
@@ -54,7 +54,7 @@ def test_a_name_for_a_model_of_another_service_is_refused(
 
 def test_a_log_that_nobody_reads_stops_neither_requests_nor_the_end(tmp_path: Path):
     environ = {"PATH": os.defpath, "HOME": str(tmp_path)}
-    command = [sys.executable, "-m", "alhena", "serve", "--port", "0", "-m", "rehearsal"]
+    command = [sys.executable, "-m", "alhena", "serve", "--port", "0", "-m", "demo"]
     with subprocess.Popen(
         command, env=environ, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:

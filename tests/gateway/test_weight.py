@@ -126,7 +126,7 @@ JUNK: dict[str, tuple[bytes, bytes, bytes, Callable[[Any], Any], Any]] = {
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="there is no /proc")
 def test_thirty_megabytes_of_junk_take_no_multiple_of_it_in_memory(tmp_path: Path):
     environ = {"PATH": os.defpath, "HOME": str(tmp_path)}
-    command = [sys.executable, "-m", "alhena", "serve", "--port", "0", "-m", "rehearsal"]
+    command = [sys.executable, "-m", "alhena", "serve", "--port", "0", "-m", "demo"]
     with subprocess.Popen(
         command, env=environ, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     ) as process:

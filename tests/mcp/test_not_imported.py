@@ -45,8 +45,8 @@ def of_mcp(modules: Path) -> set[str]:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("-p", "list this folder", "-m", "rehearsal"),
-        ("-p", "hi", "-m", "rehearsal", "-o", "stream-json"),
+        ("-p", "list this folder", "-m", "demo"),
+        ("-p", "hi", "-m", "demo", "-o", "stream-json"),
         ("tools", "list", "--json"),
         ("tools", "call", "list_directory", '{"path": "."}', "--json"),
         ("settings", "show"),
@@ -60,7 +60,7 @@ def test_a_command(modules: Path, arguments: tuple[str, ...]) -> None:
 
 
 def test_a_sitting_at_the_terminal(modules: Path) -> None:
-    with Terminal("-m", "rehearsal") as terminal:
+    with Terminal("-m", "demo") as terminal:
         talk(terminal)
     assert of_mcp(modules) == set()
 
@@ -80,7 +80,7 @@ def test_servers_that_are_not_wanted_cost_nothing_but_a_look_at_the_settings(
     document = {"mcpServers": {"s": entry}, "mcp": {"excluded": ["s"]}}
     (home / ".gemini").mkdir()
     (home / ".gemini" / "settings.json").write_text(json.dumps(document), encoding="utf-8")
-    ran = alhena("-p", "hi", "-m", "rehearsal")
+    ran = alhena("-p", "hi", "-m", "demo")
     assert (ran.code, ran.err) == (0, "")
     assert not heard.exists()
     foreign = {name for name in of_mcp(modules) if not name.startswith("alhena.")}
@@ -91,6 +91,6 @@ def test_the_probe_sees_what_a_server_costs(home: Path, project: Path, modules: 
     (home / ".gemini").mkdir()
     document = {"mcpServers": {"s": odd(project, {"tools": [tool("a")]})}}
     (home / ".gemini" / "settings.json").write_text(json.dumps(document), encoding="utf-8")
-    ran = alhena("-p", "hi", "-m", "rehearsal")
+    ran = alhena("-p", "hi", "-m", "demo")
     assert ran.code == 0, ran.err
     assert {"mcp", "alhena.mcp.sdk", "pydantic"} <= of_mcp(modules)

@@ -26,7 +26,7 @@ def sent(made: Any) -> dict[str, Any]:
     return msgspec.to_builtins(made)
 
 
-@pytest.mark.parametrize("name", [*(model.name for model in MODELS), "custom", "rehearsal"])
+@pytest.mark.parametrize("name", [*(model.name for model in MODELS), "custom", "demo"])
 def test_with_nothing_configured_a_model_has_the_usual_settings(name: str):
     resolved = resolve(name, ModelConfigSettings())
     assert sent(resolved.generation) == sent(default_generation(name))

@@ -6,12 +6,12 @@ import pytest
 from alhena.config.errors import ConfigError
 from alhena.config.settings import AuthSettings, settings_of
 from alhena.models.auth_type import AuthType, auth_type
+from alhena.models.demo.generator import DemoGenerator
 from alhena.models.errors import CredentialsError, RecordingError
 from alhena.models.gemini_api import GeminiApi
 from alhena.models.older_schemas import OlderSchemas
 from alhena.models.recorded import RecordedGenerator
 from alhena.models.recorder import Recorder
-from alhena.models.rehearsal.generator import RehearsalGenerator
 from alhena.models.select import ModelChoice, choose_generator
 from alhena.wire.content import text_content
 from alhena.wire.encode import EncodedContent
@@ -34,9 +34,7 @@ def choice(
 async def test_recorded_responses_come_before_all_else(project: Path):
     path = project / "r.jsonl"
     path.write_text('{"method": "generateContentStream", "response": []}\n', encoding="utf-8")
-    chosen = choose_generator(
-        choice("rehearsal", {"GEMINI_API_KEY": KEY}, fake_responses=str(path))
-    )
+    chosen = choose_generator(choice("demo", {"GEMINI_API_KEY": KEY}, fake_responses=str(path)))
     assert isinstance(chosen.generator, RecordedGenerator)
     assert chosen.notices == ()
     await chosen.generator.aclose()
@@ -44,10 +42,10 @@ async def test_recorded_responses_come_before_all_else(project: Path):
         choose_generator(choice(fake_responses=str(project / "missing.jsonl")))
 
 
-async def test_the_rehearsal_answers_by_its_name_whatever_is_set():
+async def test_the_demo_model_answers_by_its_name_whatever_is_set():
     environ = {"GEMINI_API_KEY": KEY, "GOOGLE_GENAI_USE_VERTEXAI": "true"}
-    chosen = choose_generator(choice("rehearsal", environ))
-    assert isinstance(chosen.generator, RehearsalGenerator)
+    chosen = choose_generator(choice("demo", environ))
+    assert isinstance(chosen.generator, DemoGenerator)
     assert chosen.notices == ()
     await chosen.generator.aclose()
 
@@ -171,18 +169,20 @@ def test_without_credentials_an_unattended_run_fails_with_the_remedies():
     with pytest.raises(CredentialsError) as caught:
         choose_generator(choice())
     assert caught.value.exit_code == 41
-    for remedy in ("GEMINI_API_KEY", "--model rehearsal", "--fake-responses"):
+    for remedy in ("GEMINI_API_KEY", "--model demo", "--fake-responses"):
         assert remedy in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-async def test_without_credentials_a_person_at_a_terminal_gets_a_rehearsal_and_is_told():
+async def test_without_credentials_a_person_at_a_terminal_gets_the_demo_model_and_is_told():
     chosen = choose_generator(choice(is_terminal=True))
-    assert isinstance(chosen.generator, RehearsalGenerator)
+    assert isinstance(chosen.generator, DemoGenerator)
     [notice] = chosen.notices
-    assert "rehearsal" in notice
+    assert notice.startswith(
+        "No API key found. Demo mode: answers come from fixed rules, not a model."
+    )
     assert "GEMINI_API_KEY" in notice
-    assert chosen.model == "rehearsal"
+    assert chosen.model == "demo"
     await chosen.generator.aclose()
 
 

@@ -233,9 +233,9 @@ def test_the_program_takes_allowed_tools_and_says_what_it_left_out(workspace: Pa
     assert (wrong.code, "--allowed-tools: the entry" in wrong.err) == (52, True)
     forbidden = alhena("tools", "call", "glob", '{"pattern": "*"}', "--skip-trust", "--json")
     assert forbidden.json["error"]["type"] == "policy_violation"
-    run = alhena("-m", "rehearsal", "-p", "hi", "-d")
+    run = alhena("-m", "demo", "-p", "hi", "-d")
     assert (run.code, f"{workspace.parent} is not read" in run.err) == (0, True)
-    assert "is not read" not in alhena("-m", "rehearsal", "-p", "hi").err
+    assert "is not read" not in alhena("-m", "demo", "-p", "hi").err
 
 
 def test_settings_that_cannot_be_meant_end_a_run_and_an_explanation(home: Path) -> None:

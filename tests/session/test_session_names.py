@@ -299,5 +299,5 @@ async def test_a_session_that_is_cleared_has_an_id_of_its_own(project: Path) -> 
 
 
 def test_an_old_session_has_its_id() -> None:
-    ran = alhena("-p", "hi", "--resume", "--session-id", "a", "-m", "rehearsal")
+    ran = alhena("-p", "hi", "--resume", "--session-id", "a", "-m", "demo")
     assert (ran.code, "--resume contradicts --session-id" in ran.err) == (2, True)

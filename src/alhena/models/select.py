@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from alhena.http.endpoint import Endpoint
     from alhena.models.auth.store import PrivateFiles
 
-REHEARSAL = "rehearsal"
+DEMO = "demo"
+_DEMO_NAMES = (DEMO, "rehearsal")  # the latter is its older name
 KEY_PAGE = "https://aistudio.google.com/apikey"
 
 _KEY_VARIABLES = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
@@ -64,9 +65,9 @@ class ChosenGenerator(msgspec.Struct, frozen=True, kw_only=True):
 def choose_generator(choice: ModelChoice) -> ChosenGenerator:
     """The generator of a session.
 
-    In this order: recorded responses; the rehearsal by its name; a service of another dialect by
+    In this order: recorded responses; the demo model by its name; a service of another dialect by
     the beginning of the model's name (`openai:`, `anthropic:`); the transport that the settings
-    or the environment ask for (`auth_type`); the rehearsal for a person at a terminal. Raises
+    or the environment ask for (`auth_type`); the demo model for a person at a terminal. Raises
     CredentialsError when there is no way to an answer, ConfigError or RecordingError when what is
     named cannot be used.
     """
@@ -76,7 +77,7 @@ def choose_generator(choice: ModelChoice) -> ChosenGenerator:
         from alhena.models.recorder import Recorder
 
         generator = Recorder(generator, choice.record_responses)
-    if choice.retry is not None and chosen.model != REHEARSAL:
+    if choice.retry is not None and chosen.model != DEMO:
         policy = choice.retry if choice.fake_responses is None else REPLAY
         generator = RetryingGenerator(generator, policy)
     return msgspec.structs.replace(chosen, generator=generator)
@@ -88,8 +89,8 @@ def _choose(choice: ModelChoice) -> ChosenGenerator:
 
         recorded = RecordedGenerator(choice.fake_responses, strict=choice.fake_strict)
         return ChosenGenerator(generator=recorded, model=choice.model)
-    if choice.model == REHEARSAL:
-        return _rehearsal()
+    if is_demo(choice.model):
+        return _demo()
     if choice.model.startswith((OPENAI, ANTHROPIC)):
         return _foreign(choice)
     auth = choice.settings.security.auth
@@ -140,16 +141,16 @@ def _foreign(choice: ModelChoice) -> ChosenGenerator:
 def _without_credentials(choice: ModelChoice) -> ChosenGenerator:
     if choice.is_terminal:
         notice = (
-            "No credentials are set, so a rehearsal answers: fixed rules, no language model. "
+            "No API key found. Demo mode: answers come from fixed rules, not a model. "
             f"Set GEMINI_API_KEY ({KEY_PAGE}) for real answers."
         )
-        return _rehearsal(notice)
+        return _demo(notice)
     raise CredentialsError(
         "no credentials: GEMINI_API_KEY is not set.",
         remedy=(
             f"Set it ({KEY_PAGE}), or GOOGLE_GENAI_USE_VERTEXAI=true or "
             "GOOGLE_GENAI_USE_GCA=true for Vertex AI or a Google account, or answer without a "
-            f"model by --model {REHEARSAL} or --fake-responses FILE."
+            f"model by --model {DEMO} or --fake-responses FILE."
         ),
     )
 
@@ -277,9 +278,14 @@ def _unencrypted(endpoint: "Endpoint", what: str) -> tuple[str, ...]:
     return (f"Requests to {endpoint.place} go unencrypted, with {what} and your files.",)
 
 
-def _rehearsal(*notices: str) -> ChosenGenerator:
-    from alhena.models.rehearsal.generator import RehearsalGenerator
+def is_demo(model: str) -> bool:
+    """Whether a name is the demo model's."""
+    return model in _DEMO_NAMES
+
+
+def _demo(*notices: str) -> ChosenGenerator:
+    from alhena.models.demo.generator import DemoGenerator
 
     return ChosenGenerator(
-        generator=RehearsalGenerator(), model=REHEARSAL, speaks_gemini=False, notices=notices
+        generator=DemoGenerator(), model=DEMO, speaks_gemini=False, notices=notices
     )

@@ -41,7 +41,7 @@ for name in set(sys.modules) - painted - before:
 
 
 def test_the_prompt_is_painted_before_anything_of_the_agent_is_loaded():
-    modules = loaded("-m", "rehearsal", body=PAINT)
+    modules = loaded("-m", "demo", body=PAINT)
     assert third_party(modules) == MSGSPEC | {"prompt_toolkit", "wcwidth"}
     found = {name.split(".")[1] for name in rooms(modules) if "." in name}
     heavy = {"agent", "bus", "chat", "hooks", "mcp", "models", "scheduler", "telemetry", "tools"}

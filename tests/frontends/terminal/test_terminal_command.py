@@ -362,7 +362,7 @@ def test_a_dumb_terminal_gets_lines_and_nothing_else(server: ScriptedServer, pro
 
 @pytest.mark.parametrize("term", ["xterm", "dumb"])
 def test_what_keeps_a_session_from_beginning_is_one_line(project: Path, term: str):
-    with Terminal("-m", "rehearsal", "--policy", "gone.toml", term=term) as terminal:
+    with Terminal("-m", "demo", "--policy", "gone.toml", term=term) as terminal:
         assert terminal.ended() == 52
         assert "gone.toml" in terminal.screen.text
         assert terminal.screen.text.count("alhena:") == 1
@@ -379,10 +379,10 @@ def test_a_session_begins_with_the_prompt_it_is_given(server: ScriptedServer):
 
 
 def test_a_session_needs_a_terminal():
-    ran = alhena("-i", "hello", "-m", "rehearsal")
+    ran = alhena("-i", "hello", "-m", "demo")
     assert ran.code == 42
     said = "The --prompt-interactive flag cannot be used when input is piped from stdin."
     assert said in ran.err
     ran = alhena("-i", "hello", "-p", "other")
     assert ran.code == 2
-    assert alhena("-m", "rehearsal").code == 42
+    assert alhena("-m", "demo").code == 42

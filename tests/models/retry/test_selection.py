@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from alhena.models.demo.generator import DemoGenerator
 from alhena.models.gemini_api import GeminiApi
 from alhena.models.recorder import Recorder
-from alhena.models.rehearsal.generator import RehearsalGenerator
 from alhena.models.retry.generator import RetryingGenerator
 from alhena.models.retry.policy import REPLAY, RetryPolicy
 from alhena.models.select import ModelChoice, choose_generator
@@ -29,12 +29,12 @@ def test_without_limits_it_is_asked_once():
 @pytest.mark.parametrize(
     "choice",
     [
-        ModelChoice(model="rehearsal", environ=KEY, retry=POLICY),
+        ModelChoice(model="demo", environ=KEY, retry=POLICY),
         ModelChoice(model="m", environ={}, is_terminal=True, retry=POLICY),
     ],
 )
-def test_the_rehearsal_never_fails_and_is_not_asked_again(choice: ModelChoice):
-    assert isinstance(choose_generator(choice).generator, RehearsalGenerator)
+def test_the_demo_model_never_fails_and_is_not_asked_again(choice: ModelChoice):
+    assert isinstance(choose_generator(choice).generator, DemoGenerator)
 
 
 async def test_each_attempt_is_recorded_and_plays_without_waits(tmp_path: Path):

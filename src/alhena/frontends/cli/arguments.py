@@ -152,7 +152,7 @@ def run_parser() -> Parser:
         metavar="PROMPT",
         help="begin a session at the terminal with this prompt",
     )
-    add("-m", "--model", metavar="NAME", help="the model; `rehearsal` needs no key and no network")
+    add("-m", "--model", metavar="NAME", help="the model; `demo` needs no key and no network")
     add(
         "-o",
         "--output-format",

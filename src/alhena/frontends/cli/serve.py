@@ -17,11 +17,12 @@ from alhena.http.endpoint import is_loopback
 from alhena.models.retry.policy import RetryPolicy
 from alhena.models.select import (
     ANTHROPIC,
+    DEMO,
     OPENAI,
-    REHEARSAL,
     ChosenGenerator,
     ModelChoice,
     choose_generator,
+    is_demo,
 )
 from alhena.wire.text import is_token
 
@@ -155,9 +156,9 @@ def _require_service(named: Mapping[str, str], model: str) -> None:
 
 def _service_of(model: str) -> str:
     """The service that a name says beside that of the model, if it says one."""
-    if model == REHEARSAL or not model.startswith((OPENAI, ANTHROPIC)):
-        return REHEARSAL if model == REHEARSAL else ""
-    return model.partition(":")[0]
+    if is_demo(model):
+        return DEMO
+    return model.partition(":")[0] if model.startswith((OPENAI, ANTHROPIC)) else ""
 
 
 def _require_extra() -> None:

@@ -1,0 +1,1 @@
+"""The demo model: answers from fixed rules, without a key and without a network."""
