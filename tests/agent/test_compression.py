@@ -183,15 +183,45 @@ async def test_a_check_that_comes_to_no_whole_summary_leaves_the_first_one(check
     assert "foxes" in generator.seen(-1)[2]["parts"][0]["text"]
 
 
-async def test_there_is_nothing_to_compress_before_something_was_said():
-    generator = ScriptedGenerator([text("hello")])
+@pytest.mark.requirement("CHAT-06", "HOOK-04")
+async def test_one_exchange_is_enough_for_a_person_and_hooks_hear_of_what_is_compressed_only(
+    project: Path,
+):
+    command = "cat >/dev/null; echo heard >> heard.txt"
+    hooks = {"hooks": {"PreCompress": [{"hooks": [{"command": command}]}]}}
+    generator = ScriptedGenerator(
+        [text("hello")], [text(SNAPSHOT)], [text(SNAPSHOT)], [text("again")]
+    )
+    async with agent(generator, hooks=hooks) as running:
+        assert (await running.compress()).status == "noop"
+        assert not (project / "heard.txt").exists()
+        await running.ask("hi " + LONG)
+        event = await running.compress()
+        assert event.status == "compressed"
+        assert event.new_tokens < event.original_tokens
+        assert (await running.compress()).status == "noop"
+        await running.ask("more")
+    assert (project / "heard.txt").read_text(encoding="utf-8") == "heard\n"
+    sent = generator.seen(-1)
+    assert SNAPSHOT in sent[2]["parts"][0]["text"]
+    assert [item["parts"][0]["text"] for item in sent[3:]] == [TAKEN_NOTE, "more"]
+    assert len(generator.requests) == 4
+    assert conforming(generator)
+
+
+async def test_a_record_and_what_was_said_since_are_compressed_again_when_a_person_wants_it():
+    fresh = SNAPSHOT.replace("foxes", "hens")
+    generator = ScriptedGenerator(
+        [text("hello")], *[[text(SNAPSHOT)]] * 2, [text("two " + LONG)], *[[text(fresh)]] * 2
+    )
     async with agent(generator) as running:
-        assert (await running.compress()).status == "noop"
-        await running.ask("hi")
-        before = running.history
-        assert (await running.compress()).status == "noop"
-        assert running.history == before
-    assert len(generator.requests) == 1
+        await running.ask("hi " + LONG)
+        assert (await running.compress()).status == "compressed"
+        await running.ask("second")
+        assert (await running.compress()).status == "compressed"
+        lead = running.history[2].parts[0].text or ""
+    assert "hens" in lead
+    assert "foxes" not in lead
 
 
 async def test_nothing_is_compressed_while_a_run_is_at_work():

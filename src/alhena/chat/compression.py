@@ -13,7 +13,7 @@ from alhena.chat.compression_options import (
     CompressionStatus,
     Trigger,
 )
-from alhena.chat.compression_split import Cut, assembled, find_cut, summary_content
+from alhena.chat.compression_split import Cut, assembled, find_cut, summary_content, whole_cut
 from alhena.chat.errors import ContextOverflowError
 from alhena.chat.estimates import content_tokens, media_tokens
 from alhena.chat.fitting import (
@@ -133,14 +133,17 @@ class ContextRoom:
         return gauge.history_tokens < used
 
     async def compress(self, trigger: Trigger, total: int | None = None) -> CompressedEvent:
-        """Puts a summary in the place of all but the end of the conversation. What became of that
-        is an event; a conversation that cannot be shortened so stays as it is. `total` are the
-        tokens of the next request, where they are known."""
+        """Puts a summary in the place of all but the end of the conversation, or of all of it where
+        a person wants that and it cannot be divided. Returns the outcome; a conversation that
+        cannot be shortened so stays as it is. `total` are the tokens of the next request, where
+        they are known."""
         gauge = self._gauge
         gauge.follow()
         before = gauge.history_tokens if total is None else total
         entries = self._chat.history.contents
         cut = find_cut(entries, self._opening, gauge.sums)
+        if cut is None and trigger == "manual":
+            cut = whole_cut(entries, self._opening)
         status, after, reason = CompressionStatus.NOOP, before, ""
         if cut is not None:
             if self._services.before is not None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from alhena.wire.conformance.slices import has_responses, split_point
+from alhena.wire.conformance.slices import has_calls, has_responses, split_point
 from alhena.wire.content import MODEL, USER, text_content
 from alhena.wire.encoded import EncodedContent
 
@@ -42,6 +42,15 @@ def find_cut(entries: Sequence[EncodedContent], opening: int, sums: Sequence[int
         return None
     left_out = (entries[i] for i in range(opening, cut.at) if i != cut.prompt)
     return None if all(map(_stands_for_others, left_out)) else cut
+
+
+def whole_cut(entries: Sequence[EncodedContent], opening: int) -> Cut | None:
+    """The cut behind everything. None when the conversation has nothing but its opening and what
+    stands for others, or ends in calls, whose results come behind it."""
+    said = entries[opening:]
+    if all(map(_stands_for_others, said)) or has_calls(said[-1]):
+        return None
+    return Cut(len(entries))
 
 
 def _near_the_end(

@@ -3,27 +3,27 @@
 from alhena.events import CompressedEvent, OutputsMaskedEvent
 
 FAILED = {
-    "failed_inflated": "a summary would not be shorter.",
-    "failed_empty_summary": "the model gave no summary.",
-    "failed_request": "no summary could be had:",
+    "failed_inflated": "the summary is no shorter than what it stands for.",
+    "failed_empty_summary": "the model returned no summary.",
+    "failed_request": "the request for a summary failed:",
 }
 """Statuses of attempts that changed nothing, and why."""
 
 
 def compressed_words(event: CompressedEvent) -> str:
     """What became of an attempt to shorten the conversation, in a sentence or two."""
-    whose = "The conversation" if event.role == "main" else "A subagent's conversation"
-    sizes = f"about {event.original_tokens:,} to {event.new_tokens:,} tokens"
+    whose = "Chat history" if event.role == "main" else "A subagent's chat history"
+    sizes = f"from {event.original_tokens:,} to {event.new_tokens:,} tokens"
     match event.status:
         case "compressed":
-            return f"{whose} was compressed, from {sizes}."
+            return f"{whose} compressed {sizes}."
         case "content_truncated":
-            return f"{whose} did not fit any more; old parts of it were left out, from {sizes}."
+            return f"{whose} did not fit any more; old parts of it were left out, {sizes}."
         case "noop":
-            return "There is nothing to compress yet."
+            return "Nothing to compress."
         case _:
             why = f"{FAILED.get(event.status, event.status)} {event.reason}".strip()
-            return f"{whose} was not compressed: {why}"
+            return f"{whose} compression failed: {why}"
 
 
 def is_loss(event: CompressedEvent) -> bool:

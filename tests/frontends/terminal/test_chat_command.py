@@ -175,7 +175,7 @@ EXPECTED = {
     "/memory": "There are no memory files.",
     "/policies": "rules hold in mode",
     "/stats": "tokens out",
-    "/compress": "nothing to compress",
+    "/compress": "Nothing to compress.",
     "/chat": "No conversations are saved.",
     "/restore": "There are no checkpoints",
 }

@@ -23,8 +23,8 @@ async def test_a_person_compresses_the_conversation_and_is_told_what_became_of_i
         shown = await finished(
             conversation, screen, "/compress", f"first {LONG}", "second", f"/{name}", "third"
         )
-    assert "There is nothing to compress yet." in shown
-    assert "The conversation was compressed, from about" in shown
+    assert "Nothing to compress." in shown
+    assert "Chat history compressed from" in shown
     assert SNAPSHOT in str(generator.seen(-1)[2]["parts"][0]["text"])
 
 
@@ -35,7 +35,10 @@ async def test_a_compression_that_fails_says_why():
     )
     async with sitting(generator, screen) as conversation:
         shown = await finished(conversation, screen, f"first {LONG}", "second", "/compress")
-    assert "was not compressed: a summary would not be shorter." in shown
+    assert (
+        "Chat history compression failed: the summary is no shorter than what it stands for."
+        in shown
+    )
 
 
 async def test_what_a_compression_asks_the_model_is_in_the_statistics_and_said_once():
@@ -46,23 +49,26 @@ async def test_what_a_compression_asks_the_model_is_in_the_statistics_and_said_o
     async with sitting(generator, screen) as conversation:
         for each in (f"first {LONG}", "second", "/compress"):
             conversation.submit(each)
-        await screen.until(lambda: "The conversation was compressed" in screen.text)
+        await screen.until(lambda: "Chat history compressed" in screen.text)
         shown = await finished(conversation, screen, "/stats")
     assert re.search(r"requests +4 ", shown)
     assert re.search(r"tokens in +93,000 ", shown)
-    assert shown.count("The conversation was compressed") == 1
+    assert shown.count("Chat history compressed") == 1
 
 
 @pytest.mark.parametrize(
     ("status", "words"),
     [
-        ("compressed", "The conversation was compressed, from about 9,000 to 1,000 tokens."),
-        ("content_truncated", "! The conversation did not fit any more; old parts of it were left"),
+        ("compressed", "Chat history compressed from 9,000 to 1,000 tokens."),
+        ("content_truncated", "! Chat history did not fit any more; old parts of it were left"),
         (
             "failed_empty_summary",
-            "! The conversation was not compressed: the model gave no summary.",
+            "! Chat history compression failed: the model returned no summary.",
         ),
-        ("failed_request", "! The conversation was not compressed: no summary could be had: down."),
+        (
+            "failed_request",
+            "! Chat history compression failed: the request for a summary failed: down.",
+        ),
     ],
 )
 def test_what_happens_by_itself_is_said_between_the_blocks(status: str, words: str):
@@ -75,4 +81,4 @@ def test_masked_results_are_counted_and_a_subagents_conversation_is_named():
     masked = OutputsMaskedEvent(results=1, original_tokens=9, new_tokens=1)
     assert "Of 1 old tool result the model has a preview" in played(masked)[1]
     event = CompressedEvent(original_tokens=9, new_tokens=1, status="compressed", role="subagent")
-    assert "A subagent's conversation was compressed" in played(event)[1]
+    assert "A subagent's chat history compressed" in played(event)[1]
