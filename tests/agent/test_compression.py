@@ -212,12 +212,12 @@ async def test_one_exchange_is_enough_for_a_person_and_hooks_hear_of_what_is_com
 async def test_a_record_and_what_was_said_since_are_compressed_again_when_a_person_wants_it():
     fresh = SNAPSHOT.replace("foxes", "hens")
     generator = ScriptedGenerator(
-        [text("hello")], *[[text(SNAPSHOT)]] * 2, [text("two " + LONG)], *[[text(fresh)]] * 2
+        [text("hello")], *[[text(SNAPSHOT)]] * 2, [text("two")], *[[text(fresh)]] * 2
     )
     async with agent(generator) as running:
         await running.ask("hi " + LONG)
         assert (await running.compress()).status == "compressed"
-        await running.ask("second")
+        await running.ask("second " + LONG)
         assert (await running.compress()).status == "compressed"
         lead = running.history[2].parts[0].text or ""
     assert "hens" in lead
