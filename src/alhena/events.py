@@ -11,6 +11,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from alhena.values import Value
+
 
 def timestamp(time_ns: int) -> str:
     """A time since 1970 as records of events say it: 2026-01-31T12:34:56.789Z."""
@@ -27,7 +29,7 @@ class EventBase(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, t
     """What all events share: immutable, tagged by `type`."""
 
 
-class RunStartedEvent(EventBase, frozen=True, kw_only=True, tag="init"):
+class RunStartedEvent(EventBase, Value, frozen=True, kw_only=True, tag="init"):
     """A prompt was accepted. `notices` are lines a person should see."""
 
     session_id: str
@@ -91,7 +93,7 @@ class ToolCallState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     scheduler_id: str | None = None
 
 
-class ToolCallsUpdateEvent(EventBase, frozen=True, kw_only=True, tag="tool_calls_update"):
+class ToolCallsUpdateEvent(EventBase, Value, frozen=True, kw_only=True, tag="tool_calls_update"):
     """All calls of the batch at work, in call order, after some of them have changed."""
 
     calls: tuple[ToolCallState, ...]
@@ -106,7 +108,9 @@ class ToolOutputEvent(EventBase, frozen=True, kw_only=True, tag="tool_output"):
     parent_call_id: str | None = None
 
 
-class ConfirmationRequestEvent(EventBase, frozen=True, kw_only=True, tag="confirmation_request"):
+class ConfirmationRequestEvent(
+    EventBase, Value, frozen=True, kw_only=True, tag="confirmation_request"
+):
     """A tool call waits for an answer. `details` is the confirmation, encoded as plain values.
 
     `reason` and `parts` say why it is asked; `outcomes` are the answers it takes, and `lasting` the
@@ -126,7 +130,7 @@ class ConfirmationRequestEvent(EventBase, frozen=True, kw_only=True, tag="confir
     parent_call_id: str | None = None
 
 
-class ToolCallResponseEvent(EventBase, frozen=True, kw_only=True, tag="tool_call_response"):
+class ToolCallResponseEvent(EventBase, Value, frozen=True, kw_only=True, tag="tool_call_response"):
     """A tool call ended; emitted exactly once for each request.
 
     `display` is what a person sees: text, or the encoded display object. `decision` says how the

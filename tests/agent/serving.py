@@ -56,4 +56,4 @@ class Person:
         return [each.details for each in self.asked if isinstance(each.details, McpConfirmation)]
 
 
-ALLOW_ALL = (PolicyRule(decision=PolicyOutcome.ALLOW, priority=2.5, mcp_name="*"),)
+ALLOW_ALL = (PolicyRule(decision=PolicyOutcome.ALLOW, priority=500, mcp_name="*"),)

@@ -8,7 +8,7 @@ import pytest
 
 from alhena import Agent
 from alhena.agent.options import AgentSettings
-from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule, Tier
+from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule
 from alhena.scheduler.confirm import Approver
 from alhena.tools.builtin.ask_user import Answers, Ask
 from alhena.tools.confirmation import Question
@@ -18,7 +18,7 @@ from tests.support.scripted import ScriptedGenerator
 from tests.support.server import call, text
 
 QUESTIONS = {"questions": [{"question": "Which port?", "header": "Port", "type": "text"}]}
-ALLOW_ALL = PolicyRule(decision=PolicyOutcome.ALLOW, priority=Tier.USER + 0.5, tool_names=("*",))
+ALLOW_ALL = PolicyRule(decision=PolicyOutcome.ALLOW, priority=500, tool_names=("*",))
 OF_SESSIONS = {"ask_user", "enter_plan_mode", "exit_plan_mode", "delegate_to_agent"}
 
 
@@ -70,9 +70,7 @@ async def test_without_anybody_to_ask_a_model_is_not_told_of_it(
 
 
 async def test_a_policy_can_still_forbid_questions() -> None:
-    deny = PolicyRule(
-        decision=PolicyOutcome.DENY, priority=Tier.USER + 0.5, tool_names=("ask_user",)
-    )
+    deny = PolicyRule(decision=PolicyOutcome.DENY, priority=500, tool_names=("ask_user",))
     declared, answer = await declared_and_answered(policy=(deny,), ask=port)
     assert not declared
     assert "not found" in answer["error"]

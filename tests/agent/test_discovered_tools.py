@@ -158,7 +158,7 @@ async def test_a_discovered_tool_needs_approval_as_any_other(project: Path):
     (response,), _ = await results(project, {"what": "a"}, approval_mode=ApprovalMode.DEFAULT)
     assert response.error_type == "policy_violation"
     rule = PolicyRule(
-        decision=PolicyOutcome.ALLOW, priority=2.5, tool_names=("discovered_tool_shout",)
+        decision=PolicyOutcome.ALLOW, priority=500, tool_names=("discovered_tool_shout",)
     )
     (response,), _ = await results(
         project, {"what": "a"}, approval_mode=ApprovalMode.DEFAULT, policy=(rule,)

@@ -16,7 +16,7 @@ from alhena.config.settings import ContextSettings, Settings
 from alhena.errors import InterruptedRunError
 from alhena.events import UserMessageEvent
 from alhena.models.catalogue import model_info
-from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule, Tier
+from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule
 from tests.agent.kit import agent, conforming, events_of, warnings
 from tests.memory.kit import put
 from tests.support.command import alhena
@@ -44,7 +44,7 @@ async def opening_of(**options: Any) -> list[str]:
 def rule(tool: str, outcome: PolicyOutcome, pattern: str | None = None) -> PolicyRule:
     return PolicyRule(
         decision=outcome,
-        priority=Tier.USER + 0.5,
+        priority=500,
         tool_names=(tool,),
         args_pattern=pattern,
         source="a test",

@@ -13,7 +13,7 @@ from alhena.bus.messages import (
     ToolConfirmationRequest,
     ToolConfirmationResponse,
 )
-from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule, Tier
+from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule
 from alhena.tools.contract import ToolFailure
 from alhena.tools.editing import ProposedContents
 from tests.agent.delegating import turn
@@ -94,9 +94,7 @@ async def test_the_calls_of_a_subagent_are_asked_about_under_ids_of_the_session(
         [text("done")],
         [text("ok")],
     )
-    rule = PolicyRule(
-        decision=PolicyOutcome.ASK_USER, priority=Tier.USER + 0.5, tool_names=("read_file",)
-    )
+    rule = PolicyRule(decision=PolicyOutcome.ASK_USER, priority=500, tool_names=("read_file",))
     async with agent(generator, bus=front.bus, policy=(rule,)) as running:
         await running.ask("go")
     assert [each["callId"] for each in front.seen if each["toolName"] == "read_file"] == ["d/r"]

@@ -15,7 +15,7 @@ from alhena.agent.workbench_opening import open_workbench
 from alhena.config.settings import SecuritySettings, Settings
 from alhena.events import ConfirmationRequestEvent, Event, WarningEvent
 from alhena.policy.filter import PolicyFilter
-from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule, Tier
+from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule
 from alhena.scheduler.confirm import Answer, ConfirmationRequest
 from alhena.system.processes import ProcessGroups
 from alhena.tools.confirmation import ToolConfirmationOutcome as Outcome
@@ -186,24 +186,24 @@ async def test_always_for_a_servers_tool_is_for_the_tool_or_the_server(
     }
 
 
-def _asks_about_mkdir(tier: float) -> PolicyRule:
+def _asks_about_mkdir(priority: int) -> PolicyRule:
     return PolicyRule(
         decision=PolicyOutcome.ASK_USER,
-        priority=tier,
+        priority=priority,
         tool_names=("run_shell_command",),
         command_prefixes=("mkdir",),
     )
 
 
 async def test_a_rule_that_weighs_more_leaves_nothing_to_offer(project):
-    desk = Desk(NO, policy=(_asks_about_mkdir(Tier.ADMIN + 0.5),))
+    desk = Desk(NO, policy=(_asks_about_mkdir(960),))
     await desk.run(shell("mkdir a"))
     assert desk.offered == [("proceed_once", "cancel")]
 
 
 async def test_a_policy_of_the_workspace_that_asks_leaves_nothing_to_offer(project):
     desk = Desk(NO)
-    desk.bench.filters = (PolicyFilter("the workspace", [_asks_about_mkdir(Tier.USER + 0.5)]),)
+    desk.bench.filters = (PolicyFilter("the workspace", [_asks_about_mkdir(500)]),)
     await desk.run(shell("mkdir a"))
     assert desk.offered == [("proceed_once", "cancel")]
 

@@ -9,7 +9,7 @@ import pytest
 from alhena import Agent
 from alhena.agent.modes import SessionMode
 from alhena.agent.options import AgentSettings
-from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule, Tier
+from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule
 from alhena.scheduler.confirm import Approver, ConfirmationRequest
 from alhena.tools.confirmation import ExitPlanModeConfirmation
 from alhena.wire.conformance import check_request
@@ -140,9 +140,7 @@ async def test_with_nobody_to_approve_a_plan_the_tools_are_not_there(
 def test_what_is_always_denied_stays_hidden_through_every_mode(project: Path):
     office = Office(
         ScriptedGenerator(),
-        policy=(
-            PolicyRule(decision=PolicyOutcome.DENY, priority=Tier.USER + 0.5, tool_names=("glob",)),
-        ),
+        policy=(PolicyRule(decision=PolicyOutcome.DENY, priority=500, tool_names=("glob",)),),
         approve=lambda request: True,
     )
     bench = office.bench

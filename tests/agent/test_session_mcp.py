@@ -126,7 +126,7 @@ async def test_in_a_folder_that_is_not_trusted_servers_start_elsewhere(
 
 async def test_without_a_person_what_needs_one_is_not_even_declared(project: Path) -> None:
     entries = {"s": odd(project, {"tools": [tool("a"), tool("b")]})}
-    rule = PolicyRule(decision=PolicyOutcome.ALLOW, priority=2.5, mcp_name="s", tool_names=("a",))
+    rule = PolicyRule(decision=PolicyOutcome.ALLOW, priority=500, mcp_name="s", tool_names=("a",))
     generator = turns(("a", {}), ("mcp_s_b", {}))
     running = agent(generator, cwd=project, settings=settings(entries), policy=(rule,))
     async with running:

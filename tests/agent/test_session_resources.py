@@ -15,10 +15,10 @@ from tests.mcp.kit import odd
 
 LISTED = "evil:x:1"
 UNLISTED = "evil:x:1?what-stands-in-.env"
-DENY = (PolicyRule(decision=PolicyOutcome.DENY, priority=2.5, mcp_name="evil"),)
-ASK = (PolicyRule(decision=PolicyOutcome.ASK_USER, priority=2.5, mcp_name="evil"),)
-OTHER = (PolicyRule(decision=PolicyOutcome.DENY, priority=2.5, mcp_name="good"),)
-BARE = (PolicyRule(decision=PolicyOutcome.ALLOW, priority=2.5, tool_names=("read_mcp_resource",)),)
+DENY = (PolicyRule(decision=PolicyOutcome.DENY, priority=500, mcp_name="evil"),)
+ASK = (PolicyRule(decision=PolicyOutcome.ASK_USER, priority=500, mcp_name="evil"),)
+OTHER = (PolicyRule(decision=PolicyOutcome.DENY, priority=500, mcp_name="good"),)
+BARE = (PolicyRule(decision=PolicyOutcome.ALLOW, priority=500, tool_names=("read_mcp_resource",)),)
 
 
 def evil(project: Path) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from alhena.events import (
     ToolOutputEvent,
 )
 from alhena.models.errors import QuotaError
-from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule, Tier
+from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule
 from alhena.scheduler.confirm import ConfirmationRequest
 from alhena.scheduler.states import Status
 from alhena.tools.contract import MUTATOR_KINDS, ExecutionContext, ToolResult
@@ -90,7 +90,7 @@ async def test_an_agent_has_its_own_prompt_and_only_its_tools_and_never_delegati
 async def test_what_the_policy_denies_the_session_it_denies_the_agent(project: Path):
     deny = PolicyRule(
         decision=PolicyOutcome.DENY,
-        priority=Tier.USER + 0.5,
+        priority=500,
         tool_names=("read_file",),
         args_pattern="secret",
         deny_message="Not that one.",

@@ -26,7 +26,7 @@ GOOD = ("mcp_good_fine", {"n": 1})
 LOADED = (http, sdk)
 """Importing them takes a second, which is not to count against a deadline."""
 
-ALLOW_ALL = (PolicyRule(decision=PolicyOutcome.ALLOW, priority=2.5, mcp_name="*"),)
+ALLOW_ALL = (PolicyRule(decision=PolicyOutcome.ALLOW, priority=500, mcp_name="*"),)
 MAX_LINE = 700
 """Characters that a person should have to read of one problem."""
 

@@ -45,7 +45,7 @@ def ask(
 ) -> Decision:
     names = (tool,) if isinstance(tool, str) else tool
     call = PolicyCall(names=names, args=args or {}, server_name=server)
-    context = PolicyContext(mode=ApprovalMode.parse(mode), interactive=interactive)
+    context = PolicyContext(mode=ApprovalMode(mode), interactive=interactive)
     return decide(call, given, context)
 
 

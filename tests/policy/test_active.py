@@ -38,7 +38,7 @@ class AllRules(ActiveRules):
 def test_a_decision_does_not_depend_on_how_the_rules_are_found(
     given: tuple[PolicyRule, ...],
 ) -> None:
-    ordered = sorted(given, key=lambda rule: -rule.priority)
+    ordered = sorted(given, key=lambda rule: -rule.final_priority)
     looked_up, tried = ActiveRules(ordered), AllRules(ordered)
     for line in everyday() + adversarial():
         assert decided(looked_up, line) == decided(tried, line), line.command
@@ -50,8 +50,8 @@ def decided(active: ActiveRules, line: Line) -> Decision:
 
 
 def test_rules_for_other_programs_and_other_subcommands_are_passed_over() -> None:
-    active = ActiveRules(sorted(MANY, key=lambda rule: -rule.priority))
+    active = ActiveRules(sorted(MANY, key=lambda rule: -rule.final_priority))
     everything = active.about(frozenset({None}))
     assert [each.rule for each in everything] == active.rules
     about_ls = [each.rule.priority for each in active.about(frozenset({"ls"}))]
-    assert about_ls == [2.5, 2.45, 2.4, 2.3, 2.2, 2.05]
+    assert about_ls == [500, 450, 400, 300, 200, 50]

@@ -15,7 +15,7 @@ NAMES = st.sampled_from(["read_file", "glob", "*", "re*"])
 RULES = st.lists(
     st.builds(
         lambda decision, priority, tier, name: PolicyRule(
-            decision=decision, priority=tier + priority / 1000, tool_names=(name,)
+            decision=decision, priority=priority, tier=tier, tool_names=(name,)
         ),
         OUTCOMES,
         st.integers(0, 999),
@@ -55,16 +55,16 @@ def test_the_winner_is_the_first_loaded_of_the_strongest(given_rules: list[Polic
     if not matching:
         assert decision.rule is None
         return
-    top = max(r.priority for r in matching)
-    assert decision.rule is next(r for r in matching if r.priority == top)
-    assert decision.outcome is max(matching, key=lambda r: r.priority).decision
+    top = max(r.final_priority for r in matching)
+    assert decision.rule is next(r for r in matching if r.final_priority == top)
+    assert decision.outcome is max(matching, key=lambda r: r.final_priority).decision
 
 
 @given(RULES, st.integers(0, 999), st.integers(0, 999))
 def test_a_higher_tier_always_wins(below: list[PolicyRule], strong: int, weak: int) -> None:
     admin = rules(rule("deny", weak, toolName="*"), tier=Tier.ADMIN)
     user = rules(rule("allow", strong, toolName="read_file"), tier=Tier.USER)
-    lower = tuple(r for r in below if r.priority < Tier.ADMIN)
+    lower = tuple(r for r in below if r.tier < Tier.ADMIN)
     assert ask((*lower, *user, *admin), "read_file").outcome is DENY
 
 
@@ -163,8 +163,12 @@ def test_a_rule_can_be_bound_to_interactive_or_unattended_runs() -> None:
 
 def test_command_conditions_say_nothing_about_other_tools() -> None:
     bound = (
-        PolicyRule(decision=DENY, priority=3, tool_names=("*",), command_prefixes=("git",)),
-        PolicyRule(decision=DENY, priority=3, tool_names=("*",), command_regex=".*"),
+        PolicyRule(
+            decision=DENY, priority=0, tier=Tier.ADMIN, tool_names=("*",), command_prefixes=("git",)
+        ),
+        PolicyRule(
+            decision=DENY, priority=0, tier=Tier.ADMIN, tool_names=("*",), command_regex=".*"
+        ),
     )
     assert ask(bound, "x", {"command": "git"}).rule is None
 

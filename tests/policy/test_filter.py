@@ -118,7 +118,7 @@ def test_a_tool_is_hidden_only_where_each_call_would_be_denied() -> None:
 OUTCOMES = st.sampled_from(list(PolicyOutcome))
 RULES = st.builds(
     lambda decision, priority, names, pattern: PolicyRule(
-        decision=decision, priority=2 + priority / 1000, tool_names=names, args_pattern=pattern
+        decision=decision, priority=priority, tool_names=names, args_pattern=pattern
     ),
     OUTCOMES,
     st.integers(0, 999),

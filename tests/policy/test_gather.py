@@ -12,7 +12,7 @@ from alhena.agent.options import AgentSettings
 from alhena.config.errors import ConfigError
 from alhena.config.settings import settings_of
 from alhena.policy.gather import GatheredPolicy, PolicyRequest, gather_policy, told_together
-from alhena.policy.model import PolicyOutcome, PolicyRule, Tier
+from alhena.policy.model import PolicyOutcome, PolicyRule
 from alhena.policy.saved import save_rule
 from alhena.policy.settings_rules import ToolNames
 from alhena.tools.confirmation import ToolConfirmationOutcome
@@ -89,7 +89,7 @@ def test_what_stands_in_the_home_directory_is_the_users_own(home: Path) -> None:
     write(home / ".gemini" / "policies" / "own.toml", DENY_GLOB + ALLOW_WRITE)
     found = gather(home, skip_trust=True)
     assert found.filters == ()
-    assert sum(rule.tier == "user" for rule in found.rules) == 2
+    assert sum(rule.author == "user" for rule in found.rules) == 2
 
 
 def test_an_extensions_policy_is_a_filter_with_its_name(project: Path, home: Path) -> None:
@@ -97,7 +97,7 @@ def test_an_extensions_policy_is_a_filter_with_its_name(project: Path, home: Pat
     found = gather(project, extensions=(("linter", home / "ext" / "policies"),))
     (only,) = found.filters
     assert "linter" in only.name
-    assert [rule.tier for rule in only.rules] == ["extension"]
+    assert [rule.author for rule in only.rules] == ["extension"]
 
 
 @pytest.mark.parametrize(
@@ -167,13 +167,16 @@ def test_without_always_saved_approvals_do_not_count_and_refusals_do(
 ) -> None:
     saved = home / ".gemini" / "policies" / "auto-saved.toml"
     for decision, tool in ((PolicyOutcome.ALLOW, "write_file"), (PolicyOutcome.DENY, "glob")):
-        rule = PolicyRule(decision=decision, priority=Tier.USER + 0.95, tool_names=(tool,))
+        rule = PolicyRule(decision=decision, priority=950, tool_names=(tool,))
         assert save_rule(rule, saved)
     write(saved.with_name("own.toml"), ALLOW_WRITE.replace("write_file", "replace"))
-    own = {rule.tool_names[0] for rule in gather(project).rules if rule.tier == "user"}
+    own = {rule.tool_names[0] for rule in gather(project).rules if rule.author == "user"}
     assert own == {"write_file", "glob", "replace"}
     off = gather(project, {"security": {"disableAlwaysAllow": True}})
-    assert {rule.tool_names[0] for rule in off.rules if rule.tier == "user"} == {"glob", "replace"}
+    assert {rule.tool_names[0] for rule in off.rules if rule.author == "user"} == {
+        "glob",
+        "replace",
+    }
     assert explained("--tool", "write_file")[0] == "allow"
 
 

@@ -74,7 +74,7 @@ def test_every_documented_field_is_read() -> None:
     assert (four.command_regex, four.deny_message) == ("^git (commit|push)", "Ask first.")
     assert (five.command_class, five.tool_names) == (CommandClass.READ_ONLY, ("shell",))
     assert six.paths == ("/secrets/", "*.pem", "!test.pem")
-    assert (four.source, four.file, four.line, four.tier) == (
+    assert (four.source, four.file, four.line, four.author) == (
         "p.toml:21, rule 4", "p.toml", 21, "user",
     )  # fmt: skip
 
@@ -85,7 +85,9 @@ def test_the_final_priority_is_the_tier_and_a_thousandth_of_the_priority() -> No
         for priority in (0, 20, 50, 999):
             table = {"toolName": "x", "decision": "deny", "priority": priority}
             loaded = load_tables([table], file="f", tier=tier)
-            assert loaded.rules[0].priority == pytest.approx(base + priority / 1000, abs=1e-12)
+            assert loaded.rules[0].final_priority == pytest.approx(
+                base + priority / 1000, abs=1e-12
+            )
 
 
 BAD = [

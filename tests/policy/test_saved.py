@@ -132,7 +132,7 @@ def test_of_several_prefixes_the_new_ones_are_written(file: Path) -> None:
         approval("git status", modes=()),
         approval("git status", mcp_name=None, args_pattern="x"),
         approval("git status", allow_redirection=True),
-        approval("git status", priority=Tier.USER + 0.951),
+        approval("git status", priority=951),
         approval("git 'a  b'"),
     ],
 )
@@ -180,8 +180,6 @@ def test_what_no_file_can_hold_is_refused(file: Path) -> None:
     with pytest.raises(ConfigError, match="characters"):
         save_rule(approval("echo \ud800"), file)
     assert is_clean(file)
-    with pytest.raises(ValueError, match="priority"):
-        save_rule(approval("ls", priority=Tier.USER + 0.9995), file)
 
 
 def test_a_link_stays_a_link_and_its_target_is_written(file: Path, project: Path) -> None:
@@ -230,7 +228,7 @@ name, count = sys.argv[2], int(sys.argv[3])
 print("ready", flush=True)
 sys.stdin.readline()
 for number in range(count):
-    rule = PolicyRule(decision=PolicyOutcome.ALLOW, priority=2.95, tool_names=("shell",),
+    rule = PolicyRule(decision=PolicyOutcome.ALLOW, priority=950, tool_names=("shell",),
                       command_prefixes=(f"{name} {number}",))
     save_rule(rule, Path(sys.argv[1]))
     print(number, flush=True)

@@ -39,12 +39,12 @@ def decided(
 ) -> Decision:
     """The decision in a session with these settings, over the default policies."""
     written = settings_policy(settings_of(settings, "test"), NAMES, allowed_tools)
-    engine = PolicyEngine((*load_policies(None).rules, *files, *written.rules))
+    engine = PolicyEngine((*written.rules, *load_policies(None).rules, *files))
     names = all_names(tool)
     if server is not None:
         names = (*names, f"{server}__{tool}", f"mcp_{server}_{tool}")
     call = PolicyCall(names=names, args=args or {}, server_name=server)
-    context = PolicyContext(mode=ApprovalMode.parse(mode), interactive=interactive)
+    context = PolicyContext(mode=ApprovalMode(mode), interactive=interactive)
     return tighten(engine.decide(call, context), call, written.filters, context)
 
 
@@ -194,7 +194,7 @@ def test_priorities_stand_in_the_order_of_the_table() -> None:
         **tools(exclude=["x"], allowed=["y"]),
     }
     written = settings_policy(settings_of(settings, "test"), NAMES, ("z",)).rules
-    ordered = [item.source for item in sorted(written, key=lambda item: -item.priority)]
+    ordered = [item.source for item in sorted(written, key=lambda item: -item.final_priority)]
     assert ordered == [
         "settings: mcp.excluded",
         "settings: tools.exclude",
@@ -203,7 +203,7 @@ def test_priorities_stand_in_the_order_of_the_table() -> None:
         "settings: mcpServers.c.trust",
         "settings: mcp.allowed",
     ]
-    assert {item.tier for item in written} == {"user"}
+    assert {item.author for item in written} == {"user"}
 
 
 @pytest.mark.parametrize(

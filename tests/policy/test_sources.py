@@ -46,7 +46,7 @@ def test_named_files_and_directories_add_to_the_users_own(project: Path) -> None
     write(project / "more" / "b.toml", "allow", "b")
     file = write(project / "c.policy", "allow", "c")
     loaded = load_policies(project / "user", (project / "more", file), project / "none")
-    own = [r for r in loaded.rules if r.priority >= Tier.USER]
+    own = [r for r in loaded.rules if r.tier >= Tier.USER]
     assert [r.tool_names for r in own] == [("a",), ("b",), ("c",)]
     missing = load_policies(None, (project / "nothing",), project / "none")
     assert str(project / "nothing") in str(missing.problems[0])

@@ -106,7 +106,7 @@ def deciding(**outcomes: PolicyOutcome | Decision) -> Callable[[PolicyCall], Dec
         outcome = outcomes.get(call.names[0], PolicyOutcome.ALLOW)
         if isinstance(outcome, Decision):
             return outcome
-        rule = PolicyRule(decision=outcome, priority=1.5)
+        rule = PolicyRule(decision=outcome, priority=500)
         return Decision(outcome=outcome, reason=f"rule for {call.names[0]}", rule=rule)
 
     return decide

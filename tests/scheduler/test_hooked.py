@@ -84,7 +84,7 @@ async def test_the_policy_decides_on_what_a_hook_has_made_of_the_input():
     def decide(call: PolicyCall) -> Decision:
         seen_by_policy.append(call.args["text"])
         outcome = DENY if call.args["text"] == "evil" else ALLOW
-        rule = PolicyRule(decision=outcome, priority=1.5, deny_message="No evil.")
+        rule = PolicyRule(decision=outcome, priority=500, deny_message="No evil.")
         return Decision(outcome=outcome, reason="r", rule=rule)
 
     log: list[Any] = []

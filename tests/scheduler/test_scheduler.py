@@ -85,7 +85,7 @@ async def test_a_tool_that_cannot_even_be_built_is_an_error_of_that_call_only():
 
 @pytest.mark.requirement("SCHED-03")
 async def test_a_denied_call_is_an_error_with_the_rules_own_words():
-    rule = PolicyRule(decision=DENY, priority=1.5, deny_message="Not on Sundays.")
+    rule = PolicyRule(decision=DENY, priority=500, deny_message="Not on Sundays.")
     decision = Decision(outcome=DENY, reason="rule 1", rule=rule)
     stage = Stage(SmallTool("echo"), decide=deciding(echo=decision))
     (done,) = await stage.run("echo")

@@ -47,6 +47,7 @@ from alhena.session.turns import EditingTurn, last_turn, named_later
 from alhena.system.errors import printable
 from alhena.tools.contract import ToolLocation
 from alhena.tools.daemon import in_daemon_thread
+from alhena.values import Value
 from alhena.wire.calls import ToolCallRequestInfo
 from alhena.wire.content import Content
 from alhena.wire.encoded import EncodedContent
@@ -58,7 +59,7 @@ HELD_S = 2.0
 _PLAIN_ID = re.compile(r"[A-Za-z0-9_-]{1,200}")
 
 
-class Remembered(msgspec.Struct, frozen=True):
+class Remembered(Value, frozen=True):
     """A conversation as a checkpoint has it. `replay` knows of the calls that end it, where a
     journal had it."""
 

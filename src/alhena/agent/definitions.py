@@ -3,15 +3,14 @@
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from alhena.tools.builtin.delegate_to_agent import AgentSummary
+from alhena.values import Value
 
 _PROMPTS = Path(__file__).parent / "prompts"
 _TEXT: dict[str, Any] = {"type": "string"}
 
 
-class AgentDefinition(msgspec.Struct, frozen=True, kw_only=True):
+class AgentDefinition(Value, frozen=True, kw_only=True):
     """A subagent.
 
     `tools` are names, `*` for all, or `server__*` for those of an MCP server. `result_schema` is

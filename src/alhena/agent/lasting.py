@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -21,7 +21,7 @@ from alhena.policy.model import (
     Tier,
 )
 from alhena.policy.parse import RulePlace, parse_rule
-from alhena.policy.tables import own_priority, rule_fields
+from alhena.policy.tables import rule_fields
 from alhena.tools.confirmation import ToolConfirmationOutcome as Outcome
 from alhena.tools.daemon import in_daemon_thread
 
@@ -75,7 +75,7 @@ class LastingApprovals:
         if not self._bench.offers_always:
             return
         if message.mode is not None:
-            self._bench.modes.switch(ApprovalMode.parse(message.mode))
+            self._bench.modes.switch(ApprovalMode(message.mode))
         if message.rule is None:
             return
         source = FOR_GOOD if message.persist else IN_SESSION
@@ -137,7 +137,7 @@ class LastingApprovals:
 def _offer(outcome: Outcome, rule: PolicyRule, *, persist: bool, shown: str) -> LastingRule:
     import tomli_w
 
-    fields: dict[str, Any] = {**rule_fields(rule), "priority": own_priority(rule)}
+    fields = rule_fields(rule)
     for key in ("toolName", "commandPrefix"):
         if len(fields.get(key, ())) == 1:
             fields[key] = fields[key][0]

@@ -3,10 +3,9 @@
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from alhena.agent.model_access import Source
 from alhena.events import Event
+from alhena.values import Value
 from alhena.wire.content import Content
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ async def at_once() -> None:
     """Paces nobody."""
 
 
-class SessionLinks(msgspec.Struct, frozen=True, kw_only=True):
+class SessionLinks(Value, frozen=True, kw_only=True):
     """`answering` gives the model when a tool first needs one; `emit` takes the events of such
     requests and `pace` holds them back; `approver` and `ask` reach the person, if there is one;
     `fallback` decides whether another model answers when one cannot;

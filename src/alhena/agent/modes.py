@@ -55,4 +55,4 @@ class SessionMode:
         """Turns plan mode off, into `mode`, or `next_mode` without one; nothing changes when it is
         off."""
         if self.planning:
-            self.switch(self._work_mode if mode is None else ApprovalMode.parse(mode))
+            self.switch(self._work_mode if mode is None else ApprovalMode(mode))

@@ -5,8 +5,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from alhena.config.settings import Settings
 from alhena.errors import InputError
 from alhena.models.generator import ContentGenerator
@@ -14,6 +12,7 @@ from alhena.policy.model import ApprovalMode, PolicyRule
 from alhena.system.workspace import current_directory
 from alhena.tools.builtin.ask_user import Ask
 from alhena.tools.contract import Tool
+from alhena.values import Value
 from alhena.wire.content import Content
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from alhena.scheduler.questions import Edit
 
 
-class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
+class AgentSettings(Value, frozen=True, kw_only=True):
     """Settings of an `Agent`.
 
     `approval_mode`: how much runs without asking. `include_directories`: workspace roots beside the
@@ -87,7 +86,7 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     notices: tuple[str, ...] = ()
 
 
-class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
+class AgentOptions(Value, frozen=True, kw_only=True):
     """The arguments of `Agent`, as given."""
 
     model: str | None

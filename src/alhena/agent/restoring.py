@@ -21,6 +21,7 @@ from alhena.session.checkpoints import Checkpoint
 from alhena.session.records import Answered, Undone, now
 from alhena.session.restorer import Restoration
 from alhena.tools.contract import ToolErrorType
+from alhena.values import Value
 from alhena.wire.calls import ToolCallRequestInfo
 from alhena.wire.content import MODEL, FunctionCall, Part
 
@@ -78,7 +79,7 @@ class AgentCheckpoints:
         return self._proposing
 
 
-class Restored(msgspec.Struct, frozen=True, kw_only=True):
+class Restored(Value, frozen=True, kw_only=True):
     """What going back to the checkpoint `name` has come to: `files`, or why they were left
     (`problem`), the `conversation` or not (`forgotten`: nothing has it any more), and the names of
     the calls that can be `proposed` again. `tool_call` is the one that it was made before; `kept`
@@ -96,7 +97,7 @@ class Restored(msgspec.Struct, frozen=True, kw_only=True):
     notices: tuple[str, ...] = ()
 
 
-class Proposal(msgspec.Struct, frozen=True, kw_only=True):
+class Proposal(Value, frozen=True, kw_only=True):
     """Calls that can be made again: those of the turn that ends the first `length` contents which
     have no result that stands. `known` are those that do."""
 
@@ -188,7 +189,7 @@ async def propose(session: Session, ids: tuple[str, str]) -> None:
     await run_prompt(chat, session.scheduler, session.course, parts, ids)
 
 
-class OpenCalls(msgspec.Struct, frozen=True):
+class OpenCalls(Value, frozen=True):
     """The calls that end a conversation: those that are undone, and the results of the others."""
 
     undone: tuple[FunctionCall, ...]

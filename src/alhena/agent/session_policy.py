@@ -10,8 +10,8 @@ from alhena.policy.settings_rules import ToolNames
 from alhena.tools.contract import Tool
 from alhena.tools.names import ALIASES, BUILT_IN, declared_name
 
-OWN_TOOL_PRIORITY = Tier.DEFAULT + 0.06
-"""Above what the default policies say of built-in tools, so that a name is no permission."""
+OWN_TOOL_PRIORITY = 60
+"""In the default tier, above what its policies say of built-in tools: a name is no permission."""
 
 
 def session_policy(options: WorkbenchOptions) -> GatheredPolicy:
@@ -57,6 +57,7 @@ def own_tool_rules(tool: Tool) -> tuple[PolicyRule, ...]:
     rule = PolicyRule(
         decision=PolicyOutcome.ASK_USER if asked else PolicyOutcome.ALLOW,
         priority=OWN_TOOL_PRIORITY,
+        tier=Tier.DEFAULT,
         tool_names=(tool.name,),
         modes=(ApprovalMode.DEFAULT, ApprovalMode.AUTO_EDIT),
         source="the program's own tool" + ("" if asked else " (confirm=False)"),

@@ -46,7 +46,7 @@ def refuses_server(bench: Workbench, name: str) -> bool:
 def _speaks_of_server(decision: Decision, names: tuple[str, ...]) -> bool:
     """Whether it is a rule of the user or the administrator for servers that decided."""
     rule = decision.rule
-    if rule is None or rule.tier == "default":
+    if rule is None or rule.author == "default":
         return False
     return not names_tool(rule, PolicyCall(names=names, args={}))
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from alhena.agent.definitions import builtin_agents
 from alhena.agent.links import SessionLinks
-from alhena.policy.model import PolicyOutcome, PolicyRule, Tier
+from alhena.policy.model import PolicyOutcome, PolicyRule
 from alhena.tools.builtin.delegate_to_agent import DelegateToAgent
 from alhena.tools.builtin.enter_plan_mode import EnterPlanMode
 from alhena.tools.builtin.exit_plan_mode import ExitPlanMode
@@ -20,11 +20,13 @@ if TYPE_CHECKING:
 
 _ANSWERED = PolicyRule(
     decision=PolicyOutcome.ALLOW,
-    priority=Tier.DEFAULT + 0.9995,
+    priority=0,
     tool_names=("ask_user",),
     source="the program answers questions",
+    layer="program",
 )
-"""Above the default that nobody is there to ask: somebody is, only not for approvals."""
+"""Weaker than all of the user's rules, stronger than the default that nobody is there to ask:
+somebody is, only not for approvals."""
 
 
 def register_session_tools(bench: "Workbench", links: SessionLinks, plans: Path) -> None:

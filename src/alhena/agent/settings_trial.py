@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from alhena.agent.session_hooks import HookOptions, open_session_hooks
 from alhena.agent.session_model import SessionModels
 from alhena.agent.session_policy import session_policy
@@ -15,6 +13,7 @@ from alhena.errors import AlhenaError
 from alhena.system.processes import ProcessGroups
 from alhena.system.workspace import Workspace
 from alhena.tools.names import ALIASES, BUILT_IN
+from alhena.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,7 +23,7 @@ Step = Callable[[WorkbenchOptions, ProcessGroups], "Iterable[str]"]
 would."""
 
 
-class Trial(msgspec.Struct, frozen=True):
+class Trial(Value, frozen=True):
     """What came of it: what ends each session, and what each says at its start."""
 
     errors: tuple[str, ...]

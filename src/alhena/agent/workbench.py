@@ -5,8 +5,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from alhena.agent.links import at_once
 from alhena.agent.modes import SessionMode
 from alhena.agent.tool_sources import ToolSources
@@ -25,6 +23,7 @@ from alhena.system.workspace import Workspace
 from alhena.tools.contract import Tool
 from alhena.tools.names import READ_RESOURCE, all_names
 from alhena.tools.registry import ToolRegistry
+from alhena.values import Value
 
 if TYPE_CHECKING:  # deciding and listing need no event loop
     from alhena.agent.conversations import SavedConversations
@@ -50,7 +49,7 @@ _OF_SHELL = ("list_background_processes", "read_background_output")
 PolicySource = str | os.PathLike[str] | PolicyRule
 
 
-class WorkbenchOptions(msgspec.Struct, frozen=True, kw_only=True):
+class WorkbenchOptions(Value, frozen=True, kw_only=True):
     """What a workbench is made of. `interactive`: somebody can be asked. `sandbox`: as in
     `AgentSettings`, and `hooks`, `wait_for_servers`, `held_servers`, `acceptance` and `named`, too.
     `servers`: whether those of the settings are used."""

@@ -9,11 +9,12 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from alhena.events import ToolCallState
+from alhena.values import Value
 
 R_co = TypeVar("R_co", covariant=True)
 
 
-class Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", rename="camel"):
+class Message(Value, frozen=True, kw_only=True, tag_field="type", rename="camel"):
     """What all messages share."""
 
 
@@ -136,7 +137,7 @@ class AskUserResponse(Message, frozen=True, kw_only=True, tag="ask-user-response
     `cancelled`: the questions were dismissed, or nobody answered."""
 
     correlation_id: str
-    answers: dict[str, str] = {}
+    answers: dict[str, str] = msgspec.field(default_factory=dict[str, str])
     cancelled: bool = False
 
 

@@ -12,6 +12,7 @@ import msgspec
 
 from alhena.config.mcp_enablement import Enablement, enablement
 from alhena.config.settings import Settings
+from alhena.values import Value
 
 COMMAND_SERVER = "mcp"
 """What the server of `mcp.serverCommand` is called."""
@@ -23,7 +24,7 @@ OF_GOOGLE = GOOGLE, IMPERSONATION = "google_credentials", "service_account_imper
 """Values of `authProviderType` by which a server is shown who somebody is at Google."""
 
 
-class _Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class _Entry(Value, frozen=True, kw_only=True, rename="camel"):
     """A table of an entry."""
 
 
@@ -63,13 +64,15 @@ class McpServer(_Entry, frozen=True, kw_only=True):
 
     command: str | None = None
     args: tuple[str, ...] = ()
-    env: dict[str, str | int | float | bool] = {}
+    env: dict[str, str | int | float | bool] = msgspec.field(
+        default_factory=dict[str, str | int | float | bool]
+    )
     cwd: str | None = None
     url: str | None = None
     http_url: str | None = None
     tcp: str | None = None
     type: Literal["stdio", "sse", "http", "streamable-http", "streamableHttp"] | None = None
-    headers: dict[str, str] = {}
+    headers: dict[str, str] = msgspec.field(default_factory=dict[str, str])
     timeout: float | None = None
     trust: bool = False
     of_workspace: bool = False

@@ -3,10 +3,10 @@
 
 from typing import Literal
 
-import msgspec
+from alhena.values import Value
 
 
-class Section(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class Section(Value, frozen=True, kw_only=True, rename="camel"):
     """A table of settings.json."""
 
 

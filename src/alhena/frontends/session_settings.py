@@ -24,7 +24,7 @@ def session_settings(arguments: RunArguments, place: Place) -> AgentSettings:
         settings = msgspec.structs.replace(settings, mcp=mcp)
     roots, missing = included(place, arguments.include_directories)
     limits = arguments.limits
-    mode = arguments.approval_mode or ApprovalMode.parse(settings.general.default_approval_mode)
+    mode = arguments.approval_mode or ApprovalMode(settings.general.default_approval_mode)
     return AgentSettings(
         approval_mode=mode,
         include_directories=roots,

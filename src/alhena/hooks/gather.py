@@ -22,6 +22,7 @@ from alhena.config.trust import folder_trust
 from alhena.hooks.load import HookDocument, HookProblem, Level, LoadedHooks, load_hooks
 from alhena.hooks.model import HookDefinition, HookGroup, HookSource
 from alhena.hooks.system import Hooks
+from alhena.values import Value
 
 if TYPE_CHECKING:
     from alhena.events import Event
@@ -37,7 +38,7 @@ class HookState(StrEnum):
     UNTRUSTED = "untrusted"
 
 
-class HookEntry(msgspec.Struct, frozen=True, kw_only=True):
+class HookEntry(Value, frozen=True, kw_only=True):
     """A configured hook with its group, and its state; `why` says why it does not run, `pinned`
     which files of the project are part of it, where it is one of a project's."""
 
@@ -48,7 +49,7 @@ class HookEntry(msgspec.Struct, frozen=True, kw_only=True):
     pinned: "PinnedFiles | None" = None
 
 
-class HooksRequest(msgspec.Struct, frozen=True, kw_only=True):
+class HooksRequest(Value, frozen=True, kw_only=True):
     """Whose hooks are wanted: a workspace at `cwd`, with these settings and variables. `program`
     is a document of the embedding program's own; `extensions` are those of extensions."""
 
@@ -60,7 +61,7 @@ class HooksRequest(msgspec.Struct, frozen=True, kw_only=True):
     skip_trust: bool = False
 
 
-class GatheredHooks(msgspec.Struct, frozen=True, kw_only=True):
+class GatheredHooks(Value, frozen=True, kw_only=True):
     """What was found. `unasked`: hooks of the project run without having been accepted one by one.
     `notes` are for people who look closer."""
 

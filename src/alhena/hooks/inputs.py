@@ -5,8 +5,10 @@ from typing import Any, Literal
 
 import msgspec
 
+from alhena.values import Value
 
-class McpContext(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+
+class McpContext(Value, frozen=True, kw_only=True, omit_defaults=True):
     """The server of an MCP tool, without anything secret. `tool_name` is the server's own name."""
 
     server_name: str

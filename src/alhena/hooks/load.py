@@ -8,8 +8,6 @@ from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from typing import Any
 
-import msgspec
-
 from alhena.hooks.model import (
     DEFAULT_TIMEOUT_MS,
     HookDefinition,
@@ -18,6 +16,7 @@ from alhena.hooks.model import (
     HookSource,
     OnFailure,
 )
+from alhena.values import Value
 from alhena.wire.plain import as_array, as_object
 
 MAX_TIMEOUT_MS = 24 * 60 * 60 * 1000
@@ -41,7 +40,7 @@ class Level(StrEnum):
     NOTE = "note"
 
 
-class HookProblem(msgspec.Struct, frozen=True, kw_only=True):
+class HookProblem(Value, frozen=True, kw_only=True):
     """What is wrong where. `weakens`: a hook is missing without which less is watched over than
     was meant."""
 
@@ -57,7 +56,7 @@ class HookProblem(msgspec.Struct, frozen=True, kw_only=True):
         return f"{place}{self.message.rstrip('.')}. {self.remedy}".strip()
 
 
-class HookDocument(msgspec.Struct, frozen=True, kw_only=True):
+class HookDocument(Value, frozen=True, kw_only=True):
     """A document with `hooks` and, perhaps, `hooksConfig` in it, and whose it is."""
 
     value: Any
@@ -66,7 +65,7 @@ class HookDocument(msgspec.Struct, frozen=True, kw_only=True):
     extension: str = ""
 
 
-class LoadedHooks(msgspec.Struct, frozen=True):
+class LoadedHooks(Value, frozen=True):
     """The hooks of a document, and what is wrong in it. `enabled` and `disabled` are what its
     `hooksConfig` says."""
 

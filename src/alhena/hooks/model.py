@@ -6,6 +6,8 @@ from typing import Any
 
 import msgspec
 
+from alhena.values import Value
+
 DEFAULT_TIMEOUT_MS = 60_000
 
 OUTPUT_LIMIT = 1 << 20
@@ -46,7 +48,7 @@ class OnFailure(StrEnum):
     WARN = "warn"
 
 
-class HookDefinition(msgspec.Struct, frozen=True, kw_only=True):
+class HookDefinition(Value, frozen=True, kw_only=True):
     """A command to run. `place` is where it is written: the file and the path in its document.
     `fingerprint` is what was trusted of it (`hooks.trust`); "" where trust is not asked for."""
 
@@ -54,7 +56,7 @@ class HookDefinition(msgspec.Struct, frozen=True, kw_only=True):
     source: HookSource
     name: str = ""
     timeout_ms: int = DEFAULT_TIMEOUT_MS
-    env: dict[str, str] = {}
+    env: dict[str, str] = msgspec.field(default_factory=dict[str, str])
     description: str = ""
     on_failure: OnFailure = OnFailure.WARN
     place: str = ""
@@ -72,7 +74,7 @@ class HookDefinition(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.name}:{self.command}"
 
 
-class HookGroup(msgspec.Struct, frozen=True, kw_only=True):
+class HookGroup(Value, frozen=True, kw_only=True):
     """Hooks that share an event and a matcher. `matcher` "" and "*" match everything."""
 
     event: HookEvent
@@ -109,7 +111,7 @@ class InputForms(msgspec.Struct, frozen=True):
     changes: Callable[[dict[str, Any], dict[str, Any]], dict[str, Any]]
 
 
-class HookVerdict(msgspec.Struct, frozen=True, kw_only=True):
+class HookVerdict(Value, frozen=True, kw_only=True):
     """What the hooks of one event say together; one that says nothing is `HookVerdict()`.
 
     `stop`: the run ends, for this reason. `block`: what was about to happen does not, what has

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from alhena.values import Value
 from alhena.wire.content import MODEL, USER, Content, Part, text_content
 from alhena.wire.encoded import EncodedContent
 from alhena.wire.request import (
@@ -22,7 +23,7 @@ from alhena.wire.request import (
 from alhena.wire.response import Candidate, GenerateContentResponse, UsageMetadata
 
 
-class _Shape(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class _Shape(Value, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """What is absent was not said."""
 
 

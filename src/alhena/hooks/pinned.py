@@ -12,9 +12,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import islice, product
 
-import msgspec
-
 from alhena.hooks.model import HookDefinition
+from alhena.values import Value
 
 HOOKS_FOLDER = ".gemini/hooks"
 MAX_FILES = 512
@@ -41,7 +40,7 @@ _BRACES = re.compile(r"\{([^{}\s]*,[^{}\s]*)\}")
 _WILD = re.compile(r"[*?\[]")
 
 
-class PinnedFiles(msgspec.Struct, frozen=True, kw_only=True):
+class PinnedFiles(Value, frozen=True, kw_only=True):
     """`files` are names within the project with their real paths. `folder`: everything in the
     hooks folder is among them, for the command says more than can be known before it runs.
     `problem` says why such a hook cannot be accepted; "" when it can."""

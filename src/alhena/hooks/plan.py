@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from alhena.hooks.model import HookDefinition, HookEvent, HookGroup, HookSource, OnFailure
+from alhena.values import Value
 
 if TYPE_CHECKING:
     from regex import Pattern
@@ -21,7 +22,7 @@ _TRIGGER_EVENTS = (HookEvent.SESSION_START, HookEvent.SESSION_END, HookEvent.PRE
 _ORDER = tuple(HookSource)
 
 
-class HookPlan(msgspec.Struct, frozen=True):
+class HookPlan(Value, frozen=True):
     """The hooks to run, in order; at once, or each after the one before. `names` are, for each of
     them, those names of the tool that its matchers mean; () where all are alike."""
 

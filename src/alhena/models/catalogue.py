@@ -6,8 +6,7 @@ which nothing is known is sent nothing that it might refuse.
 
 from enum import StrEnum
 
-import msgspec
-
+from alhena.values import Value
 from alhena.wire.request import GenerationConfig, ThinkingConfig
 
 DEFAULT_INPUT_LIMIT = 1_048_576
@@ -43,7 +42,7 @@ class Thinking(StrEnum):
     LEVEL = "level"
 
 
-class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
+class ModelInfo(Value, frozen=True, kw_only=True):
     """What is known of a model. Limits are in tokens; None: not known.
 
     `budgets` are the least and the most tokens of thinking (-1 always leaves the number to the

@@ -11,6 +11,7 @@ import msgspec
 
 from alhena.models.errors import RecordingError
 from alhena.models.status import Asked, api_error
+from alhena.values import Value
 from alhena.wire.decode import decode_count_tokens, decode_embed, decode_response
 from alhena.wire.encode import EncodedContent
 from alhena.wire.errors import DecodeError
@@ -28,7 +29,7 @@ class Method(StrEnum):
     EMBED = "embedContent"
 
 
-class Line(msgspec.Struct, frozen=True):
+class Line(Value, frozen=True):
     """One recorded answer; `response` is a list of chunks when the method is the stream."""
 
     method: Method

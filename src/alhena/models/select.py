@@ -12,6 +12,7 @@ from alhena.models.errors import CredentialsError
 from alhena.models.generator import ContentGenerator
 from alhena.models.retry.generator import RetryingGenerator
 from alhena.models.retry.policy import REPLAY, RetryPolicy
+from alhena.values import Value
 
 if TYPE_CHECKING:
     from alhena.http.endpoint import Endpoint
@@ -50,7 +51,7 @@ class ModelChoice(msgspec.Struct, frozen=True, kw_only=True):
         return f"ModelChoice(model={self.model!r}, is_terminal={self.is_terminal})"
 
 
-class ChosenGenerator(msgspec.Struct, frozen=True, kw_only=True):
+class ChosenGenerator(Value, frozen=True, kw_only=True):
     """Who answers, under which model name, and the lines a person should see about it. `auth_type`
     is how it signs in, in the words of `security.auth.selectedType`; None where it need not.
     `speaks_gemini`: any Gemini model may be asked for, not only this one."""

@@ -2,9 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from alhena.policy.model import PolicyOutcome, PolicyRule
+from alhena.values import Value
 
 if TYPE_CHECKING:
     from alhena.policy.bash.model import Part
@@ -12,7 +11,7 @@ if TYPE_CHECKING:
 MAX_KNOWN = 1024
 
 
-class Candidate(msgspec.Struct, frozen=True):
+class Candidate(Value, frozen=True):
     """A rule, the programs that its prefixes are about (None: perhaps any) and the words that have
     to follow for it to allow something (None: perhaps none)."""
 

@@ -56,7 +56,7 @@ def is_active(rule: PolicyRule, context: PolicyContext) -> bool:
 
 
 def _by_priority(rule: PolicyRule) -> float:
-    return -rule.priority
+    return -rule.final_priority
 
 
 def _decide_tool(call: PolicyCall, active: list[PolicyRule], context: PolicyContext) -> Decision:

@@ -15,13 +15,12 @@ from alhena.policy.model import (
     PolicyContext,
     PolicyOutcome,
     PolicyRule,
-    Tier,
 )
 from alhena.policy.names import is_shell, names_tool
 
 MAX_KNOWN = 4096
-ALWAYS_PRIORITY = Tier.USER + 0.950
-"""Where a person's "always" stands: above the user's rules up to priority 949."""
+ALWAYS_PRIORITY = 950
+"""A person's "always": stronger than the user's rules up to priority 949."""
 
 
 class PolicyEngine:
@@ -106,4 +105,4 @@ def always_rule(call: PolicyCall) -> PolicyRule | None:
 
 
 def _order(rule: PolicyRule) -> float:
-    return -rule.priority
+    return -rule.final_priority

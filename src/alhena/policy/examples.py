@@ -127,7 +127,7 @@ def _context(field: str, table: Mapping[str, Any], rule: PolicyRule) -> PolicyCo
     interactive = _value(field, table, "interactive", bool)
     try:
         mode = rule.modes[0] if rule.modes else ApprovalMode.DEFAULT
-        mode = mode if name is None else ApprovalMode.parse(name)
+        mode = mode if name is None else ApprovalMode(name)
     except ValueError as error:
         known = ", ".join(ApprovalMode)
         raise RuleError(

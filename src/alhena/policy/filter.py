@@ -6,10 +6,12 @@ from collections.abc import Iterable, Sequence
 from msgspec.structs import replace
 
 from alhena.policy.engine import PolicyEngine
-from alhena.policy.model import Decision, PolicyCall, PolicyContext, PolicyOutcome, PolicyRule
+from alhena.policy.model import Decision, PolicyCall, PolicyContext, PolicyOutcome, PolicyRule, Tier
 from alhena.policy.words import strictness
 
-_SILENCE = PolicyRule(decision=PolicyOutcome.ALLOW, priority=0, allow_redirection=True)
+_SILENCE = PolicyRule(
+    decision=PolicyOutcome.ALLOW, priority=0, tier=Tier.DEFAULT, allow_redirection=True
+)
 """Below all rules of a filter: what none of them speaks of is none of its business."""
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
+from msgspec.structs import replace
 
 from alhena.config.home import (
     saved_policies_path,
@@ -18,9 +18,10 @@ from alhena.config.trust import folder_trust
 from alhena.policy.filter import PolicyFilter
 from alhena.policy.load import LoadedPolicies, PolicyProblem
 from alhena.policy.model import PolicyOutcome, PolicyRule, Tier
-from alhena.policy.settings_rules import MCP_TRUST, ToolNames, settings_policy
+from alhena.policy.settings_rules import ToolNames, settings_policy
 from alhena.policy.slips import with_slips
 from alhena.policy.sources import load_filter, load_path, load_policies
+from alhena.values import Value
 
 if TYPE_CHECKING:
     from alhena.policy.safety.model import SafetyChecker
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 _MOST_TOLD = 8
 
 
-class PolicyRequest(msgspec.Struct, frozen=True, kw_only=True):
+class PolicyRequest(Value, frozen=True, kw_only=True):
     """Whose policy is wanted: a workspace at `cwd`, with these settings and variables.
 
     `paths` are those of `--policy`, relative to `cwd`; `rules` a program's own; `extensions` the
@@ -46,7 +47,7 @@ class PolicyRequest(msgspec.Struct, frozen=True, kw_only=True):
     extensions: tuple[tuple[str, Path], ...] = ()
 
 
-class GatheredPolicy(msgspec.Struct, frozen=True, kw_only=True):
+class GatheredPolicy(Value, frozen=True, kw_only=True):
     """What was found. `checkers` look at calls behind rules and filters. `named_errors` are the
     errors in what `--policy` named. `notes` are for people who look closer: what was left out, and
     why."""
@@ -98,19 +99,19 @@ def gather_policy(request: PolicyRequest) -> GatheredPolicy:
         LoadedPolicies.joined(load_path(request.cwd / path, Tier.USER) for path in request.paths),
         known,
     )
-    written = settings_policy(settings, request.tool_names, request.allowed_tools)
     trust = folder_trust(
         request.cwd,
         environ,
         enabled=settings.security.folder_trust.enabled,
         skip=request.skip_trust,
     )
+    written = settings_policy(
+        settings, request.tool_names, request.allowed_tools, trusted=trust.trusted
+    )
     filters, limits, notes = _filters(request, trusted=trust.trusted, why=trust.reason)
     checkers = (*own.checkers, *named.checkers, *limits.checkers)
-    settled = written.rules
-    if not trust.trusted:  # what a server does there may be the doing of the folder
-        settled = tuple(rule for rule in settled if rule.priority != MCP_TRUST)
-    rules = (*request.rules, *own.rules, *named.rules, *settled)
+    programs = (replace(rule, tier=Tier.USER) for rule in request.rules)
+    rules = (*written.rules, *programs, *own.rules, *named.rules)
     if settings.security.disable_always_allow:
         saved = saved_policies_path(environ)
         rules = tuple(rule for rule in rules if not is_saved_approval(rule, saved))

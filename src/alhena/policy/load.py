@@ -8,13 +8,13 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-import msgspec
 from msgspec.structs import replace
 
 from alhena.policy.examples import check_examples
 from alhena.policy.model import PolicyRule, Tier
 from alhena.policy.parse import RulePlace, parse_rule
 from alhena.policy.rule_error import RuleError
+from alhena.values import Value
 
 if TYPE_CHECKING:
     from alhena.policy.safety.model import SafetyChecker
@@ -31,7 +31,7 @@ class ProblemLevel(StrEnum):
     WARNING = "warning"
 
 
-class PolicyProblem(msgspec.Struct, frozen=True, kw_only=True):
+class PolicyProblem(Value, frozen=True, kw_only=True):
     """What is wrong where, and what to do. `rule` is the number of the `table` of the file; it and
     `line` count from 1. `weakens`: what was dropped may have restricted something."""
 
@@ -59,7 +59,7 @@ class PolicyProblem(msgspec.Struct, frozen=True, kw_only=True):
         return f"{place}:{rule}{field} {self.message}{remedy}"
 
 
-class RuleReport(msgspec.Struct, frozen=True, kw_only=True):
+class RuleReport(Value, frozen=True, kw_only=True):
     """What became of one `[[rule]]`, or other `table`: the rule, unless it had to be dropped, how
     many examples it has, and its problems."""
 
@@ -72,7 +72,7 @@ class RuleReport(msgspec.Struct, frozen=True, kw_only=True):
     problems: tuple[PolicyProblem, ...]
 
 
-class LoadedPolicies(msgspec.Struct, frozen=True):
+class LoadedPolicies(Value, frozen=True):
     """Rules and safety checkers in the order they were read, and the problems met on the way.
     `reports` tell of each rule of a file."""
 

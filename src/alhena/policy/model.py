@@ -1,9 +1,11 @@
 """Rules, calls and decisions as values."""
 
 from enum import IntEnum, StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
+
+from alhena.values import Value
 
 if TYPE_CHECKING:
     from alhena.policy.surroundings import Surroundings
@@ -26,23 +28,17 @@ class ApprovalMode(StrEnum):
     PLAN = "plan"
 
     @classmethod
-    def parse(cls, text: str) -> "ApprovalMode":
-        """The mode of a flag or a policy file: `auto_edit` and `autoEdit` are the same.
-
-        Raises ValueError for anything else.
-        """
-        return cls.AUTO_EDIT if text == "auto_edit" else cls(text)
+    def _missing_(cls, value: object) -> "ApprovalMode | None":
+        """`auto_edit`, as flags write it, is `autoEdit`."""
+        return cls.AUTO_EDIT if value == "auto_edit" else None
 
 
 class Tier(IntEnum):
-    """Where a rule comes from; a higher tier always wins (POL-03)."""
+    """The authority of whoever wrote a rule; a higher tier always wins (POL-03)."""
 
     DEFAULT = 1
     USER = 2
     ADMIN = 3
-
-
-_TIER_NAMES = tuple(tier.name.lower() for tier in Tier)
 
 
 class CommandClass(StrEnum):
@@ -51,19 +47,23 @@ class CommandClass(StrEnum):
     READ_ONLY = "read-only"
 
 
-class PolicyRule(msgspec.Struct, frozen=True, kw_only=True):
-    """One rule. `priority` is final: tier + (0..999)/1000.
+MAX_PRIORITY = 999
+
+
+class PolicyRule(Value, frozen=True, kw_only=True):
+    """One rule. `priority` orders the rules of a `tier`, which is that of whoever wrote the rule: a
+    rule that a program gives to an agent is a user's, whatever it says (`policy/gather.py`).
 
     `tool_names` empty means every tool (of `mcp_name`, when that is set). `args_pattern` is
     searched in the stable JSON of the arguments, `paths` are gitignore patterns for the files a
     call would touch; `command_prefixes`, `command_regex` and `command_class` look at the `command`
     argument of run_shell_command. `source` says where the rule is written, for people; `file` and
-    `line` (from 1) say it for programs, and `layer` says whose rule it is where the priority does
-    not.
+    `line` (from 1) say it for programs, and `layer` says whose rule it is where the tier does not.
     """
 
     decision: PolicyOutcome
-    priority: float
+    priority: Annotated[int, msgspec.Meta(ge=0, le=MAX_PRIORITY)]
+    tier: Tier = Tier.USER
     tool_names: tuple[str, ...] = ()
     mcp_name: str | None = None
     args_pattern: str | None = None
@@ -81,14 +81,17 @@ class PolicyRule(msgspec.Struct, frozen=True, kw_only=True):
     layer: str | None = None
 
     @property
-    def tier(self) -> str:
+    def final_priority(self) -> float:
+        """The order among the rules of all tiers: tier + priority/1000 (POL-03)."""
+        return self.tier + self.priority / 1000
+
+    @property
+    def author(self) -> str:
         """Whose rule this is: default, user, admin, or what `layer` says (workspace, extension)."""
-        if self.layer is not None:
-            return self.layer
-        return _TIER_NAMES[min(max(int(self.priority), 1), len(_TIER_NAMES)) - 1]
+        return self.layer or self.tier.name.lower()
 
 
-class PolicyCall(msgspec.Struct, frozen=True, kw_only=True):
+class PolicyCall(Value, frozen=True, kw_only=True):
     """A call to decide on. `names` are all names of the tool (declared first, then aliases)."""
 
     names: tuple[str, ...]
@@ -96,7 +99,7 @@ class PolicyCall(msgspec.Struct, frozen=True, kw_only=True):
     server_name: str | None = None
 
 
-class PolicyContext(msgspec.Struct, frozen=True, kw_only=True):
+class PolicyContext(Value, frozen=True, kw_only=True):
     """The circumstances of a decision. Without `surroundings` nothing is known of directories."""
 
     mode: ApprovalMode = ApprovalMode.DEFAULT
@@ -104,7 +107,7 @@ class PolicyContext(msgspec.Struct, frozen=True, kw_only=True):
     surroundings: "Surroundings | None" = None
 
 
-class Decision(msgspec.Struct, frozen=True, kw_only=True):
+class Decision(Value, frozen=True, kw_only=True):
     """What was decided and why. `rule` is None when no rule matched; `parts` are the pieces of a
     shell command that decided it."""
 

@@ -8,10 +8,17 @@ import msgspec
 
 from alhena.policy.examples import FIELDS as EXAMPLES
 from alhena.policy.examples import Example, parse_examples
-from alhena.policy.model import ApprovalMode, CommandClass, PolicyOutcome, PolicyRule, Tier
+from alhena.policy.model import (
+    MAX_PRIORITY,
+    ApprovalMode,
+    CommandClass,
+    PolicyOutcome,
+    PolicyRule,
+    Tier,
+)
 from alhena.policy.names import SHELL_NAMES
 from alhena.policy.rule_error import RuleError
-from alhena.policy.tables import MAX_PRIORITY
+from alhena.values import Value
 
 Word = TypeVar("Word", bound=StrEnum)
 
@@ -33,7 +40,7 @@ _LEAVE_OUT = "Say what it is to be, or leave it out."
 _PRIORITIES = f"Write an integer from 0 to {MAX_PRIORITY}."
 
 
-class ParsedRule(msgspec.Struct, frozen=True):
+class ParsedRule(Value, frozen=True):
     """A rule, its examples, and what is odd about it, as (field, message) pairs."""
 
     rule: PolicyRule
@@ -54,10 +61,7 @@ class RulePlace(msgspec.Struct, frozen=True):
 
 
 def parse_rule(table: Mapping[str, Any], *, tier: Tier, place: RulePlace) -> ParsedRule:
-    """The rule a table describes; its final priority is tier + priority/1000 (POL-03).
-
-    Raises RuleError. The examples are read, not tried.
-    """
+    """The rule a table describes. Raises RuleError. The examples are read, not tried."""
     decision = _decision(table)
     warnings = _unknown_keys(table, decision)
     prefixes = _texts(table, "commandPrefix")
@@ -68,7 +72,8 @@ def parse_rule(table: Mapping[str, Any], *, tier: Tier, place: RulePlace) -> Par
     )
     rule = PolicyRule(
         decision=decision,
-        priority=tier + _priority(table) / 1000,
+        priority=_priority(table),
+        tier=tier,
         tool_names=_tool_names(table, shell_only),
         mcp_name=_text(table, "mcpName"),
         args_pattern=_pattern(table, "argsPattern"),
@@ -226,7 +231,7 @@ def _modes(table: Mapping[str, Any]) -> tuple[ApprovalMode, ...]:
     modes: list[ApprovalMode] = []
     for name in _texts(table, "modes"):
         try:
-            modes.append(ApprovalMode.parse(name))
+            modes.append(ApprovalMode(name))
         except ValueError as error:
             raise RuleError("modes", f"has no mode {name!r}", f"There are {known}.") from error
     return tuple(dict.fromkeys(modes))

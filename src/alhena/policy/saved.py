@@ -12,7 +12,7 @@ from alhena.policy.load import MAX_FILE_BYTES
 from alhena.policy.model import ApprovalMode, PolicyRule, Tier
 from alhena.policy.parse import RulePlace, parse_rule
 from alhena.policy.rule_error import RuleError
-from alhena.policy.tables import own_priority, rule_fields
+from alhena.policy.tables import rule_fields
 
 LOCK_NAME = ".auto-saved.lock"
 ATTEMPTS = 5
@@ -131,7 +131,7 @@ def _appended(place: Path, data: bytes, rule: PolicyRule) -> bytes:
 
     import tomli_w
 
-    fields: dict[str, Any] = {**rule_fields(rule), "priority": own_priority(rule)}
+    fields = rule_fields(rule)
     for key in ("toolName", "commandPrefix"):
         if len(fields.get(key, ())) == 1:
             fields[key] = fields[key][0]

@@ -25,16 +25,14 @@ from alhena.policy.load import PolicyProblem, ProblemLevel
 from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule, Tier
 from alhena.policy.names import SHELL_NAMES
 from alhena.policy.slips import slip
+from alhena.values import Value
 
-MCP_EXCLUDED = Tier.USER + 0.9996
-EXCLUDE = Tier.USER + 0.9995
-CONFIRM = Tier.USER + 0.9994
-# What follows gives way to the default rules at 999: somebody has to be there for a question.
-ALLOWED = Tier.DEFAULT + 0.9988
-MCP_TRUST = Tier.DEFAULT + 0.9986
-MCP_ALLOWED = Tier.DEFAULT + 0.9984
-_SHIELD = Tier.USER + 0.5
-_REST = Tier.USER + 0.4
+_RESTRICTING = (Tier.USER, 999)
+# An allowance gives way to the default rules at 999: somebody has to be there for a question.
+_ALLOWING = (Tier.DEFAULT, 998)
+_SHIELD = 500
+_SHELL = 450
+_REST = 400
 
 ACTING_MODES = (ApprovalMode.DEFAULT, ApprovalMode.AUTO_EDIT, ApprovalMode.YOLO)
 """Where an approval counts: none reaches into plan mode."""
@@ -50,7 +48,7 @@ class ToolNames(msgspec.Struct, frozen=True):
     accepted: Collection[str] = ()
 
 
-class SettingsPolicy(msgspec.Struct, frozen=True):
+class SettingsPolicy(Value, frozen=True):
     """What settings come to: rules, filters, and what is odd about them."""
 
     rules: tuple[PolicyRule, ...] = ()
@@ -59,9 +57,14 @@ class SettingsPolicy(msgspec.Struct, frozen=True):
 
 
 def settings_policy(
-    settings: Settings, known: ToolNames, allowed_tools: Iterable[str] = ()
+    settings: Settings,
+    known: ToolNames,
+    allowed_tools: Iterable[str] = (),
+    *,
+    trusted: bool = True,
 ) -> SettingsPolicy:
-    """The policy of the settings and of `--allowed-tools`.
+    """The policy of the settings and of `--allowed-tools`; its rules stand before all others of
+    their priority. `trusted`: of the folder, for what a server does may be the folder's doing.
 
     Raises ConfigError that names the key and the entry for one that cannot be meant. A name close
     to a built-in tool's is a warning.
@@ -77,15 +80,15 @@ def settings_policy(
     excluded, confirmed, allowed, flagged, core = (
         tuple(_entries(key, texts)) for key, texts in entries.items()
     )
-    trusted = _trusted(settings) if settings.mcp_servers else ()
+    servers = _trusted(settings) if settings.mcp_servers and trusted else ()
     only = None if mcp.allowed is None else _servers("mcp.allowed", mcp.allowed)
     rules = (
-        *_server_rules("mcp.excluded", _servers("mcp.excluded", mcp.excluded), MCP_EXCLUDED),
-        *(_rule(entry, PolicyOutcome.DENY, EXCLUDE) for entry in excluded),
-        *(_rule(entry, PolicyOutcome.ASK_USER, CONFIRM) for entry in confirmed),
-        *(_rule(entry, PolicyOutcome.ALLOW, ALLOWED) for entry in (*allowed, *flagged)),
-        *_server_rules("mcpServers.NAME.trust", trusted, MCP_TRUST),
-        *_server_rules("mcp.allowed", _unquestioned(only or (), settings), MCP_ALLOWED),
+        *_server_rules("mcp.excluded", _servers("mcp.excluded", mcp.excluded), PolicyOutcome.DENY),
+        *(_rule(entry, PolicyOutcome.DENY, _RESTRICTING) for entry in excluded),
+        *(_rule(entry, PolicyOutcome.ASK_USER, _RESTRICTING) for entry in confirmed),
+        *(_rule(entry, PolicyOutcome.ALLOW, _ALLOWING) for entry in (*allowed, *flagged)),
+        *_server_rules("mcpServers.NAME.trust", servers, PolicyOutcome.ALLOW),
+        *_server_rules("mcp.allowed", _unquestioned(only or (), settings), PolicyOutcome.ALLOW),
         *_headless_rules(settings),
     )
     filters: list[PolicyFilter] = []
@@ -120,7 +123,7 @@ def _headless_rules(settings: Settings) -> Iterator[PolicyRule]:
     """`mcp.autoAllowInHeadless`: calls need no approval where no person can be asked."""
     if settings.mcp.auto_allow_in_headless:
         names = _unquestioned(("*",), settings)
-        for rule in _server_rules("mcp.autoAllowInHeadless", names, MCP_ALLOWED):
+        for rule in _server_rules("mcp.autoAllowInHeadless", names, PolicyOutcome.ALLOW):
             yield msgspec.structs.replace(rule, interactive=False)
 
 
@@ -172,10 +175,12 @@ def _servers(key: str, names: Iterable[str]) -> tuple[str, ...]:
     return kept
 
 
-def _rule(entry: _Entry, decision: PolicyOutcome, priority: float) -> PolicyRule:
+def _rule(entry: _Entry, decision: PolicyOutcome, strength: tuple[Tier, int]) -> PolicyRule:
+    tier, priority = strength
     return PolicyRule(
         decision=decision,
         priority=priority,
+        tier=tier,
         tool_names=(entry.name,),
         command_prefixes=() if entry.prefix is None else (entry.prefix,),
         modes=ACTING_MODES if decision is PolicyOutcome.ALLOW else (),
@@ -184,12 +189,16 @@ def _rule(entry: _Entry, decision: PolicyOutcome, priority: float) -> PolicyRule
     )
 
 
-def _server_rules(key: str, servers: Iterable[str], priority: float) -> Iterator[PolicyRule]:
-    deny = priority == MCP_EXCLUDED
+def _server_rules(
+    key: str, servers: Iterable[str], decision: PolicyOutcome
+) -> Iterator[PolicyRule]:
+    deny = decision is PolicyOutcome.DENY
+    tier, priority = _RESTRICTING if deny else _ALLOWING
     for server in servers:
         yield PolicyRule(
-            decision=PolicyOutcome.DENY if deny else PolicyOutcome.ALLOW,
+            decision=decision,
             priority=priority,
+            tier=tier,
             mcp_name=server,
             modes=() if deny else ACTING_MODES,
             source=f"settings: {key.replace('NAME', server)}",
@@ -201,7 +210,7 @@ def _core(entries: Iterable[_Entry], known: ToolNames) -> PolicyFilter:
     """Only these of the built-in tools. Tools of servers and programs are not meant."""
     source = "settings: tools.core"
     shields = [
-        msgspec.structs.replace(_rule(entry, PolicyOutcome.ALLOW, _SHIELD), modes=())
+        msgspec.structs.replace(_rule(entry, PolicyOutcome.ALLOW, (Tier.USER, _SHIELD)), modes=())
         for entry in entries
     ]
     commands = ", ".join(rule.command_prefixes[0] for rule in shields if rule.command_prefixes)
@@ -215,7 +224,7 @@ def _core(entries: Iterable[_Entry], known: ToolNames) -> PolicyFilter:
     )
     shell = msgspec.structs.replace(
         rest,
-        priority=_SHIELD - 0.05,
+        priority=_SHELL,
         tool_names=tuple(sorted(SHELL_NAMES)),
         deny_message=f"Only these shell commands are there: {commands}.",
     )

@@ -4,12 +4,9 @@ from typing import Any
 
 from alhena.policy.model import PolicyRule
 
-MAX_PRIORITY = 999
-
 
 def rule_fields(rule: PolicyRule) -> dict[str, Any]:
-    """What the rule says, under the keys of a `[[rule]]` table and without its priority: only
-    what it sets."""
+    """What the rule says, under the keys of a `[[rule]]` table: only what it sets."""
     fields: dict[str, Any] = {
         "toolName": list(rule.tool_names) or None,
         "mcpName": rule.mcp_name,
@@ -19,18 +16,10 @@ def rule_fields(rule: PolicyRule) -> dict[str, Any]:
         "commandClass": None if rule.command_class is None else str(rule.command_class),
         "paths": list(rule.paths) or None,
         "decision": str(rule.decision),
+        "priority": rule.priority,
         "modes": [str(mode) for mode in rule.modes] or None,
         "interactive": rule.interactive,
         "allowRedirection": rule.allow_redirection or None,
         "denyMessage": rule.deny_message,
     }
     return {key: value for key, value in fields.items() if value is not None}
-
-
-def own_priority(rule: PolicyRule) -> int:
-    """The priority within the rule's tier. Raises ValueError for one that no file can write."""
-    thousandths = (rule.priority - int(rule.priority)) * 1000
-    priority = round(thousandths)
-    if abs(thousandths - priority) > 1e-6 or not 0 <= priority <= MAX_PRIORITY:
-        raise ValueError(f"the priority {rule.priority} cannot be written in a policy file")
-    return priority

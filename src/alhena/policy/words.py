@@ -8,9 +8,9 @@ _STRICTNESS = (PolicyOutcome.ALLOW, PolicyOutcome.ASK_USER, PolicyOutcome.DENY)
 
 
 def describe_rule(rule: PolicyRule) -> str:
-    """A rule in words: its tier and where it is written."""
+    """A rule in words: its author and where it is written."""
     where = f" ({rule.source})" if rule.source else ""
-    return f"a rule of the {rule.tier} policies{where}"
+    return f"a rule of the {rule.author} policies{where}"
 
 
 def by_rule(rule: PolicyRule, parts: tuple[str, ...] = ()) -> Decision:

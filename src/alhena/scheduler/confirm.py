@@ -19,6 +19,7 @@ from alhena.tools.confirmation import (
 )
 from alhena.tools.contract import ToolFailure
 from alhena.tools.daemon import in_daemon_thread
+from alhena.values import Value
 
 if TYPE_CHECKING:
     from alhena.bus.bus import MessageBus
@@ -52,7 +53,7 @@ class Payload(
 NOTHING = Payload()
 
 
-class Answer(msgspec.Struct, frozen=True):
+class Answer(Value, frozen=True):
     """An answer to a confirmation, and what goes with it."""
 
     outcome: Outcome

@@ -33,6 +33,7 @@ from alhena.tools.contract import (
 from alhena.tools.output_store import OutputStore
 from alhena.tools.response import response_parts
 from alhena.tools.truncation import Truncation, bounded, bounded_display
+from alhena.values import Value
 from alhena.wire.calls import ToolCallRequestInfo
 from alhena.wire.content import Part
 from alhena.wire.text import scrub
@@ -59,7 +60,7 @@ MAX_REPLACEMENTS = 8
 """How often hooks may put another call in the place of one that has run."""
 
 
-class Execution(msgspec.Struct, frozen=True):
+class Execution(Value, frozen=True):
     """A result together with what the model and people get of it. `truncation` is what was left out
     for its length; `beside` are those of the parts that are no part of the result. `tail` is the
     call that a hook wants in its place."""

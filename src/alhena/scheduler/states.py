@@ -3,12 +3,11 @@
 from enum import StrEnum
 from typing import Any, ClassVar
 
-import msgspec
-
 from alhena.policy.model import Decision
 from alhena.tools.confirmation import ConfirmationDetails, ToolConfirmationOutcome
 from alhena.tools.contract import Tool, ToolErrorType, ToolInvocation
 from alhena.tools.display import ToolDisplay
+from alhena.values import Value
 from alhena.wire.calls import ToolCallRequestInfo
 from alhena.wire.content import Part
 
@@ -25,7 +24,7 @@ class Status(StrEnum):
     CANCELLED = "cancelled"
 
 
-class ToolCallResponseInfo(msgspec.Struct, frozen=True, kw_only=True):
+class ToolCallResponseInfo(Value, frozen=True, kw_only=True):
     """What goes back to the model, and what people see (SCHED-08)."""
 
     call_id: str
@@ -38,7 +37,7 @@ class ToolCallResponseInfo(msgspec.Struct, frozen=True, kw_only=True):
     data: dict[str, Any] | None = None
 
 
-class CallBase(msgspec.Struct, frozen=True, kw_only=True):
+class CallBase(Value, frozen=True, kw_only=True):
     """What every state of a call carries. `start_time` is a monotonic clock's seconds: when the
     call came in, and once it runs when that began."""
 

@@ -5,6 +5,7 @@ from typing import TypeVar
 
 import msgspec
 
+from alhena.values import Value
 from alhena.wire.content import Part
 from alhena.wire.plain import as_array
 from alhena.wire.response import GenerateContentResponse
@@ -19,7 +20,7 @@ class Source(msgspec.Struct, frozen=True):
     uri: str
 
 
-class Answer(msgspec.Struct, frozen=True):
+class Answer(Value, frozen=True):
     """A model's text with `[n]` after what source n supports; sources count from 1."""
 
     text: str

@@ -5,6 +5,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from alhena.values import Value
+
 
 class ToolConfirmationOutcome(StrEnum):
     """Answers to a confirmation (SCHED-04)."""
@@ -18,7 +20,7 @@ class ToolConfirmationOutcome(StrEnum):
     CANCEL = "cancel"
 
 
-class EditConfirmation(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag="edit"):
+class EditConfirmation(Value, frozen=True, kw_only=True, rename="camel", tag="edit"):
     """A file is about to change. `is_modifying`: a person is at work on the proposal, in an editor
     of their own; the question comes again when they are done. `warnings` name a line that seems to
     stand for left out code, what is hidden in new lines, and what of the path may deceive."""
@@ -34,7 +36,7 @@ class EditConfirmation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     warnings: tuple[str, ...] = ()
 
 
-class ExecConfirmation(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag="exec"):
+class ExecConfirmation(Value, frozen=True, kw_only=True, rename="camel", tag="exec"):
     """A command is about to run; `root_commands` are the programs it names (the scheduler fills
     them in for the shell tool).
 
@@ -51,7 +53,7 @@ class ExecConfirmation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     warnings: tuple[str, ...] = ()
 
 
-class McpConfirmation(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag="mcp"):
+class McpConfirmation(Value, frozen=True, kw_only=True, rename="camel", tag="mcp"):
     """A tool of an MCP server is about to be called; what it is called with, and what the server
     says of it. `server` says what that is: its command line or URL, then its directory, variables
     and headers, with nothing secret; empty where nobody knows. `changed` is a diff of what it says
@@ -63,15 +65,15 @@ class McpConfirmation(msgspec.Struct, frozen=True, kw_only=True, rename="camel",
     server_name: str
     tool_name: str
     tool_display_name: str
-    tool_args: dict[str, Any] = {}
+    tool_args: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
     tool_description: str = ""
-    tool_parameter_schema: dict[str, Any] = {}
+    tool_parameter_schema: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
     server: tuple[str, ...] = ()
     changed: str = ""
     warnings: tuple[str, ...] = ()
 
 
-class InfoConfirmation(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag="info"):
+class InfoConfirmation(Value, frozen=True, kw_only=True, rename="camel", tag="info"):
     """Anything else: what will happen, in words. `warnings` say what nobody sees of the prompt, or
     what of a URL may deceive; where there are any, no answer holds beyond this call."""
 
@@ -88,7 +90,7 @@ class QuestionOption(msgspec.Struct, frozen=True, kw_only=True):
     description: str = ""
 
 
-class Question(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class Question(Value, frozen=True, kw_only=True, rename="camel"):
     """A question to a person. `type` is choice (of `options`, several when `multi_select`), text
     or yesno; `header` a short label."""
 
@@ -100,9 +102,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     placeholder: str = ""
 
 
-class AskUserConfirmation(
-    msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag="ask_user"
-):
+class AskUserConfirmation(Value, frozen=True, kw_only=True, rename="camel", tag="ask_user"):
     """Questions are about to be asked; who lets them pass will see them."""
 
     title: str

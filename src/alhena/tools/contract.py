@@ -14,6 +14,7 @@ import msgspec
 
 from alhena.tools.confirmation import ConfirmationDetails
 from alhena.tools.display import ToolDisplay
+from alhena.values import Value
 from alhena.wire.content import Part
 from alhena.wire.request import FunctionDeclaration
 
@@ -90,7 +91,7 @@ class ToolErrorType(StrEnum):
             return cls.UNKNOWN
 
 
-class ToolFailure(msgspec.Struct, frozen=True):
+class ToolFailure(Value, frozen=True):
     """Why a tool call failed, in a sentence the model can act on."""
 
     message: str
@@ -121,7 +122,7 @@ class SpilledText(msgspec.Struct, frozen=True, kw_only=True):
     saved: int = 0
 
 
-class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
+class ToolResult(Value, frozen=True, kw_only=True):
     """What a call came to (TOOLS-03). With `error` set, the model gets `error.message`.
 
     `spilled`: `llm_content` is only an excerpt, this is what it was taken from.

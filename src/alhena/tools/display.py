@@ -2,6 +2,8 @@
 
 import msgspec
 
+from alhena.values import Value
+
 
 class DiffStat(msgspec.Struct, frozen=True, kw_only=True):
     """Lines added and removed, by the model and by the user's own edit of its proposal."""
@@ -37,7 +39,7 @@ class TodoItem(msgspec.Struct, frozen=True, kw_only=True):
     status: str
 
 
-class TodoList(msgspec.Struct, frozen=True, kw_only=True, tag="todo_list"):
+class TodoList(Value, frozen=True, kw_only=True, tag="todo_list"):
     """The agent's tasks."""
 
     todos: tuple[TodoItem, ...]

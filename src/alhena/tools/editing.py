@@ -36,6 +36,7 @@ from alhena.tools.contract import (
 )
 from alhena.tools.display import FileDiff
 from alhena.tools.threads import run_blocking
+from alhena.values import Value
 
 
 class ProposedContents(msgspec.Struct, frozen=True):
@@ -57,7 +58,7 @@ class CurrentFile(msgspec.Struct, frozen=True):
     snapshot: Snapshot
 
 
-class Proposal(msgspec.Struct, frozen=True, kw_only=True):
+class Proposal(Value, frozen=True, kw_only=True):
     """A change, ready to be shown and made. Texts have LF line ends; `original` None: new file.
 
     `file` is the file as it was read, None when there was none or it was no text. `proposed` is

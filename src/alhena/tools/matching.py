@@ -9,10 +9,9 @@ from collections.abc import Callable
 from enum import StrEnum
 from itertools import pairwise
 
-import msgspec
-
 from alhena.system.encoding import LineEnding, TextFile
 from alhena.tools.splicing import Edit, Span, raw_spans
+from alhena.values import Value
 
 MAX_PLACES = 100_000
 """Places beyond which only uniform files are edited, where no place has to be looked at."""
@@ -32,7 +31,7 @@ class Rung(StrEnum):
     CORRECTED = "corrected"
 
 
-class Match(msgspec.Struct, frozen=True):
+class Match(Value, frozen=True):
     """What a rung found: how many places, the edits there, and whether places overlap.
 
     `edits` are in order and none overlaps another; None when the count is not the one wanted (or

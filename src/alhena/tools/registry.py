@@ -8,6 +8,7 @@ import msgspec
 
 from alhena.tools.contract import Tool
 from alhena.tools.names import all_names, declared_name, is_declarable, qualified_names
+from alhena.values import Value
 from alhena.wire.errors import WireError
 from alhena.wire.request import FunctionDeclaration
 from alhena.wire.schema.plain import is_plain
@@ -24,7 +25,7 @@ class Origin(IntEnum):
     MCP = 2
 
 
-class RegisteredTool(msgspec.Struct, frozen=True, kw_only=True):
+class RegisteredTool(Value, frozen=True, kw_only=True):
     """A tool beside its origin; `server` names the MCP server it belongs to. `schema` is what the
     model is told of its parameters, None: what the tool says itself."""
 

@@ -21,6 +21,7 @@ from alhena.system.wildcard import expand_braces, name_regex, path_regex
 from alhena.system.workspace import Workspace, is_within
 from alhena.tools.base import real_location, root_of
 from alhena.tools.contract import ToolFailure
+from alhena.values import Value
 
 DEFAULT_DIRECTORIES = EXCLUDED_DIRECTORIES | {
     *(".vscode", ".idea", "dist", "build", "coverage", "__pycache__"),
@@ -42,7 +43,7 @@ _SPECIAL = {
 }
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class Wanted(Value, frozen=True, kw_only=True):
     """What to select. `git` and `gemini` say which ignore files count, `environ` (this process's
     when None) where the user's git settings are.
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 
+from alhena.values import Value
+
 
 class Wire(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """Base of all wire types: camelCase on the wire, absent when default."""
@@ -46,7 +48,7 @@ class FunctionResponsePart(Wire, frozen=True, kw_only=True):
     file_data: FileData | None = None
 
 
-class FunctionResponse(Wire, frozen=True, kw_only=True):
+class FunctionResponse(Wire, Value, frozen=True, kw_only=True):
     """The answer to one call. `response` holds `output` on success, `error` on failure."""
 
     id: str | None = None
@@ -138,7 +140,7 @@ def holds_data(part: Part) -> bool:
     return any(getattr(part, field) is not None for field in DATA_FIELDS)
 
 
-class Content(Wire, frozen=True, kw_only=True):
+class Content(Wire, Value, frozen=True, kw_only=True):
     """A turn's worth of parts; `role` is "user" or "model"."""
 
     parts: tuple[Part, ...] = ()

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from alhena.values import Value
 from alhena.wire.content import Content, Wire
 from alhena.wire.encoded import EncodedContent
 
@@ -18,7 +19,7 @@ class ThinkingConfig(Wire, frozen=True, kw_only=True):
     include_thoughts: bool | None = None
 
 
-class GenerationConfig(Wire, frozen=True, kw_only=True):
+class GenerationConfig(Wire, Value, frozen=True, kw_only=True):
     """Sampling and output settings; what is None is left to the server."""
 
     temperature: float | None = None
@@ -59,7 +60,7 @@ class FunctionDeclaration(Wire, frozen=True, kw_only=True):
     response_json_schema: dict[str, Any] | None = None
 
 
-class Tool(Wire, frozen=True, kw_only=True):
+class Tool(Wire, Value, frozen=True, kw_only=True):
     """One element of `tools`: all functions in one array (T2), or a server-side tool."""
 
     function_declarations: tuple[FunctionDeclaration, ...] | None = None
@@ -83,7 +84,7 @@ class FunctionCallingMode(StrEnum):
     VALIDATED = "VALIDATED"
 
 
-class FunctionCallingConfig(Wire, frozen=True, kw_only=True):
+class FunctionCallingConfig(Wire, Value, frozen=True, kw_only=True):
     """`allowed_function_names` only together with mode ANY (conformance T13)."""
 
     mode: FunctionCallingMode | None = None
@@ -99,7 +100,7 @@ class ToolConfig(Wire, frozen=True, kw_only=True):
     include_server_side_tool_invocations: bool | None = None
 
 
-class GenerateContentConfig(Wire, frozen=True, kw_only=True):
+class GenerateContentConfig(Wire, Value, frozen=True, kw_only=True):
     """Everything of a request but its model and contents; its keys go out in the order of the
     fields."""
 
@@ -133,7 +134,7 @@ class GenerateContentConfig(Wire, frozen=True, kw_only=True):
         )
 
 
-class GenerateContentRequest(Wire, frozen=True, kw_only=True):
+class GenerateContentRequest(Wire, Value, frozen=True, kw_only=True):
     """One question to a model. `contents` are encoded already: a request is their join.
 
     `prompt_id` and `session_id` name the prompt and the session this request belongs to; only

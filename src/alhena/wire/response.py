@@ -5,6 +5,7 @@ from typing import Any
 
 from msgspec.structs import force_setattr
 
+from alhena.values import Value
 from alhena.wire.content import Content, Part, Wire
 
 _COUNTS = (
@@ -88,7 +89,7 @@ class Candidate(Wire, frozen=True, kw_only=True):
     logprobs_result: dict[str, Any] | None = None
 
 
-class GenerateContentResponse(Wire, frozen=True, kw_only=True):
+class GenerateContentResponse(Wire, Value, frozen=True, kw_only=True):
     """An answer, or one chunk of it."""
 
     candidates: tuple[Candidate, ...] = ()
@@ -119,13 +120,13 @@ class CountTokensResponse(Wire, frozen=True, kw_only=True):
     cached_content_token_count: int = 0
 
 
-class Embedding(Wire, frozen=True, kw_only=True):
+class Embedding(Wire, Value, frozen=True, kw_only=True):
     """One vector."""
 
     values: tuple[float, ...] = ()
 
 
-class EmbedContentResponse(Wire, frozen=True, kw_only=True):
+class EmbedContentResponse(Wire, Value, frozen=True, kw_only=True):
     """Vectors, one per content asked about."""
 
     embeddings: tuple[Embedding, ...] = ()

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-import msgspec
+from alhena.values import Value
 
 
-class ApiStatus(msgspec.Struct, frozen=True, kw_only=True):
+class ApiStatus(Value, frozen=True, kw_only=True):
     """What a service says went wrong.
 
     `code` is the HTTP status (0 when the body names none), `status` the canonical name such as

@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-import msgspec
+from alhena.values import Value
 
 
 class Level(StrEnum):
@@ -12,7 +12,7 @@ class Level(StrEnum):
     WARNING = "warning"
 
 
-class Violation(msgspec.Struct, frozen=True):
+class Violation(Value, frozen=True):
     """Rule (such as "F1"), level, where (such as "contents[3].parts[0]") and what is wrong."""
 
     rule: str

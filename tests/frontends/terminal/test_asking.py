@@ -305,7 +305,7 @@ def test_what_may_deceive_and_why_it_is_asked_again_stand_below():
 def test_a_rule_is_told_in_words():
     rule = PolicyRule(
         decision=PolicyOutcome.ALLOW,
-        priority=2.95,
+        priority=950,
         tool_names=("run_shell_command",),
         command_prefixes=("git status", "ls"),
     )

@@ -84,7 +84,7 @@ def call(name: str = "write_file", server: str | None = None, **args: Any) -> Po
 
 def context(cwd: Path, *roots: Path, mode: str = "default", person: bool = True) -> PolicyContext:
     return PolicyContext(
-        mode=ApprovalMode.parse(mode),
+        mode=ApprovalMode(mode),
         interactive=person,
         surroundings=DirectorySurroundings(cwd, roots),
     )

@@ -53,7 +53,7 @@ def test_every_field_of_a_checker_is_read() -> None:
     assert (one.name, one.type, one.number) == ("allowed-path", CheckerType.IN_PROCESS, 1)
     assert one.rule.tool_names == ("write_file", "replace")
     assert one.rule.args_pattern == '"file_path":"src/'
-    assert one.rule.priority == pytest.approx(2.007)
+    assert one.rule.final_priority == pytest.approx(2.007)
     assert one.rule.modes == (ApprovalMode.AUTO_EDIT, ApprovalMode.YOLO)
     assert one.rule.interactive
     assert one.required_context == (ContextPart.ENVIRONMENT,)
@@ -61,7 +61,7 @@ def test_every_field_of_a_checker_is_read() -> None:
     assert (one.rule.file, one.rule.line) == ("p.toml", 8)
     assert one.label == 'the safety checker "allowed-path" (p.toml:8, safety_checker 1)'
     assert (two.name, two.type) == ("ask-the-team-2", CheckerType.EXTERNAL)
-    assert (two.rule.command_prefixes, two.rule.priority) == (("git push",), 2)
+    assert (two.rule.command_prefixes, two.rule.final_priority) == (("git push",), 2)
     assert (two.required_context, two.config) == (None, {"level": 3, "names": ["a"]})
     assert two.rule.line == 23
 

@@ -135,5 +135,5 @@ def test_checkers_of_all_tiers_are_loaded_with_the_tier_in_their_priority(
         (tmp_path / place / "p.toml").chmod(0o644)
     loaded = load_policies(tmp_path / "user", admin_dir=tmp_path / "theirs", admin_owner=ME)
     assert loaded.errors == ()
-    tiers = [(checker.rule.tier, checker.rule.priority) for checker in loaded.checkers]
+    tiers = [(checker.rule.author, checker.rule.final_priority) for checker in loaded.checkers]
     assert tiers == [("user", pytest.approx(2.005)), ("admin", pytest.approx(3.005))]

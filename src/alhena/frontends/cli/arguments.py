@@ -238,7 +238,7 @@ def parse_run(argv: list[str]) -> RunArguments:
         prompt_interactive=found.prompt_interactive,
         model=found.model,
         output_format=OutputFormat(found.output_format) if found.output_format else None,
-        approval_mode=ApprovalMode.parse(mode) if mode else None,
+        approval_mode=ApprovalMode(mode) if mode else None,
         include_directories=split_list(found.include_directories),
         policy_paths=split_list(found.policy),
         allowed_tools=split_tools(found.allowed_tools),

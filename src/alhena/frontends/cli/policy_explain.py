@@ -150,7 +150,7 @@ def _require_named(gathered: GatheredPolicy) -> None:
 
 def _mode(name: str) -> ApprovalMode:
     try:
-        return ApprovalMode.parse(name)
+        return ApprovalMode(name)
     except ValueError as error:
         raise UsageError(
             f"there is no mode {name!r}.", remedy="Use default, auto_edit, yolo or plan."

@@ -34,9 +34,9 @@ def rule_json(rule: PolicyRule) -> dict[str, Any]:
     """A rule as policy files write it, with its final priority and where it stands."""
     return {
         **rule_fields(rule),
-        "priority": round(rule.priority, 4),
+        "priority": round(rule.final_priority, 4),
         "source": rule.source,
-        "tier": rule.tier,
+        "tier": rule.author,
         "file": rule.file,
         "line": rule.line,
     }

@@ -254,7 +254,7 @@ def _tried(place: Place, *, skip_trust: bool) -> "Trial":
         cwd=place.cwd,
         environ=place.environ,
         settings=place.settings,
-        mode=ApprovalMode.parse(place.settings.general.default_approval_mode),
+        mode=ApprovalMode(place.settings.general.default_approval_mode),
         include_directories=roots,
         skip_trust=skip_trust,
     )

@@ -31,7 +31,7 @@ def workbench_options(found: argparse.Namespace) -> WorkbenchOptions:
         cwd=place.cwd,
         environ=place.environ,
         settings=settings,
-        mode=ApprovalMode.parse(mode),
+        mode=ApprovalMode(mode),
         include_directories=roots,
         policy=split_list(found.policy),
         allowed_tools=split_tools(found.allowed_tools),

@@ -328,5 +328,5 @@ def _rule(rule: PolicyRule) -> Line:
     return (
         (style, f"  {rule.decision:9}"),
         ("", f" {what}"),
-        ("dim", f"  {rule.tier} {rule.priority:.3f} {one_line(rule.source, 100)}"),
+        ("dim", f"  {rule.author} {rule.final_priority:.3f} {one_line(rule.source, 100)}"),
     )

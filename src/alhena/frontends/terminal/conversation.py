@@ -141,7 +141,7 @@ class Conversation(ShownSession):
         """Asks the person about a call, behind everything that came before it."""
         if request.call_id in self._consent.own:
             decision = request.decision
-            if decision.rule is None or decision.rule.tier == "default":
+            if decision.rule is None or decision.rule.author == "default":
                 return True  # typed by the person: nobody else would be asked
         await self._announced.setdefault(request.correlation_id, asyncio.Event()).wait()
         shown = self.view.shown | {request.call_id}

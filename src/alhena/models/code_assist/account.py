@@ -6,6 +6,7 @@ import msgspec
 
 from alhena.config.errors import ConfigError
 from alhena.models.errors import CredentialsError, ValidationRequiredError
+from alhena.values import Value
 from alhena.wire.errors import DecodeError
 from alhena.wire.text import excerpt
 
@@ -31,7 +32,7 @@ class ProjectRequiredError(CredentialsError):
     kind = "project_required"
 
 
-class _Answer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class _Answer(Value, frozen=True, kw_only=True, rename="camel"):
     """A JSON object of the service; null stands for absent."""
 
 

@@ -1,14 +1,13 @@
 """The limits within which requests are sent again."""
 
-import msgspec
-
 from alhena.config.settings import GeneralSettings
+from alhena.values import Value
 
 LONGEST_WAIT_S = 300.0
 """A service that asks for more than these seconds has no quota left for this run."""
 
 
-class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
+class RetryPolicy(Value, frozen=True, kw_only=True):
     """Times are seconds.
 
     A request that the service or the network refuses is sent up to `max_attempts` times, behind

@@ -11,6 +11,7 @@ from alhena.policy.model import PolicyOutcome
 from alhena.policy.paths import path_arguments, text_arguments
 from alhena.policy.safety.errors import CheckerError
 from alhena.policy.safety.model import CheckInput, Environment, Verdict
+from alhena.values import Value
 
 NAME = "allowed-path"
 SEGMENTS = {
@@ -23,7 +24,7 @@ SEGMENTS = {
 _SCHEME = "file:"
 
 
-class AllowedPathConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class AllowedPathConfig(Value, frozen=True, forbid_unknown_fields=True):
     """Arguments that hold paths though their names do not say so, and those that hold none though
     they do. Nested ones are named `a.b`."""
 

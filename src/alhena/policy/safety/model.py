@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from alhena.policy.model import PolicyOutcome, PolicyRule
+from alhena.values import Value
 
 PROTOCOL_VERSION = "1.0.0"
 
@@ -25,7 +26,7 @@ class ContextPart(StrEnum):
     HISTORY = "history"
 
 
-class SafetyChecker(msgspec.Struct, frozen=True, kw_only=True):
+class SafetyChecker(Value, frozen=True, kw_only=True):
     """One `[[safety_checker]]`: `rule` says for which calls, how strong (its priority) and where it
     is written; it denies. `number` counts the checkers of a file from 1. `required_context` None
     means all there is. `config` goes to the checker as it is."""
@@ -35,7 +36,7 @@ class SafetyChecker(msgspec.Struct, frozen=True, kw_only=True):
     rule: PolicyRule
     number: int | None = None
     required_context: tuple[ContextPart, ...] | None = None
-    config: dict[str, Any] = {}
+    config: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
 
     @property
     def label(self) -> str:
@@ -50,7 +51,7 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
     args: dict[str, Any]
 
 
-class Environment(msgspec.Struct, frozen=True, kw_only=True):
+class Environment(Value, frozen=True, kw_only=True):
     """The directories of the session: absolute paths, symbolic links resolved."""
 
     cwd: str
@@ -63,7 +64,7 @@ class UserTurn(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
-class ModelTurn(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class ModelTurn(Value, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """What the model answered."""
 
     text: str | None = None
@@ -77,7 +78,7 @@ class ConversationTurn(msgspec.Struct, frozen=True, kw_only=True):
     model: ModelTurn
 
 
-class ConversationHistory(msgspec.Struct, frozen=True, kw_only=True):
+class ConversationHistory(Value, frozen=True, kw_only=True):
     """The conversation so far, the oldest turn first."""
 
     turns: tuple[ConversationTurn, ...] = ()
@@ -102,12 +103,13 @@ class CheckInput(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     protocol_version: str = PROTOCOL_VERSION
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class Verdict(Value, frozen=True):
     """What a checker answers; further keys are allowed. `reason` may be missing from an allow."""
 
     decision: PolicyOutcome
     reason: str | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.decision is not PolicyOutcome.ALLOW and not (self.reason or "").strip():
             raise ValueError(f"the decision {self.decision} has no reason")

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any, cast
 
-import msgspec
 from msgspec.structs import replace
 
 from alhena.policy.model import PolicyRule, Tier
@@ -13,6 +12,7 @@ from alhena.policy.safety.allowed_path import NAME as ALLOWED_PATH
 from alhena.policy.safety.allowed_path import allowed_path_config
 from alhena.policy.safety.model import CheckerType, ContextPart, SafetyChecker
 from alhena.policy.safety.registry import NAMES
+from alhena.values import Value
 
 TABLE = "safety_checker"
 _CONDITIONS = ("toolName", "mcpName", "argsPattern", "commandPrefix", "commandRegex",
@@ -22,7 +22,7 @@ _NOTES = frozenset({"description"})
 _CHECKER = frozenset({"type", "name", "required_context", "config"})
 
 
-class ParsedChecker(msgspec.Struct, frozen=True):
+class ParsedChecker(Value, frozen=True):
     """A checker, and what is odd about it, as (field, message) pairs."""
 
     checker: SafetyChecker
@@ -30,8 +30,8 @@ class ParsedChecker(msgspec.Struct, frozen=True):
 
 
 def parse_checker(table: Mapping[str, Any], *, tier: Tier, place: RulePlace) -> ParsedChecker:
-    """The checker that a table describes. Its conditions are those of a rule, its priority (0 when
-    none is given) is tier + priority/1000. Without conditions it is for every call.
+    """The checker that a table describes. Its conditions are those of a rule, its priority is 0
+    when none is given. Without conditions it is for every call.
 
     Raises RuleError.
     """

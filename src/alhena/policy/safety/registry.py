@@ -40,7 +40,7 @@ class CheckerRegistry:
         """The executable of an external checker. Raises CheckerError, which names the places."""
         if NAMES.fullmatch(checker.name) is None:
             raise CheckerError(f"{checker.name!r} is no name of a checker")
-        admin = checker.rule.priority >= Tier.ADMIN
+        admin = checker.rule.tier is Tier.ADMIN
         places = [self._admin] if admin else [self._user, self._admin]
         for directory, owner in places:
             path = directory / checker.name

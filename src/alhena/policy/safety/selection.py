@@ -11,7 +11,7 @@ class CheckerSelection:
     """Checkers, the strongest first; of equals the first that was loaded."""
 
     def __init__(self, checkers: Iterable[SafetyChecker]) -> None:
-        ordered = sorted(checkers, key=lambda checker: -checker.rule.priority)
+        ordered = sorted(checkers, key=lambda checker: -checker.rule.final_priority)
         self._checkers = [(each, PolicyFilter(each.name, [each.rule])) for each in ordered]
 
     def active(self, call: PolicyCall, context: PolicyContext) -> tuple[SafetyChecker, ...]:

@@ -7,6 +7,7 @@ from typing import Any, cast
 import msgspec
 
 from alhena.tools.names import is_declarable
+from alhena.values import Value
 from alhena.wire.plain import as_array, as_object
 
 PREFIX = "discovered_tool_"
@@ -36,7 +37,7 @@ class ListedTool(msgspec.Struct, frozen=True, kw_only=True):
         return PREFIX + self.name
 
 
-class Listing(msgspec.Struct, frozen=True, kw_only=True):
+class Listing(Value, frozen=True, kw_only=True):
     """What was found; `problems` are sentences about what could not be used."""
 
     tools: tuple[ListedTool, ...] = ()

@@ -21,6 +21,7 @@ from alhena.tools.contract import (
 from alhena.tools.discovered.listing import ListedTool
 from alhena.tools.params import validate
 from alhena.tools.schema import respelled
+from alhena.values import Value
 from alhena.wire.request import FunctionDeclaration
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ DIAGNOSTICS = 4_000
 """Characters that are kept of each end of stderr."""
 
 
-class CallCommand(msgspec.Struct, frozen=True, kw_only=True):
+class CallCommand(Value, frozen=True, kw_only=True):
     """How discovered tools are run. `text` is the command as the settings have it, `words` are its
     words; what it leaves running is ended with `groups`. Long output goes to `outputs`. `why_held`
     says before each run why it must not be run any more, "" when it may be; None: it always may."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from alhena.values import Value
 from alhena.wire.content import (
     MODEL,
     USER,
@@ -27,7 +28,7 @@ NewId = Callable[[str], str]
 """Makes the id of a call to the tool of this name (`wire.calls.CallIds.next`)."""
 
 
-class DialectRequest(msgspec.Struct, frozen=True, kw_only=True):
+class DialectRequest(Value, frozen=True, kw_only=True):
     """A request of any dialect in Gemini's terms.
 
     `model` is the name as the client wrote it. Media in a tool result are in

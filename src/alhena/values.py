@@ -1,0 +1,116 @@
+"""`Value`, the base of value classes that programs construct."""
+
+from enum import Enum
+from functools import reduce
+from inspect import get_annotations
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, cast, get_args, get_origin
+
+import msgspec
+from msgspec.structs import force_setattr
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_SCALARS = frozenset({str, int, float, bool, bytes, NoneType})
+_ARRAYS = (tuple, frozenset)
+_Types = frozenset[type]
+_Field = tuple[str, _Types, _Types, _Types, Any]
+"""A name; the types of values that are as they should be; those of arrays that are, when they hold
+nothing but the next; what anything else is converted to."""
+_fields: dict[type, tuple[_Field, ...]] = {}
+
+
+class FieldError(TypeError, ValueError):
+    """A value class was given something that one of its fields cannot be; the text names both."""
+
+
+class Value(msgspec.Struct, frozen=True):
+    """A Struct that converts what its fields are given, or raises FieldError.
+
+    Text becomes the enum it names, a list becomes the tuple that is meant; a text where a tuple is
+    meant, and a number, text or bool of another type or out of range, is refused. Fields of other
+    types (functions, mappings, other classes, quoted annotations) are taken as they are. Decoded
+    values and copies with changes (`msgspec.structs.replace`) pass here, too.
+    """
+
+    def __post_init__(self) -> None:
+        cls = type(self)
+        for name, settled, arrays, elements, wanted in _fields.get(cls) or _read(cls):
+            value: object = getattr(self, name)
+            kind = type(value)
+            if kind in settled or (
+                kind in arrays and elements.issuperset(map(type, cast("Iterable[object]", value)))
+            ):
+                continue
+            try:
+                force_setattr(self, name, msgspec.convert(value, wanted))
+            except msgspec.ValidationError as error:
+                field = f"{cls.__name__}.{name}"
+                raise FieldError(_refusal(field, value, wanted, error)) from None
+
+
+def _refusal(field: str, value: object, wanted: Any, error: Exception) -> str:
+    """The reason for refusing a value, and the remedy for the usual slips."""
+    kinds = _kinds(wanted)
+    said = f"{field} cannot be {value!r:.100}"
+    if isinstance(value, str) and any(get_origin(kind) in _ARRAYS for kind in kinds):
+        return f"{said}: it takes a tuple, such as ({value!r:.100},)."
+    named = ", ".join(repr(str(each)) for kind in kinds if _is_enum(kind) for each in kind)
+    return f"{said}: it is one of {named}." if named else f"{said}: {error}."
+
+
+def _read(cls: type) -> tuple[_Field, ...]:
+    """The fields of a class whose types can be held to."""
+    annotations: dict[str, Any] = {}
+    for base in reversed(cls.__mro__):
+        annotations |= get_annotations(base)
+    wanted = {name: _checkable(each) for name, each in annotations.items()}
+    _fields[cls] = tuple(_field(name, each) for name, each in wanted.items() if each is not Any)
+    return _fields[cls]
+
+
+def _field(name: str, wanted: Any) -> _Field:
+    settled: _Types = frozenset()
+    arrays, elements = settled, settled
+    for kind in _kinds(wanted):
+        origin, args = get_origin(kind), get_args(kind)
+        if _is_plain(kind):
+            settled |= {kind}
+        elif origin in _ARRAYS and args[1:] in ((), (...,)):
+            inner = _kinds(args[0])
+            if inner == (Any,):
+                settled |= {origin}
+            elif all(map(_is_plain, inner)):
+                arrays, elements = arrays | {origin}, elements | set(inner)
+    return name, settled, arrays, elements, wanted
+
+
+def _checkable(annotation: Any) -> Any:
+    """The part of an annotation that can be held to: scalars, enums and literals, in tuples and
+    unions too. Any stands for the rest."""
+    if _is_plain(annotation):
+        return annotation
+    origin, args = get_origin(annotation), get_args(annotation)
+    if origin is Literal or (origin is Annotated and args[0] in _SCALARS):
+        return annotation
+    inner = tuple(each if each is ... else _checkable(each) for each in args)
+    if origin in (Union, UnionType):
+        return Any if Any in inner else reduce(lambda one, other: one | other, inner)
+    return _array(origin, inner) if origin in _ARRAYS else Any
+
+
+def _array(origin: Any, inner: tuple[Any, ...]) -> Any:
+    return origin[inner]
+
+
+def _kinds(wanted: Any) -> tuple[Any, ...]:
+    return get_args(wanted) if get_origin(wanted) in (Union, UnionType) else (wanted,)
+
+
+def _is_enum(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Enum)
+
+
+def _is_plain(kind: Any) -> bool:
+    return isinstance(kind, type) and (kind in _SCALARS or issubclass(kind, Enum))
