@@ -7,9 +7,8 @@ import os
 import re
 from collections.abc import Iterator
 
-import msgspec
-
 from alhena.config.files import read_limited
+from alhena.values import Value
 
 MAX_REPOSITORIES = 64
 MAX_INDEX = 64 << 20
@@ -33,7 +32,7 @@ _REMOTES = ("url", "remote", "pushdefault")
 _OFF = frozenset({"", "0", "false", "no", "off"})
 
 
-class GitUse(msgspec.Struct, frozen=True):
+class GitUse(Value, frozen=True):
     """The part of a call of git that decides what a repository may make it run: the subcommand
     (None: not known) and the names of the hooks that it may run (None: any)."""
 
