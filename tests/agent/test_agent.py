@@ -74,7 +74,11 @@ async def test_calls_run_and_their_results_are_what_the_model_sees_next(project:
     assert 'Tool "nope" not found' in results[1]["response"]["error"]
     assert "path" in results[2]["response"]["error"]
     assert events[-1] == RunFinishedEvent(
-        reason="done", text="It says alpha.", turns=2, duration_ms=events[-1].duration_ms
+        reason="done",
+        text="It says alpha.",
+        turns=2,
+        duration_ms=events[-1].duration_ms,
+        finish_reason="STOP",
     )
     assert conforming(generator)
 
@@ -221,7 +225,7 @@ def test_arguments_that_cannot_be_meant_are_refused_where_they_are_given():
         Agent(tools=[len])
     with pytest.raises(TypeError, match="callable"):
         Agent(approve=5)
-    with pytest.raises(TypeError, match="name"):
+    with pytest.raises(TypeError, match="model cannot be 5"):
         Agent(model=5)
 
 
