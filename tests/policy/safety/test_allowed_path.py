@@ -8,16 +8,20 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from alhena.policy.model import ApprovalMode, PolicyOutcome
 from alhena.policy.safety.allowed_path import check_paths
 from alhena.policy.safety.errors import CheckerError
 from alhena.policy.safety.model import (
     CheckContext,
     CheckInput,
     Environment,
+    PolicyState,
     ToolCall,
     Verdict,
 )
 from tests.policy.safety.kit import ALLOW, ASK, DENY
+
+STATE = PolicyState(mode=ApprovalMode.AUTO_EDIT, decision=PolicyOutcome.ALLOW)
 
 
 def verdict(
@@ -26,7 +30,7 @@ def verdict(
     environment = Environment(cwd=str(cwd), workspaces=tuple(map(str, (cwd, *roots))))
     asked = CheckInput(
         tool_call=ToolCall(name="any", args=args),
-        context=CheckContext(environment=environment),
+        context=CheckContext(policy=STATE, environment=environment),
         config=config,
     )
     return check_paths(asked)
@@ -122,6 +126,11 @@ def test_a_workspace_that_is_reached_through_a_link_is_the_workspace(
         ("a/.Gemini/x", DENY),
         (".vscode/tasks.json", ASK),
         (".VSCode", ASK),
+        (".env", DENY),
+        ("deep/er/.env", DENY),
+        ("node_modules/a/index.js", DENY),
+        ("deep/er/node_modules", DENY),
+        (".env.example", ALLOW),
         (".gitignore", ALLOW),
         (".github/x", ALLOW),
         ("git/.gitx", ALLOW),
@@ -195,7 +204,7 @@ def test_a_path_that_can_name_no_file_is_denied(project: Path, path: str) -> Non
 
 
 def test_without_directories_or_with_a_bad_configuration_it_has_no_answer(project: Path) -> None:
-    asked = CheckInput(tool_call=ToolCall(name="any", args={}), context=CheckContext(), config={})
+    asked = CheckInput(tool_call=ToolCall(name="any", args={}), context=CheckContext(policy=STATE), config={})
     with pytest.raises(CheckerError, match="which directories"):
         check_paths(asked)
     with pytest.raises(CheckerError, match="include_args"):

@@ -194,6 +194,7 @@ async def test_a_checker_is_told_the_call_the_directories_the_conversation_and_i
         "protocolVersion": "1.0.0",
         "toolCall": {"name": "write_file", "args": {"file_path": "a", "content": "\ud800"}},
         "context": {
+            "policy": {"mode": "default", "decision": "allow", "rule": None},
             "environment": {
                 "cwd": str(project),
                 "workspaces": [str(project), str(tmp_path / "more")],
@@ -224,10 +225,7 @@ async def test_it_is_told_only_the_context_that_it_requires(
     tables = external("curious", checker_required_context=json.dumps(wanted))
     found = await checked(folder, tables)
     said = str(found.deny_message).partition(": ")[2]
-    if wanted:
-        assert said.split() == sorted(wanted)
-    else:
-        assert "has no reason" in said
+    assert said.split() == sorted([*wanted, "policy"])
 
 
 async def test_what_it_says_is_one_short_line_without_control_characters(folder: Path) -> None:
@@ -298,5 +296,5 @@ def test_no_answers_make_a_decision_laxer(
 def test_the_call_is_known_by_its_declared_name() -> None:
     asked = PolicyCall(names=("search_file_content", "grep"), args={})
     (one,) = checkers(table())
-    question = check_input(one, asked, context(Path.cwd()), no_history)
+    question = check_input(one, asked, ALLOWED, context(Path.cwd()), no_history)
     assert question.tool_call.name == "search_file_content"

@@ -17,9 +17,12 @@ NAME = "allowed-path"
 SEGMENTS = {
     ".git": PolicyOutcome.DENY,
     ".gemini": PolicyOutcome.DENY,
+    ".env": PolicyOutcome.DENY,
+    "node_modules": PolicyOutcome.DENY,
     ".vscode": PolicyOutcome.ASK_USER,
 }
-"""What lies below a directory of such a name, in any spelling of it, decides what programs do."""
+"""Files and directories of such a name, in any spelling of it, and all below them: they decide what
+programs do, or hold secrets."""
 
 _SCHEME = "file:"
 

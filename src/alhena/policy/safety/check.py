@@ -51,7 +51,8 @@ class SafetyChecks:
         if decision.outcome is PolicyOutcome.DENY:
             return decision
         for checker in self._selection.active(call, context):
-            decision = _applied(decision, checker, await self._verdict(checker, call, context))
+            verdict = await self._verdict(checker, call, decision, context)
+            decision = _applied(decision, checker, verdict)
             if decision.outcome is PolicyOutcome.DENY:
                 return decision
         if decision.outcome is PolicyOutcome.ASK_USER and not context.interactive:
@@ -60,10 +61,11 @@ class SafetyChecks:
         return decision
 
     async def _verdict(
-        self, checker: SafetyChecker, call: PolicyCall, context: PolicyContext
+        self, checker: SafetyChecker, call: PolicyCall, decision: Decision, context: PolicyContext
     ) -> Verdict:
         try:
-            return await self._asked(checker, check_input(checker, call, context, self.history))
+            question = check_input(checker, call, decision, context, self.history)
+            return await self._asked(checker, question)
         except CheckerError as error:
             return Verdict(PolicyOutcome.DENY, f"it failed, which counts as a denial: {error}")
 

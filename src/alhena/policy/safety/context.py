@@ -1,6 +1,6 @@
 """What a checker is told of the session."""
 
-from alhena.policy.model import PolicyCall, PolicyContext
+from alhena.policy.model import Decision, PolicyCall, PolicyContext
 from alhena.policy.safety.errors import CheckerError
 from alhena.policy.safety.model import (
     CheckContext,
@@ -9,6 +9,7 @@ from alhena.policy.safety.model import (
     ConversationHistory,
     Environment,
     HistorySource,
+    PolicyState,
     SafetyChecker,
     ToolCall,
 )
@@ -20,9 +21,14 @@ def no_history() -> ConversationHistory:
 
 
 def check_input(
-    checker: SafetyChecker, call: PolicyCall, context: PolicyContext, history: HistorySource
+    checker: SafetyChecker,
+    call: PolicyCall,
+    decision: Decision,
+    context: PolicyContext,
+    history: HistorySource,
 ) -> CheckInput:
-    """The question to `checker`: with the parts of the context that it wants, or with all.
+    """The question to `checker` about a call and the decision so far, with the parts of the context
+    that it wants, or with all.
 
     Raises CheckerError when one of them is not known.
     """
@@ -30,6 +36,11 @@ def check_input(
     return CheckInput(
         tool_call=ToolCall(name=call.names[0], args=call.args),
         context=CheckContext(
+            policy=PolicyState(
+                mode=context.mode,
+                decision=decision.outcome,
+                rule=None if decision.rule is None else decision.rule.source,
+            ),
             environment=_environment(context) if ContextPart.ENVIRONMENT in wanted else None,
             history=history() if ContextPart.HISTORY in wanted else None,
         ),

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from alhena.policy.model import PolicyOutcome, PolicyRule
+from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule
 from alhena.values import Value
 
 PROTOCOL_VERSION = "1.0.0"
@@ -87,9 +87,20 @@ class ConversationHistory(Value, frozen=True, kw_only=True):
 HistorySource = Callable[[], ConversationHistory]
 
 
-class CheckContext(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a checker is told beside the call; None for what it did not ask for."""
+class PolicyState(Value, frozen=True, kw_only=True):
+    """The policy at the call: the approval mode, the decision so far, and the place where the rule
+    that decided is written (None: no rule did)."""
 
+    mode: ApprovalMode
+    decision: PolicyOutcome
+    rule: str | None = None
+
+
+class CheckContext(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a checker is told beside the call; None for what it did not ask for. The state of the
+    policy is always there."""
+
+    policy: PolicyState
     environment: Environment | None = None
     history: ConversationHistory | None = None
 
