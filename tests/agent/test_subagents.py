@@ -18,7 +18,7 @@ from alhena.models.errors import QuotaError
 from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule
 from alhena.scheduler.confirm import ConfirmationRequest
 from alhena.scheduler.states import Status
-from alhena.tools.contract import MUTATOR_KINDS, ExecutionContext, ToolResult
+from alhena.tools.contract import MUTATOR_KINDS, ExecutionContext, ToolErrorType, ToolResult
 from tests.agent.delegating import Office, done, turn, worker
 from tests.scheduler.kit import SmallTool, request, told
 from tests.support.scripted import ScriptedGenerator
@@ -299,3 +299,39 @@ def test_the_built_in_agents_only_read(project: Path):
         for name in agent.tools:
             tool = office.bench.registry.get(name)
             assert tool is None or tool.kind not in MUTATOR_KINDS
+
+
+@pytest.mark.requirement("AGENT-01")
+@pytest.mark.parametrize("key", ["objective", "query", "prompt"])
+async def test_an_agent_can_be_called_by_its_own_name(project: Path, key: str):
+    office = Office(ScriptedGenerator(done(REPORT, id="1")))
+    (answer,) = await office.scheduler.schedule(
+        [request("d1", "codebase_investigator", **{key: "Where is f?"})]
+    )
+    assert answer.status is Status.SUCCESS
+    assert office.generator.seen(0) == [{"role": "user", "parts": [{"text": "Where is f?"}]}]
+
+
+@pytest.mark.parametrize(
+    ("name", "args"),
+    [
+        ("codebase_investigator", {"query": "Where?"}),
+        ("delegate_to_agent", {"agent_name": "codebase_investigator", "objective": "Where?"}),
+    ],
+)
+async def test_a_rule_that_names_an_agent_holds_for_both_ways_to_call_it(
+    project: Path, name: str, args: dict[str, Any]
+):
+    deny = PolicyRule(
+        decision=PolicyOutcome.DENY, priority=500, tool_names=("codebase_investigator",)
+    )
+    office = Office(ScriptedGenerator(), policy=(deny,))
+    (answer,) = await office.scheduler.schedule(request("d1", name, **args))
+    assert answer.response.error_type is ToolErrorType.POLICY_VIOLATION
+    assert not office.generator.requests
+
+
+async def test_an_agent_that_is_not_there_cannot_be_called_by_its_name(project: Path):
+    office = Office(ScriptedGenerator())
+    (answer,) = await office.scheduler.schedule(request("d1", "nobody", query="Where?"))
+    assert answer.response.error_type is ToolErrorType.TOOL_NOT_REGISTERED

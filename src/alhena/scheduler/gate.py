@@ -18,6 +18,7 @@ from alhena.scheduler.states import ScheduledToolCall, ValidatingToolCall, Waiti
 from alhena.scheduler.track import TrackedCall
 from alhena.tools.boundary import Boundary
 from alhena.tools.contract import ToolErrorType, ToolFailure
+from alhena.tools.names import called_names
 from alhena.tools.registry import RegisteredTool
 
 if TYPE_CHECKING:
@@ -87,7 +88,9 @@ class Gate:
 
     def refusal(self, call: TrackedCall, hidden: RegisteredTool) -> str:
         """Why no call to a hidden tool can run, in words for people."""
-        asked = PolicyCall(names=hidden.names, args=call.current.args, server_name=hidden.server)
+        args = call.current.args
+        names = called_names(hidden.names, hidden.server, args)
+        asked = PolicyCall(names=names, args=args, server_name=hidden.server)
         boundary = Boundary()
         with boundary:
             call.decision = self._authority.decide(asked)

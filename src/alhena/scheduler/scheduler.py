@@ -185,14 +185,15 @@ class Scheduler:
             call.end_cancelled(call.cancel_reason)
             return
         request = call.current
-        entry = self._registry.find(request.name)
-        if entry is None:
+        found = self._registry.find_call(request.name, request.args)
+        if found is None:
             self._refuse(call)
             return
+        entry, args = found
         boundary = Boundary()
         built: ToolInvocation | ToolFailure | None = None
         with boundary:
-            built = entry.tool.build(request.args)
+            built = entry.tool.build(args)
             if not isinstance(built, ToolFailure):
                 call.take(built)
         if boundary.failure is not None or built is None:

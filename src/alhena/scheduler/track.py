@@ -31,6 +31,7 @@ from alhena.scheduler.transitions import TERMINAL, advance
 from alhena.tools.confirmation import ToolConfirmationOutcome
 from alhena.tools.contract import LlmContent, ToolErrorType, ToolFailure, ToolInvocation
 from alhena.tools.display import ToolDisplay
+from alhena.tools.names import called_names
 from alhena.tools.params import under_given_names
 from alhena.tools.registry import RegisteredTool
 from alhena.tools.response import (
@@ -111,7 +112,8 @@ class CallOnItsWay:
 
     def asked(self, entry: RegisteredTool) -> PolicyCall:
         """The call as the policy is asked about it."""
-        return PolicyCall(names=entry.names, args=self.params, server_name=entry.server)
+        names = called_names(entry.names, entry.server, self.params)
+        return PolicyCall(names=names, args=self.params, server_name=entry.server)
 
     def take(self, invocation: ToolInvocation) -> None:
         """Makes `invocation` what runs. Raises what describing it raises."""

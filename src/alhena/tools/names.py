@@ -4,6 +4,9 @@ Calls, settings and policies of other generations keep working; a call is answer
 it was made with.
 """
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 ALIASES: dict[str, str] = {
     "ReadFileTool": "read_file",
     "WriteFileTool": "write_file",
@@ -40,6 +43,9 @@ ALIASES: dict[str, str] = {
 READ_RESOURCE = "read_mcp_resource"
 """The built-in tool that asks MCP servers for something: rules of servers hold for it, too."""
 
+DELEGATE = "delegate_to_agent"
+"""The built-in tool that gives a task to a subagent."""
+
 BUILT_IN = frozenset(
     {
         *ALIASES.values(),
@@ -60,6 +66,17 @@ def declared_name(name: str) -> str:
 def all_names(declared: str) -> tuple[str, ...]:
     """Every name of the tool that is declared as `declared`: that one first, then its aliases."""
     return (declared, *(alias for alias, target in ALIASES.items() if target == declared))
+
+
+def called_names(
+    names: Sequence[str], server: str | None, args: Mapping[str, Any]
+) -> tuple[str, ...]:
+    """The names by which rules speak of a call of the tool with these `names`: those, and for a
+    task of a subagent the subagent's."""
+    agent = args.get("agent_name")
+    if server is None and DELEGATE in names and isinstance(agent, str) and agent not in BUILT_IN:
+        return (*names, agent)
+    return tuple(names)
 
 
 def qualified_names(server: str, name: str) -> tuple[str, str]:

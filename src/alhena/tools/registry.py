@@ -7,7 +7,13 @@ from typing import Any
 import msgspec
 
 from alhena.tools.contract import Tool
-from alhena.tools.names import all_names, declared_name, is_declarable, qualified_names
+from alhena.tools.names import (
+    DELEGATE,
+    all_names,
+    declared_name,
+    is_declarable,
+    qualified_names,
+)
 from alhena.values import Value
 from alhena.wire.errors import WireError
 from alhena.wire.request import FunctionDeclaration
@@ -115,6 +121,24 @@ class ToolRegistry:
         if entry is None or (not excluded and self._is_excluded(entry)):
             return None
         return entry
+
+    def find_call(
+        self, name: str, args: dict[str, Any]
+    ) -> tuple[RegisteredTool, dict[str, Any]] | None:
+        """The entry that a call means, and its arguments. A subagent may be called by its own name:
+        that is a call of delegate_to_agent."""
+        entry = self.find(name)
+        if entry is not None:
+            return entry, args
+        entry = self.find(DELEGATE)
+        if entry is None or self._meant(name):
+            return None
+        from alhena.tools.builtin.delegate_to_agent import DelegateToAgent
+
+        if not isinstance(entry.tool, DelegateToAgent):
+            return None
+        task = entry.tool.task_of(name, args)
+        return None if task is None else (entry, task)
 
     def get(self, name: str) -> Tool | None:
         """The active tool that `name` means."""

@@ -204,7 +204,9 @@ def test_a_path_that_can_name_no_file_is_denied(project: Path, path: str) -> Non
 
 
 def test_without_directories_or_with_a_bad_configuration_it_has_no_answer(project: Path) -> None:
-    asked = CheckInput(tool_call=ToolCall(name="any", args={}), context=CheckContext(policy=STATE), config={})
+    asked = CheckInput(
+        tool_call=ToolCall(name="any", args={}), context=CheckContext(policy=STATE), config={}
+    )
     with pytest.raises(CheckerError, match="which directories"):
         check_paths(asked)
     with pytest.raises(CheckerError, match="include_args"):

@@ -33,7 +33,7 @@ from alhena.policy.model import (
 from alhena.policy.settings_rules import ToolNames
 from alhena.policy.sources import load_path, load_policies
 from alhena.policy.surroundings import DirectorySurroundings
-from alhena.tools.names import ALIASES, BUILT_IN, all_names, declared_name
+from alhena.tools.names import ALIASES, BUILT_IN, all_names, called_names, declared_name
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -170,8 +170,9 @@ def _arguments(text: str | None) -> dict[str, Any]:
 
 def _call(tool: str, arguments: dict[str, Any]) -> PolicyCall:
     declared = declared_name(tool)
-    names = dict.fromkeys((tool, *all_names(declared)))
-    return PolicyCall(names=tuple(names), args=arguments, server_name=None)
+    names = tuple(dict.fromkeys((tool, *all_names(declared))))
+    names = called_names(names, None, arguments)
+    return PolicyCall(names=names, args=arguments, server_name=None)
 
 
 def _batch(options: "Namespace", own: _Policy, context: PolicyContext) -> int:
