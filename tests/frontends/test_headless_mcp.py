@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.mcp.kit import odd, tool
+from tests.mcp.kit import kitchen, odd, tool
 from tests.support.command import Ran, alhena, keyed
 from tests.support.server import ScriptedServer, call, chunk, sse, text
 
@@ -101,3 +101,41 @@ def test_a_rule_for_a_tool_that_its_server_does_not_have_is_told(
     if near is not None:
         assert "mine.toml" in told[0]
         assert ("Did you mean" in told[0], f"Did you mean {near}?" in told[0]) == (bool(near),) * 2
+
+
+def sent(server: ScriptedServer) -> str:
+    """The last text that the model was sent."""
+    return server.requests[-1].json["contents"][-1]["parts"][-1]["text"]
+
+
+def test_a_prompt_of_a_server_is_a_command(
+    home: Path, project: Path, server: ScriptedServer
+) -> None:
+    user(home, {"mcpServers": {"kitchen": kitchen()}})
+    server.reply(sse(text("served")))
+    ran = alhena("-p", "/review a.py", **keyed(server))
+    assert (ran.code, ran.out) == (0, "served\n"), ran.err
+    assert sent(server) == 'Review "a.py", above all everything.'
+    assert "no command" not in ran.err
+
+
+def test_a_prompt_of_a_server_without_its_arguments_is_a_usage_error(
+    home: Path, project: Path, server: ScriptedServer
+) -> None:
+    user(home, {"mcpServers": {"kitchen": kitchen()}})
+    ran = alhena("-p", "/review", **keyed(server))
+    assert ran.code == 42
+    assert "Missing required argument" in ran.err
+    assert not server.requests
+
+
+def test_a_word_that_is_no_command_is_sent_with_a_warning(
+    home: Path, project: Path, server: ScriptedServer
+) -> None:
+    server.reply(sse(text("fine")), sse(text("fine")))
+    ran = alhena("-p", "/greet Bob", **keyed(server))
+    assert (ran.code, sent(server)) == (0, "/greet Bob")
+    assert "/greet is no command here" in ran.err
+    ran = alhena("-p", "/etc/hosts is what?", **keyed(server))
+    assert (ran.code, sent(server)) == (0, "/etc/hosts is what?")
+    assert "no command" not in ran.err

@@ -118,7 +118,12 @@ async def _run(agent: Agent, prompt: tuple[str, str], result: Result, *, debug: 
             result.cost = agent.workbench.spending.cost
         signals.listen()
         try:
-            attached = await _attached(agent, given, result) if "@" in given else ()
+            served = await _served(agent, given, result) if given.startswith("/") else None
+            if served is not None:
+                text, attached = served
+                whole = whole.removesuffix(given) + text
+            else:
+                attached = await _attached(agent, given, result) if "@" in given else ()
             async for event in agent.run(whole, attached=attached):
                 result.feed(event)
         except AlhenaError as error:
@@ -127,6 +132,30 @@ async def _run(agent: Agent, prompt: tuple[str, str], result: Result, *, debug: 
         result.finish(None)
     if signals.seen:
         raise InterruptedRunError("interrupted while the session ended; the result is complete.")
+
+
+async def _served(
+    agent: Agent, given: str, result: Result
+) -> "tuple[str, tuple[Part, ...]] | None":
+    """The prompt of an MCP server that a command names (`/greet Bob`), filled in. None, with a
+    warning, for a word that is no command: it is sent as it is. A path is no such word."""
+    word, _, rest = given.partition(" ")
+    name = word.removeprefix("/")
+    if not name or "/" in name:
+        return None
+    await agent.workbench.sources.gather()
+    from alhena.frontends.server_prompts import filled_prompt, server_prompts
+
+    served = server_prompts(agent.workbench)
+    if name in served:
+        return await filled_prompt(served[name], rest)
+    known = ", ".join(f"/{each}" for each in sorted(served)) or "there are none"
+    message = (
+        f"/{one_line(name)} is no command here and is sent to the model as text. "
+        f"Commands of `-p` are the prompts of MCP servers: {known}."
+    )
+    result.feed(WarningEvent(message=message))
+    return None
 
 
 async def _attached(agent: Agent, given: str, result: Result) -> "tuple[Part, ...]":

@@ -21,14 +21,14 @@ from alhena.events import (
 )
 from alhena.frontends.mentions import shell_note
 from alhena.frontends.referenced import referenced
+from alhena.frontends.server_prompts import (
+    filled_prompt,
+    server_prompts,
+)
 from alhena.frontends.terminal import commands
 from alhena.frontends.terminal.advancing import advance, prompt_lines
 from alhena.frontends.terminal.editors import editor_command
 from alhena.frontends.terminal.lines import line
-from alhena.frontends.terminal.servers import (
-    filled_prompt,
-    server_prompts,
-)
 from alhena.frontends.terminal.shown_session import ShownSession, ToolTitles
 from alhena.frontends.terminal.view import View, without_run
 from alhena.scheduler.confirm import ConfirmationRequest, Verdict

@@ -1,4 +1,4 @@
-"""What MCP servers bring to the input line: their prompts as commands.
+"""Prompts of MCP servers as commands, at the terminal and in `-p`.
 
 Where there are no servers, nothing of them is imported.
 """
