@@ -3,6 +3,7 @@
 Where there are no servers, nothing of them is imported.
 """
 
+from collections.abc import Container
 from typing import TYPE_CHECKING
 
 from alhena.agent.workbench import Workbench
@@ -12,16 +13,14 @@ if TYPE_CHECKING:
     from alhena.mcp.prompts import PromptCommand
 
 
-def server_prompts(bench: Workbench) -> "dict[str, PromptCommand]":
+def server_prompts(bench: Workbench, own: Container[str] = ()) -> "dict[str, PromptCommand]":
     """The prompts of the servers that are connected, by the names of their commands. Of a server
-    that the policy denies there are none."""
+    that the policy denies there are none. `own` are names of other commands."""
     if bench.servers is None:
         return {}
     from alhena.agent.session_resources import refuses_server
-    from alhena.frontends.terminal.commands import COMMANDS
     from alhena.mcp.prompts import prompt_commands
 
-    own = {name for each in COMMANDS for name in (each.name, *each.aliases)}
     servers = [
         each for each in bench.servers.servers.values() if not refuses_server(bench, each.name)
     ]

@@ -25,6 +25,7 @@ PARAMETER_ALIASES: dict[str, dict[str, str]] = {
     "delegate_to_agent": {"prompt": "objective"},
 }
 """Tool -> accepted name -> declared name."""
+_OBJECTIVE = ("objective", "query", "prompt")
 
 ACCEPTED_EXTRAS: dict[str, dict[str, Any]] = {
     "read_file": {
@@ -217,3 +218,14 @@ def _is_index(value: object) -> TypeGuard[int]:
 def _counted(value: object) -> TypeGuard[int]:
     """Whether `value` can number a line."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+def task_by_name(name: str, args: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any] | None:
+    """The arguments of delegate_to_agent (its `schema` names the agents) for a call of the agent
+    `name` by that name, with `objective`, `query` or `prompt`. None when there is no such agent."""
+    named = schema.get("properties", {}).get("agent_name", {})
+    if name not in named.get("enum", ()):
+        return None
+    task = {key: value for key, value in args.items() if key not in _OBJECTIVE}
+    objective = next((args[key] for key in _OBJECTIVE if key in args), None)
+    return task | {"agent_name": name} | ({} if objective is None else {"objective": objective})

@@ -14,6 +14,7 @@ from alhena.tools.names import (
     is_declarable,
     qualified_names,
 )
+from alhena.tools.params import task_by_name
 from alhena.values import Value
 from alhena.wire.errors import WireError
 from alhena.wire.request import FunctionDeclaration
@@ -133,11 +134,7 @@ class ToolRegistry:
         entry = self.find(DELEGATE)
         if entry is None or self._meant(name):
             return None
-        from alhena.tools.builtin.delegate_to_agent import DelegateToAgent
-
-        if not isinstance(entry.tool, DelegateToAgent):
-            return None
-        task = entry.tool.task_of(name, args)
+        task = task_by_name(name, args, entry.tool.parameter_schema)
         return None if task is None else (entry, task)
 
     def get(self, name: str) -> Tool | None:

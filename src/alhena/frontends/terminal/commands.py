@@ -290,6 +290,9 @@ COMMANDS: tuple[Command, ...] = (
 )
 
 
+NAMES = frozenset(name for each in COMMANDS for name in (each.name, *each.aliases))
+
+
 def named(text: str) -> tuple[Command | None, str, str] | None:
     """The command that a line names (None: there is none of that name), the name, and the rest of
     the line. None for a line that is no command: it does not begin with a slash, or with a path."""

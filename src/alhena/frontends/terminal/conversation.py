@@ -58,7 +58,7 @@ class Conversation(ShownSession):
         named = commands.named(text)
         at_once = named is not None and (named[0] is None or named[0].at_once)
         if at_once and self._agent is not None and named is not None and named[0] is None:
-            at_once = named[1] not in server_prompts(self.workbench)
+            at_once = named[1] not in server_prompts(self.workbench, commands.NAMES)
         if at_once and self._agent is not None:
             self._tasks.create_task(self._carry_beside(text))
             return
@@ -188,7 +188,11 @@ class Conversation(ShownSession):
     async def _command(
         self, text: str, command: commands.Command | None, name: str, rest: str
     ) -> None:
-        served = None if command is not None else server_prompts(self.workbench).get(name)
+        served = (
+            None
+            if command is not None
+            else server_prompts(self.workbench, commands.NAMES).get(name)
+        )
         if served is not None:
             filled, attached = await filled_prompt(served, rest)
             self.print(prompt_lines(text), "user", hang=0)

@@ -15,7 +15,6 @@ from alhena.tools.contract import (
 )
 
 MAX_DESCRIBED = 100
-_OBJECTIVE = ("objective", "query", "prompt")
 
 
 class AgentSummary(msgspec.Struct, frozen=True):
@@ -69,19 +68,6 @@ class DelegateToAgent(DeclarativeTool):
         if not params["objective"].strip():
             return ToolFailure.of_params("The 'objective' parameter must be non-empty.")
         return None
-
-    def task_of(self, name: str, args: dict[str, Any]) -> dict[str, Any] | None:
-        """The arguments of a task for the agent called `name`, from those of a call by that name:
-        `objective`, `query` or `prompt`. None when there is no such agent."""
-        if name not in {agent.name for agent in self._agents}:
-            return None
-        objective = next((args[key] for key in _OBJECTIVE if key in args), None)
-        task = (
-            {"agent_name": name}
-            if objective is None
-            else {"objective": objective, "agent_name": name}
-        )
-        return task | {key: value for key, value in args.items() if key not in _OBJECTIVE}
 
     def invocation(self, params: dict[str, Any]) -> ToolInvocation:
         """One task."""
