@@ -131,3 +131,10 @@ def test_text_cut_by_the_token_limit_and_silence_after_tools_are_answers():
 )
 def test_a_thought_has_a_subject_when_it_is_set_in_bold(text, subject, description):
     assert thought_event(text) == ThoughtEvent(subject=subject, description=description)
+
+
+@pytest.mark.requirement("SCHED-08")
+def test_calls_carry_the_trace_id_of_their_response():
+    first = {**chunk(call("glob", {"pattern": "*"}, id="c1")), "responseId": "t-1"}
+    turn, _ = fed(first, chunk(call("glob", {"pattern": "a"}, id="c2"), finish="STOP"))
+    assert [each.trace_id for each in turn.calls] == ["t-1", "t-1"]

@@ -1,5 +1,6 @@
 """What people are told of records: where none can be made, where one goes on, where one goes to."""
 
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -77,10 +78,11 @@ def test_a_disk_that_fills_up_is_said_once_and_in_words(
     assert ran.code == 1
     assert len(server.requests) < 9
     assert ran.err.count("the session cannot be recorded: No space left to write file: ") == 1
-    assert len(ran.err.splitlines()) == 1
+    said = json.loads(ran.err)["error"]["message"] if form == "json" else ran.err.rstrip("\n")
+    assert "\n" not in said
     (item,) = open_store(project_temp(os.environ, project)).summaries()
     end = f"(EFBIG). What was recorded before stands. When that is mended: alhena --resume {item.session_id}."
-    assert ran.err.rstrip("\n").endswith(end)
+    assert said.endswith(end)
 
 
 def test_where_only_empty_files_are_a_new_session_begins_and_that_is_said(

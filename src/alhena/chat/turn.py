@@ -46,6 +46,7 @@ class Turn:
         self._prompt_id = prompt_id
         self._ids = ids
         self._emit = emit
+        self._trace_id: str | None = None
         self._seen: dict[str, tuple[FunctionCall, int]] = {}
         self._chunk = 0
         self._before: GenerateContentResponse | None = None
@@ -67,6 +68,7 @@ class Turn:
         if response.prompt_feedback is not None and response.prompt_feedback.block_reason:
             self.block_reason = response.prompt_feedback.block_reason
         self.model_version = response.model_version or self.model_version
+        self._trace_id = response.response_id or self._trace_id
         for part in response.parts:
             self._take(part)
         if response.finish_reason:
@@ -98,7 +100,7 @@ class Turn:
         self._seen[call_id] = call, self._chunk
         call = msgspec.structs.replace(call, id=call_id, name=name, args=call.args or {})
         self.parts.append(msgspec.structs.replace(part, function_call=call))
-        self.calls.append(request_info(call, call_id, self._prompt_id))
+        self.calls.append(request_info(call, call_id, self._prompt_id, self._trace_id))
 
     def require_variety(self) -> None:
         """Raises ChantingError when the text so far goes round in circles."""

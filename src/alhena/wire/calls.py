@@ -35,8 +35,14 @@ class CallIds:
         return f"{name}-{self._token}-{self._count}"
 
 
-def request_info(call: FunctionCall, call_id: str, prompt_id: str) -> ToolCallRequestInfo:
-    """The schedulable form of a model's function call."""
+def request_info(
+    call: FunctionCall, call_id: str, prompt_id: str, trace_id: str | None = None
+) -> ToolCallRequestInfo:
+    """The schedulable form of a model's function call. `trace_id` is that of its response."""
     return ToolCallRequestInfo(
-        call_id=call_id, name=call.name, args=call.args or {}, prompt_id=prompt_id
+        call_id=call_id,
+        name=call.name,
+        args=call.args or {},
+        prompt_id=prompt_id,
+        trace_id=trace_id,
     )

@@ -69,6 +69,12 @@ def joins(before: Part, part: Part) -> bool:
     return worded and before.thought == part.thought and not before.thought_signature
 
 
+def test_neighbouring_texts_of_an_answer_are_one_block():
+    parts = (Part(text="Hel"), Part(text="lo, "), Part(text="world"))
+    message = anthropic.write_response(answer(*parts), model="m", names=NAMES, new_id=ids())
+    assert [b["text"] for b in message["content"] if b["type"] == "text"] == ["Hello, world"]
+
+
 def through_events(parts: tuple[Part, ...]) -> tuple[list[dict[str, Any]], tuple[Part, ...]]:
     writer = anthropic.EventWriter(model="m", names=NAMES, new_id=ids())
     events = [event for part in parts for event in writer.feed(answer(part, finish=None))]

@@ -126,9 +126,12 @@ class BlockWriter:
         return {"type": "content_block_delta", "index": self._index, "delta": delta}
 
 
-def blocks_of(parts: Iterable[Part], names: ToolNames, new_id: NewId) -> list[dict[str, Any]]:
-    """The finished content blocks of parts."""
-    writer = BlockWriter(names, new_id, whole=True)
+def blocks_of(
+    parts: Iterable[Part], names: ToolNames, new_id: NewId, *, joined: bool = False
+) -> list[dict[str, Any]]:
+    """The finished content blocks of parts: one for each, or, `joined`, as a stream has them, where
+    neighbouring texts are one."""
+    writer = BlockWriter(names, new_id, whole=not joined)
     blocks: list[dict[str, Any]] = []
     for part in parts:
         for event in writer.part(part):

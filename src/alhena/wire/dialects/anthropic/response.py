@@ -36,7 +36,7 @@ def write_response(
 
     Raises UnusableAnswerError for an answer that ended with a call that cannot be used.
     """
-    blocks = blocks_of(response.parts, names, new_id)
+    blocks = blocks_of(response.parts, names, new_id, joined=True)
     has_calls = any(block["type"] == "tool_use" for block in blocks)
     return {
         **_message(response, model),
