@@ -66,7 +66,7 @@ async def test_a_session_plans_and_then_works_in_the_mode_it_came_from(
     assert "Plan mode" not in system(generator, 0)
     assert answers(generator, 1) == [{"output": "Switching to Plan mode."}]
     assert "exit_plan_mode" in declared(generator, 1)
-    assert not declared(generator, 1) & {"enter_plan_mode", "write_file", "run_shell_command"}
+    assert not declared(generator, 1) & {"enter_plan_mode", "write_file"}
     assert "# Plan mode" in system(generator, 1)
     assert 'Tool "write_file" not found' in answers(generator, 2)[0]["error"]
     assert answers(generator, 3)[0]["output"].startswith("Plan approved.")

@@ -11,7 +11,7 @@ import pytest
 
 from alhena.config.errors import ConfigError
 from alhena.events import Event, RunStartedEvent
-from alhena.policy.model import ApprovalMode
+from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule
 from alhena.tools.names import BUILT_IN
 from tests.agent.kit import agent, conforming, events_of, instruction
 from tests.memory.kit import put
@@ -21,6 +21,11 @@ from tests.support.server import call, chunk, text
 from tests.system.sandboxing import needs_bwrap
 
 TRUSTED = {"skip_trust": True}
+
+
+NO_SHELL = (
+    PolicyRule(decision=PolicyOutcome.DENY, priority=500, tool_names=("run_shell_command",)),
+)
 
 
 async def prompt_of(*turns: Any, **options: Any) -> str:
@@ -75,7 +80,8 @@ async def test_who_is_there_decides_what_is_said_of_asking():
 async def test_a_run_that_can_start_no_command_is_told_nothing_of_commands_at_work():
     background = {"list_background_processes", "read_background_output"}
     for options, there in (
-        ({}, False),
+        ({"policy": NO_SHELL}, False),
+        ({}, True),
         ({"approval_mode": ApprovalMode.YOLO}, True),
         ({"allowed_tools": ("run_shell_command(ls)",)}, True),
         ({"approve": lambda _request: True}, True),
@@ -113,7 +119,7 @@ async def test_the_sandbox_of_commands_is_told():
 
 async def test_sections_are_taken_away_by_variables(home: Path):
     off = environ(home, GEMINI_PROMPT_COREMANDATES="0", GEMINI_PROMPT_FINALREMINDER=" False ")
-    said = await prompt_of(environ=off)
+    said = await prompt_of(environ=off, policy=NO_SHELL)
     assert "# What always holds" not in said
     assert "# Once more" not in said
     assert "# Finding out" in said

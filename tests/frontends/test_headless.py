@@ -156,7 +156,7 @@ def test_json_output_is_one_document_with_stats_and_what_was_denied(
     assert (tokens["prompt"], tokens["total"]) == (30, 12)
     assert "run_shell_command" in ran.err
     declared = server.requests[0].json["tools"][0]["functionDeclarations"]
-    assert "run_shell_command" not in {item["name"] for item in declared}
+    assert "write_file" not in {item["name"] for item in declared}
 
 
 def test_standard_input_comes_before_the_prompt(server: ScriptedServer):
@@ -213,14 +213,14 @@ def test_json_output_of_a_run_that_never_began_has_a_session_id_and_stderr_the_e
 @pytest.mark.requirement("CLI-01")
 def test_a_denied_tool_is_said_to_be_none_and_then_why(server: ScriptedServer):
     server.reply(
-        sse(chunk(call("run_shell_command", {"command": "touch x"}, id="c1"), finish="STOP")),
+        sse(chunk(call("save_memory", {"fact": "x"}, id="c1"), finish="STOP")),
         sse(text("ok")),
     )
     ran = alhena("-p", "go", **keyed(server))
     assert ran.code == 0
     first, reason, remedy = ran.err.splitlines()
     assert first.startswith(
-        'Error executing tool run_shell_command: Tool "run_shell_command" not found. Did you mean'
+        'Error executing tool save_memory: Tool "save_memory" not found. Did you mean'
     )
     assert "requires user confirmation" in reason
     assert "--approval-mode" in remedy

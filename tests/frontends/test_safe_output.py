@@ -17,7 +17,6 @@ from tests.support.command import ALHENA, alhena
 from tests.support.patience import PATIENCE_S
 
 HOSTILE = "ls # \x1b[2J\x1b]0;owned\x07\x9b1A\u202egpj\u200b\r\x08"
-ESCAPED = r"ls # \x1b[2J\x1b]0;owned\x07\x9b1A\u202egpj\u200b\r\x08"
 ACTING = set("\x00\x07\x08\x0b\x0c\x1b\x7f\x9b")
 DECEIVING = ACTING | set("\u202e\u200b")
 
@@ -52,7 +51,7 @@ def test_an_explanation_shows_what_a_command_hides() -> None:
         "policy", "explain", "--tool", "shell", "--args", json.dumps({"command": HOSTILE})
     )
     assert DECEIVING.isdisjoint(shown)
-    assert ESCAPED in shown
+    assert r"a character that cannot be seen (\x1b)" in shown
 
 
 def test_a_hostile_rule_is_told_escaped(tmp_path: Path) -> None:

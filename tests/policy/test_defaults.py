@@ -69,6 +69,14 @@ def test_yolo_allows_all_even_redirections() -> None:
 
 
 @pytest.mark.requirement("POL-08")
+@pytest.mark.parametrize("mode", MODES)
+def test_a_command_that_only_reads_runs_unasked_in_every_mode(mode: ApprovalMode) -> None:
+    for command in ("ls -la", "git log | head -3", "grep -rn x src"):
+        done = decided(engine(), SHELL, mode, interactive=False, command=command)
+        assert done.outcome is ALLOW
+
+
+@pytest.mark.requirement("POL-08")
 def test_plan_mode_only_reads_and_says_so() -> None:
     for tool in (*EDITING, SHELL, "save_memory", "some_new_tool"):
         decision = decided(engine(), tool, ApprovalMode.PLAN)
@@ -98,23 +106,26 @@ def test_what_is_excluded_is_denied_and_what_is_not_can_be_had(
     context = PolicyContext(mode=mode, interactive=interactive)
     given = engine()
     for tool in (*READING, *ACTING, "some_new_tool", "ask_user"):
-        denied = decided(given, tool, mode, interactive=interactive).outcome is DENY
+        args = {"command": "ls"} if tool == SHELL else {}
+        denied = decided(given, tool, mode, interactive=interactive, **args).outcome is DENY
         assert given.excluded(all_names(tool), context) == denied
 
 
 def test_a_tool_with_a_condition_that_may_allow_it_stays() -> None:
     headless = PolicyContext(interactive=False)
     shell = all_names(SHELL)
-    assert engine().excluded(shell, headless)
-    assert not engine(shell_rule("allow", commandPrefix="git")).excluded(shell, headless)
-    assert not engine(shell_rule("allow", argsPattern="x")).excluded(shell, headless)
-    assert engine(shell_rule("ask_user", commandPrefix="git")).excluded(shell, headless)
-    assert engine(shell_rule("deny", commandPrefix="git")).excluded(shell, headless)
+    assert not engine().excluded(shell, headless)
+    asks = shell_rule("ask_user", 90)
+    assert engine(asks).excluded(shell, headless)
+    assert not engine(asks, shell_rule("allow", commandPrefix="git")).excluded(shell, headless)
+    assert not engine(asks, shell_rule("allow", argsPattern="x")).excluded(shell, headless)
+    assert engine(asks, shell_rule("ask_user", commandPrefix="git")).excluded(shell, headless)
+    assert engine(asks, shell_rule("deny", commandPrefix="git")).excluded(shell, headless)
     hidden = engine(shell_rule("deny", 500), shell_rule("allow", 100, commandPrefix="git"))
     assert hidden.excluded(shell, PolicyContext())
     narrowed = engine(rule("deny", toolName="read_file", argsPattern="secret"))
     assert not narrowed.excluded(("read_file",), headless)
-    other_mode = engine(shell_rule("allow", modes=["yolo"]))
+    other_mode = engine(asks, shell_rule("allow", modes=["yolo"]))
     assert other_mode.excluded(shell, headless)
     server = engine(rule("allow", mcpName="jira"))
     assert not server.excluded(("search", "jira__search"), headless, "jira")

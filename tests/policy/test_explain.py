@@ -105,8 +105,8 @@ def test_mode_and_company_change_the_answer(alhena: Alhena, project: Path) -> No
 def test_a_batch_answers_line_by_line_with_the_rules_of_each_line(batch: Batch) -> None:
     code, answers = batch(
         {"id": 1, "rules": [{**PREFIX, "priority": 100}], "tool": "run_shell_command",
-         "args": {"command": "git log"}, "mode": "default", "interactive": True},
-        {"id": "b", "rules": [], "tool": "run_shell_command", "args": {"command": "git log"}},
+         "args": {"command": "git push"}, "mode": "default", "interactive": True},
+        {"id": "b", "rules": [], "tool": "run_shell_command", "args": {"command": "git push"}},
         "",
         {"id": None, "tool": "ls", "mode": "plan", "interactive": False},
     )  # fmt: skip

@@ -5,7 +5,6 @@ restricts is looked for in everything the part may come down to.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -18,12 +17,16 @@ from alhena.policy.bash.reader import analyse
 from alhena.policy.bash.readonly import folder_may_run, not_read_only
 from alhena.policy.bash.scripts import MAX_SCRIPTS, script_length
 from alhena.policy.conditions import Conditions, looks_at_arguments, looks_at_commands
-from alhena.policy.model import Decision, PolicyCall, PolicyContext, PolicyOutcome, PolicyRule
+from alhena.policy.model import (
+    ApprovalMode,
+    Decision,
+    PolicyCall,
+    PolicyContext,
+    PolicyOutcome,
+    PolicyRule,
+)
 from alhena.policy.places import CHANGES_DIRECTORY, Places
 from alhena.policy.words import by_default, by_rule, describe_rule, strictness
-
-if TYPE_CHECKING:
-    from alhena.policy.bash.model import Word
 
 _CONDITION = "[["
 _FEW = 16
@@ -40,7 +43,7 @@ def decide_command(call: PolicyCall, active: ActiveRules, context: PolicyContext
     # Reading the command is spared when the first rule decides without looking at it.
     if active.rules and not looks_at_arguments(active.rules[0]):
         first = active.rules[0]
-        if first.decision is not PolicyOutcome.ALLOW or first.allow_redirection:
+        if first.decision is not PolicyOutcome.ALLOW or context.mode is ApprovalMode.YOLO:
             return by_rule(first, (command,))
     return _CommandLine(call, command, active, context).decide()
 
@@ -55,7 +58,7 @@ class _Read:
         self.part = part
         self.long = long
         found = Reach((Command(part.words),), complete=False) if long else reach(part)
-        self.reach = found if complete else Reach(found.commands, complete=False)
+        self.reach = found if complete else replace(found, complete=False)
         self.programs = programs_of(self.reach)
 
 
@@ -188,7 +191,8 @@ class _CommandLine:
         speak of it."""
         part = read.part
         if not looks_at_arguments(rule):
-            return None if rule.allow_redirection else self._against_any(read)
+            against = None if rule.allow_redirection else self._against_any(read)
+            return against or self._beyond(read)
         if read.long:
             return _LONG
         if rule.paths:
@@ -207,10 +211,17 @@ class _CommandLine:
         dangerous = None if rule.command_class else hazard(part, named)
         return dangerous or self.places.objection(part, read.reach)
 
+    def _beyond(self, read: _Read) -> str | None:
+        """Why a rule for any command does not reach this one, which destroys too much."""
+        refusal = self.places.destroys(read.part, read.reach)
+        return refusal and f"{refusal}; a rule with commandPrefix = {_quoted(read.part)} allows it"
+
     def _named(self, rule: PolicyRule, part: Part) -> tuple[str, ...] | str:
         """The words that the rule names, or why it does not allow them ("": not about them)."""
         if rule.command_class is not None:
             refusal = not_read_only(part) or self._folder_runs(part)
+            if refusal is None and rule.decision is PolicyOutcome.ALLOW:
+                refusal = self.places.leaves(part)
             if refusal is not None:
                 return refusal
         named = self.conditions.named_by(rule, part)
@@ -236,14 +247,10 @@ class _CommandLine:
         """Why a rule for any command, without redirections, does not reach this one."""
         if not self.analysis.complete:
             return "the command cannot be read to its end"
-        written = _write(read.part)
-        if written is None and (len(read.reach.commands) > 1 or not read.reach.complete):
-            written = next((w.source for w in read.part.words if _could_redirect(w)), None)
-        return (
-            None
-            if written is None
-            else (f"{written} may write to a file, and the rule does not say allowRedirection")
-        )
+        written = _write(read.part) or next(iter(read.reach.writes), None)
+        if written is None:
+            return None
+        return f"{written} may write to a file, and the rule does not say allowRedirection"
 
     def _not_standing(self, read: _Read, above: PolicyRule | None = None) -> Decision | None:
         """What is said of the first rule that would allow this part, were it nothing but what the
@@ -294,6 +301,10 @@ def _in_words(doubt: Doubt) -> str:
     return f"{doubt.reason} ({doubt.text})" if doubt.text else doubt.reason
 
 
+def _quoted(part: Part) -> str:
+    return '"' + " ".join(word.source or word.text for word in part.words[:3]) + '"'
+
+
 def _write(part: Part) -> str | None:
     """The redirection of a part that writes, as written."""
     return next((r.source for r in part.redirections if r.effect is Effect.WRITE), None)
@@ -303,10 +314,6 @@ def _holds_code(part: Part) -> bool:
     """Does a literal text of the part look like code that some later evaluation would run?"""
     texts = (*part.words, *(assignment.value for assignment in part.assignments))
     return any("$(" in word.text or "`" in word.text for word in texts)
-
-
-def _could_redirect(word: "Word") -> bool:
-    return ">" in word.text or not word.literal
 
 
 def _unnamed(rule: PolicyRule, part: Part) -> str:

@@ -10,6 +10,8 @@ from alhena.policy.bash.programs import option_values
 from alhena.policy.bash.readonly import not_read_only, tells_version
 from alhena.policy.bash.readonly.git import refuse_git
 from alhena.policy.bash.readonly.words import listed
+from alhena.policy.confinement import leaves_workspace
+from alhena.policy.destruction import destroys
 from alhena.policy.model import PolicyCall
 from alhena.policy.repository import GitUse
 
@@ -59,6 +61,30 @@ class Places:
                 refusal = self._of_git(part, words)
                 if refusal is not None:
                     return refusal
+        return None
+
+    def leaves(self, part: Part) -> str | None:
+        """The reason why a part that only reads may read outside the workspace, or secrets."""
+        reached = self._reached(part.directories)
+        return leaves_workspace(part, self._parts, reached, self.surroundings)
+
+    def destroys(self, part: Part, reach: "Reach") -> str | None:
+        """The reason why a rule for any command does not speak for this part: what lies beyond the
+        workspace would be destroyed, or git would run what a repository names."""
+        facts, reached = self.surroundings, self._reached(part.directories)
+        place = None if not reached else min(reached)
+        refusal = destroys(reach.commands, part, place, facts)
+        if refusal is not None or facts is None or not reached:
+            return refusal
+        for command in reach.commands:
+            words = command.words
+            if words and base_name(words[0].text) == GIT and not tells_version(words):
+                targets = [
+                    os.path.join(at, to) for at in reached for to in _git_directories(words) or []
+                ]
+                named = _named_program(facts, set(targets) or reached, words)
+                if named is not None:
+                    return named
         return None
 
     def _of_git(self, part: Part, words: tuple[Word, ...]) -> str | None:

@@ -8,8 +8,8 @@ import msgspec
 
 from alhena.policy.bash.conditional import read_conditional
 from alhena.policy.bash.expansions import ARITHMETIC
+from alhena.policy.bash.model import Assignment, Word, WordKind
 from alhena.policy.bash.reading import Scope, UnclearError
-from alhena.policy.bash.redirections import may_connect
 from alhena.policy.bash.simple import SimpleCommand, read_pieces
 from alhena.policy.bash.statements import Walk
 from alhena.policy.bash.words import read_word
@@ -134,9 +134,8 @@ def _for(walk: Walk, node: "Node", scope: Scope, stop: int) -> None:
             reading.doubt("the loop sets a variable that programs may read", *head.span())
         if children[0].type == "select":
             reading.doubt("select reads what to run from its input", *head.span())
-        harmless = _values(walk, node, head.end(), scope)
-        paths = inner.paths | {name} if harmless else inner.paths - {name}
-        inner = msgspec.structs.replace(inner, paths=paths)
+        values = _values(walk, node, head.end(), scope)
+        inner = msgspec.structs.replace(inner, loops=(*inner.loops, (name, values)))
     walk.at = body.start_byte
     walk.ready = True
     scope.shell.loops += 1
@@ -144,15 +143,17 @@ def _for(walk: Walk, node: "Node", scope: Scope, stop: int) -> None:
     scope.shell.loops -= 1
 
 
-def _values(walk: Walk, node: "Node", at: int, scope: Scope) -> bool:
-    """The words a `for` goes through; the line must end, or a `;` stand, before `do`. Is surely
-    none of them a network address?"""
+_ANYTHING = (Word("", WordKind.EXPANSION, "$@", split=True),)
+
+
+def _values(walk: Walk, node: "Node", at: int, scope: Scope) -> tuple[Word, ...]:
+    """The words a `for` goes through; the line must end, or a `;` stand, before `do`."""
     reading = walk.reading
     children = node.children
     body = children[-1].start_byte
     word = next((child for child in children if child.type == "in"), None)
     values = [c for i, c in enumerate(children) if node.field_name_for_child(i) == "value"]
-    harmless = False
+    given = _ANYTHING
     if word is None:
         stop = at
         clear = re.compile(r"[ \t\n]*;?[ \t\n]*").fullmatch(reading.text, at, body)
@@ -169,14 +170,19 @@ def _values(walk: Walk, node: "Node", at: int, scope: Scope) -> bool:
         before = reading.text[word.end_byte : start]
         if "\n" in before or command.redirections:
             reading.unclear(start, stop)
-        given = (*command.words, *(assigned.value for assigned in command.assignments))
-        harmless = not any(may_connect(value) for value in given)
+        given = (*command.words, *map(_as_word, command.assignments))
         clear = _BLANKS.fullmatch(reading.text, at, word.start_byte) and _LIST_END.fullmatch(
             reading.text, stop, body
         )
     if not clear:
         reading.unclear(at, body)
-    return harmless
+    return given
+
+
+def _as_word(assignment: Assignment) -> Word:
+    value = assignment.value
+    text = f"{assignment.name}={value.text}"
+    return Word(text, value.kind, assignment.source, value.split)
 
 
 def _case(walk: Walk, node: "Node", scope: Scope, stop: int) -> None:

@@ -63,8 +63,9 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     `text` is as written. `words` is empty when nothing but assignments and redirections is there.
     `redirections` include those of every compound command around it. `directories` are the targets
     of each `cd` that ran, or may have run, before it in the same shell, in order; a `cd` without an
-    operand is the word `~`. `stdin_piped`: it reads what another command writes. `nested`: it
-    stands inside a substitution.
+    operand is the word `~`. `loops` are the variables of the `for` loops around it with the words
+    that they go through, the innermost last. `stdin_piped`: it reads what another command writes.
+    `nested`: it stands inside a substitution.
     """
 
     text: str
@@ -72,6 +73,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     assignments: tuple[Assignment, ...] = ()
     redirections: tuple[Redirection, ...] = ()
     directories: tuple[Word, ...] = ()
+    loops: tuple[tuple[str, tuple[Word, ...]], ...] = ()
     stdin_piped: bool = False
     nested: bool = False
 

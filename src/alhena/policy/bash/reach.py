@@ -9,7 +9,7 @@ import msgspec
 
 from alhena.policy.bash.inner import Runs, wrapped
 from alhena.policy.bash.interpreters import shown_input
-from alhena.policy.bash.model import Part, Word, WordKind
+from alhena.policy.bash.model import Effect, Part, Word, WordKind
 from alhena.policy.bash.options import base_name, option_values
 from alhena.policy.bash.programs import program_runs, runs_others
 from alhena.policy.bash.runners import RUNNER_PROGRAMS
@@ -63,10 +63,12 @@ class Command(msgspec.Struct, frozen=True, gc=False):
 
 class Reach(msgspec.Struct, frozen=True, gc=False):
     """The commands a part may come down to, itself first; not `complete` when it may run what
-    none of them shows."""
+    none of them shows. `writes` are the redirections that write in shell code within it, and code
+    that is only known when it runs."""
 
     commands: tuple[Command, ...]
     complete: bool
+    writes: tuple[str, ...] = ()
 
 
 def reach(part: Part) -> Reach:
@@ -78,7 +80,7 @@ def reach(part: Part) -> Reach:
             return Reach((Command(words),), complete=True)
     unfolding = _Unfolding(part)
     unfolding.unfold()
-    return Reach(tuple(unfolding.commands), unfolding.complete)
+    return Reach(tuple(unfolding.commands), unfolding.complete, tuple(unfolding.writes))
 
 
 @lru_cache(maxsize=256)
@@ -95,6 +97,7 @@ class _Unfolding:
         self.seen: set[tuple[tuple[Word, ...], tuple[Word, ...]]] = set()
         self.waiting: deque[tuple[Command, Part, int]] = deque()
         self.complete = True
+        self.writes: list[str] = []
         self.guesses = 0
         self.code_left = MAX_CODE
         self.words_left = MAX_ALL_WORDS
@@ -202,12 +205,15 @@ class _Unfolding:
         self.readings_left -= 1
         if depth > MAX_DEPTH or self.code_left < 0 or self.readings_left < 0:
             self.complete = False
+            self.writes.append(text)
             return
         literal = all(word.literal for word in words)
         inner = analyse(text)
         if not literal or not inner.complete:
             self.complete = False
+            self.writes += (word.source or word.text for word in words)
         for part in inner.parts:
+            self.writes += (r.source for r in part.redirections if r.effect is Effect.WRITE)
             self.add_part(part, sure=runs.sure, via=runs.via, depth=depth)
 
     def _mentions(self, runs: Runs) -> None:

@@ -33,8 +33,8 @@ class Shell:
 
 
 class Scope(msgspec.Struct, frozen=True):
-    """What surrounds a command. `paths` are the variables of the loops around it that surely hold
-    no network address."""
+    """What surrounds a command. `loops` are the variables of the loops around it with the words
+    that they go through, the innermost last."""
 
     shell: Shell
     redirections: tuple[Redirection, ...] = ()
@@ -42,7 +42,7 @@ class Scope(msgspec.Struct, frozen=True):
     nested: bool = False
     backtick: bool = False
     depth: int = 0
-    paths: frozenset[str] = frozenset()
+    loops: tuple[tuple[str, tuple[Word, ...]], ...] = ()
 
     def inside(
         self,
@@ -61,7 +61,7 @@ class Scope(msgspec.Struct, frozen=True):
             self.nested or nested,
             self.backtick or backtick,
             self.depth + 1,
-            self.paths,
+            self.loops,
         )
 
     def subshell(self, *, piped: bool = False) -> "Scope":

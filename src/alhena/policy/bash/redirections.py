@@ -50,8 +50,10 @@ def read_redirection(
         return Redirection(operator, Effect.NONE, source, word, body), at
     effect = _effect(operator, word, named=descriptor is not None)
     variable = _VARIABLE.fullmatch(word.source) if operator == "<" else None
-    if variable and (variable.group(2) or variable.group(3)) in scope.paths:
-        effect = Effect.READ
+    if variable:
+        values = dict(scope.loops).get(variable.group(2) or variable.group(3))
+        if values is not None and not any(map(may_connect, values)):
+            effect = Effect.READ
     return Redirection(operator, effect, source, word), at
 
 

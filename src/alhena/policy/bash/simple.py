@@ -138,6 +138,7 @@ class SimpleCommand:
             assignments=tuple(self.assignments),
             redirections=(*self.redirections, *scope.redirections),
             directories=scope.shell.directories,
+            loops=scope.loops,
             stdin_piped=scope.piped,
             nested=scope.nested,
         )
