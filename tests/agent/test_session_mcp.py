@@ -12,8 +12,9 @@ from alhena.events import RunStartedEvent, ToolOutputEvent
 from alhena.policy.model import PolicyOutcome, PolicyRule
 from tests.agent.kit import agent, conforming, events_of
 from tests.agent.serving import ALLOW_ALL, answers, declared, instruction, settings, turns
-from tests.mcp.kit import kitchen, odd, tool
+from tests.mcp.kit import kitchen, odd, served, tool
 from tests.support.command import alhena
+from tests.support.ports import reserved_port
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import call, chunk, text
 
@@ -163,6 +164,28 @@ async def test_hooks_are_told_of_the_server_and_nothing_secret(project: Path) ->
     assert "url" not in context
     assert context["args"][2:] == ["--api-key=[redacted]", "--token", "[redacted]", "plain"]
     assert "secret" not in heard.read_text(encoding="utf-8")
+
+
+@pytest.mark.requirement("MCP-08")
+async def test_hooks_are_told_of_the_url_of_a_server_and_nothing_secret(project: Path) -> None:
+    heard = project / "heard.json"
+    hook = {"BeforeTool": [{"hooks": [{"command": f"cat > {heard}"}]}]}
+    with reserved_port() as port, served("streamable-http", port) as url:
+        secret = url.replace("http://", "http://me:verysecret@")
+        entry = {"httpUrl": f"{secret}/mcp?key=alsosecret", "headers": {"X-Key": "thirdsecret"}}
+        running = agent(
+            turns(("echo", {"text": "x"})),
+            cwd=project,
+            settings=settings({"s": entry}),
+            policy=ALLOW_ALL,
+            hooks={"hooks": hook},
+        )
+        async with running:
+            await events_of(running, "go")
+    told = json.loads(heard.read_text(encoding="utf-8"))
+    context = {"server_name": "s", "tool_name": "echo", "url": f"{url}/mcp"}
+    assert told["mcp_context"] == context
+    assert "secret" not in json.dumps(told)
 
 
 async def test_a_tool_that_comes_while_the_run_is_at_work_is_declared_with_the_next_request(

@@ -3,9 +3,10 @@
 import asyncio
 import json
 import os
+import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,21 @@ SERVED = Path(__file__).parent / "served"
 WAITED_FOR = int(1000 * PATIENCE_S)
 """Milliseconds. A first prompt waits longer for servers that have a time of their own."""
 QUICK = Pace(connect=PATIENCE_S, first_retry=0.02, longest_retry=0.1, relist=0.05)
+
+
+@contextmanager
+def served(how: str, port: int) -> Iterator[str]:
+    """The kitchen behind a URL of the loopback, which it gives."""
+    command = [sys.executable, str(SERVED / "kitchen.py"), how, str(port)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if b"Uvicorn running" in line:
+                break
+        try:
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.kill()
 
 
 def tool(name: str, **properties: Any) -> dict[str, Any]:

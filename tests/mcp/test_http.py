@@ -2,10 +2,9 @@
 
 import asyncio
 import json
-import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,24 +16,10 @@ from alhena.mcp.errors import McpError
 from alhena.mcp.flattening import MAX_DEPTH, flattened
 from alhena.mcp.server import ServerState
 from tests.mcp.bad_http import head
-from tests.mcp.kit import SERVED, Rig, called, rigged, tool
+from tests.mcp.kit import SERVED, Rig, called, rigged, served, tool
 from tests.support.ports import reserved_port
 
 Speak = Callable[[bytes, asyncio.StreamWriter], Awaitable[None]]
-
-
-@contextmanager
-def served(how: str, port: int) -> Iterator[str]:
-    command = [sys.executable, str(SERVED / "kitchen.py"), how, str(port)]
-    with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
-        assert process.stderr is not None
-        for line in process.stderr:
-            if b"Uvicorn running" in line:
-                break
-        try:
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            process.kill()
 
 
 @pytest.fixture(scope="module")
