@@ -145,6 +145,7 @@ async def test_the_command_sees_no_secrets_and_bad_parameters_do_not_reach_it(
     assert wrong.error_type == "invalid_tool_params"
 
 
+@pytest.mark.requirement("TOOLS-07")
 async def test_the_whole_of_a_long_output_is_kept(project: Path):
     (response,), _ = await results(project, {"what": "a", "how": "long"})
     told = output_of(response)
@@ -205,6 +206,19 @@ async def test_a_cancelled_call_ends_the_process(project: Path):
         os.kill(pid, 0)
 
 
+@pytest.mark.requirement("TOOLS-07")
+async def test_a_call_that_says_nothing_for_the_time_of_the_settings_is_ended(project: Path):
+    settings = settings_of(project)
+    shell = msgspec.structs.replace(settings.tools.shell, inactivity_timeout=1)
+    tools = msgspec.structs.replace(settings.tools, shell=shell)
+    settings = msgspec.structs.replace(settings, tools=tools)
+    (response,), _ = await results(project, {"what": "a", "how": "hang"}, settings=settings)
+    assert response.status == "error"
+    assert "begun" in output_of(response)
+    assert "without output" in output_of(response)
+
+
+@pytest.mark.requirement("TOOLS-07")
 @pytest.mark.parametrize(
     ("command", "said"),
     [

@@ -36,6 +36,7 @@ def test_a_signed_empty_text_is_valid():
     assert curate((USER, signed)) == (USER, signed)
 
 
+@pytest.mark.requirement("WIRE-06")
 @pytest.mark.requirement("CHAT-03")
 def test_automatic_calls_that_repeat_what_is_known_are_stored_once():
     history = History([USER])

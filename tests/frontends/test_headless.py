@@ -159,6 +159,7 @@ def test_json_output_is_one_document_with_stats_and_what_was_denied(
     assert "write_file" not in {item["name"] for item in declared}
 
 
+@pytest.mark.requirement("CLI-01")
 def test_standard_input_comes_before_the_prompt(server: ScriptedServer):
     server.reply(sse(text("a")), sse(text("b")))
     alhena_reads(b"piped data\n", "-p", "explain", **keyed(server))
@@ -226,6 +227,7 @@ def test_a_denied_tool_is_said_to_be_none_and_then_why(server: ScriptedServer):
     assert "--approval-mode" in remedy
 
 
+@pytest.mark.requirement("CLI-01")
 @pytest.mark.parametrize(
     ("status", "body", "code", "kind"),
     [
@@ -269,6 +271,7 @@ def test_a_cut_stream_and_no_network_are_said_in_a_line(server: ScriptedServer, 
     assert ran.err.count("\n") == 1
 
 
+@pytest.mark.requirement("CLI-01")
 def test_settings_that_cannot_be_used_end_the_run_and_name_the_file(home: Path):
     folder = home / ".gemini"
     folder.mkdir()
@@ -279,6 +282,7 @@ def test_settings_that_cannot_be_used_end_the_run_and_name_the_file(home: Path):
     assert ran.json["error"]["type"] == "config"
 
 
+@pytest.mark.requirement("CLI-01")
 def test_the_turn_limit_of_the_settings_ends_with_53(server: ScriptedServer, home: Path):
     folder = home / ".gemini"
     folder.mkdir()
@@ -291,6 +295,7 @@ def test_the_turn_limit_of_the_settings_ends_with_53(server: ScriptedServer, hom
     assert len(server.requests) == 2
 
 
+@pytest.mark.requirement("CLI-01")
 def test_an_interrupt_stops_the_tool_and_ends_with_130(server: ScriptedServer, project: Path):
     command = "echo $$ > pid; sleep 30"
     server.reply(sse(chunk(call("run_shell_command", {"command": command}), finish="STOP")))

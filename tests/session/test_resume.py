@@ -30,6 +30,7 @@ def reading() -> ScriptedGenerator:
     )
 
 
+@pytest.mark.requirement("CHAT-07")
 async def test_a_resumed_session_sends_the_same_bytes_as_if_it_had_never_ended(project: Path):
     (project / "a.txt").write_text("alpha ⚡", encoding="utf-8")
     first = reading()
@@ -90,6 +91,7 @@ async def test_a_project_whose_name_is_no_text_has_sessions(tmp_path: Path):
         assert running.workbench.resumed
 
 
+@pytest.mark.requirement("CHAT-07")
 async def test_a_session_is_a_private_file_of_its_project(project: Path):
     async with agent(ScriptedGenerator([text("hello")])) as running:
         await running.ask("hi")

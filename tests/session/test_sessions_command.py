@@ -28,6 +28,7 @@ def journal(project: Path, name: str = "latest") -> Path:
     return Path(open_store(project_temp(os.environ, project)).find(name).path)
 
 
+@pytest.mark.requirement("CHAT-07")
 def test_a_run_goes_on_with_the_latest_session_or_with_the_one_that_is_named(
     server: ScriptedServer, project: Path
 ):
@@ -136,6 +137,7 @@ def test_a_home_that_cannot_be_written_is_a_warning(server: ScriptedServer, home
     assert "this session is not recorded" in ran.err
 
 
+@pytest.mark.requirement("CHAT-07")
 def test_sessions_are_listed_shown_and_deleted(server: ScriptedServer, project: Path):
     assert alhena("sessions", "list").out == "There are no sessions of this project.\n"
     prompts(server, "first\nline", "\x1b[31mred")

@@ -42,6 +42,7 @@ def names(listing: Listing) -> list[str]:
     return [tool.name for tool in listing.tools]
 
 
+@pytest.mark.requirement("TOOLS-07")
 def test_declarations_stand_alone_or_in_lists_of_either_spelling():
     listing = read(
         [

@@ -102,6 +102,7 @@ def test_built_in_tools_come_before_discovered_ones_before_those_of_servers():
     assert [tool.name for tool in registry.all_tools] == ["built", "eta", "found", "zeta"]
 
 
+@pytest.mark.requirement("TOOLS-06")
 def test_all_tools_are_sorted_by_display_name_without_regard_to_case():
     tools = [SmallTool("a"), SmallTool("b"), SmallTool("c")]
     for tool, shown in zip(tools, ("beta", "Alpha", "gamma"), strict=True):
@@ -124,6 +125,7 @@ def test_an_excluded_tool_is_hidden_under_all_its_names(name):
     assert registry.suggestions("replace") == 'Tool "replace" not found. Did you mean "glob"?'
 
 
+@pytest.mark.requirement("TOOLS-06")
 def test_a_tool_of_a_server_is_excluded_by_its_bare_and_its_qualified_name():
     for name in ("search", "docs__search", "mcp_docs_search"):
         registry = ToolRegistry(exclude=[name])

@@ -119,6 +119,7 @@ def test_any_chunking_of_a_stream_gives_the_same_events(
     assert decode(*cut(body, places)) == decode(body)
 
 
+@pytest.mark.requirement("WIRE-07")
 @given(
     st.lists(
         st.sampled_from(
@@ -265,6 +266,7 @@ def test_the_cap_counts_all_lines_of_an_event_and_starts_anew_with_the_next() ->
     assert message is not None
 
 
+@pytest.mark.requirement("WIRE-07")
 def test_lines_that_never_end_are_refused_whatever_they_are() -> None:
     for start in (b"data: ", b": ", b"id: ", b"unknown "):
         decoder = SseDecoder(max_event_bytes=1000)

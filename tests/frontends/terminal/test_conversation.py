@@ -285,6 +285,7 @@ async def test_an_error_is_shown_once_and_ends_nothing():
     assert "|Fine.|" in shown
 
 
+@pytest.mark.requirement("CLI-02")
 async def test_files_behind_an_at_sign_go_with_the_prompt(project: Path):
     (project / "my file.txt").write_text("inside it\n", encoding="utf-8")
     generator = ScriptedGenerator([text("I see.")])
@@ -316,6 +317,7 @@ async def test_a_file_that_the_policy_keeps_back_is_not_sent(project: Path):
     assert "not allowed" in screen.text
 
 
+@pytest.mark.requirement("CLI-02")
 async def test_a_command_of_the_person_runs_at_once_and_the_model_hears_of_it(project: Path):
     generator = ScriptedGenerator([ServerFaultError("no.")], [text("I see.")], [text("Yes.")])
     screen = ListScreen()

@@ -30,6 +30,7 @@ from tests.support.terminal import Terminal
 DOWN = "\x1b[B"
 
 
+@pytest.mark.requirement("CLI-02")
 def test_the_prompt_is_painted_and_the_terminal_given_back(server: ScriptedServer):
     with at(server) as terminal:
         terminal.until("/help tells")
@@ -41,6 +42,7 @@ def test_the_prompt_is_painted_and_the_terminal_given_back(server: ScriptedServe
     assert server.requests == []
 
 
+@pytest.mark.requirement("CLI-02")
 def test_an_answer_streams_in_and_is_rendered_when_it_is_finished(server: ScriptedServer):
     hold = threading.Event()
     server.reply(
@@ -60,6 +62,7 @@ def test_an_answer_streams_in_and_is_rendered_when_it_is_finished(server: Script
         leave(terminal)
 
 
+@pytest.mark.requirement("CLI-02")
 def test_a_change_is_confirmed_with_its_diff(server: ScriptedServer, project: Path):
     (project / "a.txt").write_text("old\n", encoding="utf-8")
     args = {"file_path": "a.txt", "content": "new\n"}
@@ -78,6 +81,7 @@ def test_a_change_is_confirmed_with_its_diff(server: ScriptedServer, project: Pa
     assert (project / "a.txt").read_text(encoding="utf-8") == "new\n"
 
 
+@pytest.mark.requirement("CLI-02")
 def test_a_command_is_refused_with_a_reason_that_the_model_hears(
     server: ScriptedServer, project: Path
 ):
