@@ -86,7 +86,8 @@ def planned() -> tuple[list[Fault], list[str]]:
     texts = {
         path.relative_to(ROOT): path.read_text(encoding="utf-8")
         for pattern in ("*.py", "*.toml", "*.md")
-        for path in sorted((ROOT / "src").rglob(pattern))
+        for folder in ("src", "examples")
+        for path in sorted((ROOT / folder).rglob(pattern))
     }
     faults: list[Fault] = []
     problems: list[str] = []
