@@ -1,5 +1,6 @@
 """A small tree with a copy of the script: what it says of faults that are caught, left and lost."""
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -99,3 +100,16 @@ def test_a_fault_that_cannot_be_planted_is_an_error(
     ran = mutate(tree, faults, *rows)
     assert ran.returncode == 2
     assert told in ran.stderr
+
+
+def test_every_claimed_row_has_a_fault_that_can_be_planted() -> None:
+    spec = importlib.util.spec_from_file_location("mutate", ROOT / "scripts" / "mutate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    script = importlib.util.module_from_spec(spec)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "mutate", script)  # where its dataclass looks for itself
+        spec.loader.exec_module(script)
+        faults, problems = script.planned()
+    assert problems == []
+    assert {fault.row for fault in faults} == set(script.claimed())
