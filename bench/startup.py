@@ -1,5 +1,7 @@
 """Start to exit, start to first request, and peak memory."""
 
+import json
+import sys
 import time
 from pathlib import Path
 
@@ -7,6 +9,7 @@ from bench.measure import ALHENA, PASS, environment, median_ms, peak_rss_mb, ref
 from bench.server import BenchServer, text_answer
 
 ROUNDS = 15
+MCP_SERVER = Path(__file__).parent / "mcp_server.py"
 
 
 def _first_request(command: list[str], cwd: Path, env: dict[str, str]) -> float:
@@ -60,9 +63,8 @@ def _against_reference(ours_ms: float, env: dict[str, str], cwd: Path) -> None:
         return
     settings = Path(env["HOME"], ".gemini", "settings.json")
     settings.parent.mkdir(exist_ok=True)
-    settings.write_text(
-        '{"security": {"auth": {"selectedType": "gemini-api-key"}}}', encoding="utf-8"
-    )
+    chosen = {"security": {"auth": {"selectedType": "gemini-api-key"}}}
+    settings.write_text(json.dumps(chosen), encoding="utf-8")
     prompt = [*command, "-m", "gemini-2.5-flash", "--skip-trust", "-p", "hi"]
     theirs = median_ms([_first_request(prompt, cwd, env) for _ in range(3)])
     ratio = ours_ms / theirs
@@ -74,3 +76,24 @@ def _against_reference(ours_ms: float, env: dict[str, str], cwd: Path) -> None:
         "<= 0.12",
         ok=ratio <= 0.12,
     )
+    served = {"one": {"command": sys.executable, "args": ["-I", str(MCP_SERVER)]}}
+    settings.write_text(json.dumps(chosen | {"mcpServers": served}), encoding="utf-8")
+    ours, reference_s = [], []
+    for _ in range(3):
+        ours.append(_whole_run([*ALHENA, *prompt[len(command) :], "-y"], cwd, env))
+        reference_s.append(_whole_run([*prompt, "-y"], cwd, env))
+    ratio = median_ms(ours) / median_ms(reference_s)
+    row(
+        "-p hi with one MCP server against the reference",
+        f"{median_ms(ours):.1f} ms",
+        f"reference {median_ms(reference_s):.0f} ms",
+        ratio,
+        "<= 0.35",
+        ok=ratio <= 0.35,
+    )
+
+
+def _whole_run(command: list[str], cwd: Path, env: dict[str, str]) -> float:
+    with BenchServer(text_answer) as server:
+        loopback = env | {"GOOGLE_GEMINI_BASE_URL": server.url, "GEMINI_API_KEY": "x"}
+        return wall(command, cwd, loopback)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.mcp.kit import odd, tool
 from tests.support.patience import PATIENCE_S
 from tests.support.server import ScriptedServer, call, chunk, sse, text
 
@@ -126,6 +127,19 @@ def test_a_turn_that_reads_a_file_loads_the_pinned_modules(server: ScriptedServe
     assert "one" in json.dumps(server.requests[-1].json["contents"][-1])
     assert third_party(modules) <= MSGSPEC | {"h11", "jsonschema_rs"}
     assert difference("read_file turn", modules) == {"more": [], "fewer": []}
+
+
+def test_a_run_with_an_mcp_server_loads_nothing_of_the_sdks_server(
+    server: ScriptedServer, home: Path, project: Path
+):
+    servers = {"one": odd(project, {"tools": [tool("of_one")]})}
+    settings = {"mcpServers": servers, "mcp": {"autoAllowInHeadless": True}}
+    (home / ".gemini").mkdir()
+    (home / ".gemini" / "settings.json").write_text(json.dumps(settings), encoding="utf-8")
+    modules = first_request(server)
+    assert "of_one" in json.dumps(server.requests[-1].json["tools"])
+    assert "mcp.client.session" in modules
+    assert not {name for name in modules if name.startswith(("mcp.server", "starlette", "httpx2"))}
 
 
 def pin() -> None:

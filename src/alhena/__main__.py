@@ -1,5 +1,6 @@
 """The command's entry: `--version` is answered here, everything else by the front ends."""
 
+import gc
 import sys
 
 from alhena.version import __version__
@@ -22,6 +23,8 @@ def main() -> int:
         sys.stdout = None
         print(f"alhena: cannot write the result: {error.strerror}.", file=sys.stderr)
         return 1
+    finally:
+        gc.freeze()  # what is left goes with the process, unsearched
 
 
 if __name__ == "__main__":

@@ -77,6 +77,15 @@ class ServerEvents(msgspec.Struct, frozen=True, kw_only=True):
     harmless: Callable[[str], str] = str
 
 
+class SessionFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a server is told of us, and how long an answer may take; a call that reports progress
+    gets that time anew with each report, up to `longest_s`. `roots` are directories."""
+
+    roots: tuple[str, ...]
+    timeout_s: float
+    longest_s: float
+
+
 Progress = Callable[[str], None]
 """Takes what a server says of the progress of a call, a line at a time."""
 

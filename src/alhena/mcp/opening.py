@@ -1,7 +1,7 @@
 """From the settings of a server to a connection."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, assert_never
 
 import msgspec
@@ -9,7 +9,7 @@ import msgspec
 from alhena.config.environment import without_secrets
 from alhena.config.mcp_servers import McpServer, Transport
 from alhena.config.settings import EnvironmentRedaction
-from alhena.mcp.connection import Connection, ServerEvents
+from alhena.mcp.connection import Connection, ServerEvents, SessionFacts
 from alhena.mcp.errors import McpAuthError, McpConnectError, McpError, root_cause
 from alhena.mcp.scopes import scope_words, wanted_scopes
 from alhena.system.environment import child_environment
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     import httpx2
 
     from alhena.mcp.http import Answers, HttpAccess
-    from alhena.mcp.sdk import SessionFacts
 
 WhyHeld = Callable[[str], str]
 """Why the server of a name must not be started any more; "" when it may be. Reads files."""
@@ -60,10 +59,6 @@ def opener(around: Surroundings) -> Open:
     async def opened(
         name: str, server: McpServer, events: ServerEvents
     ) -> AsyncGenerator[Connection]:
-        await _import_sdk()
-        events.loaded()
-        from alhena.mcp.sdk import SessionFacts
-
         await _require_accepted(name, around.why_held)
         timeout_s = TIMEOUT_S if server.timeout is None else server.timeout / 1000
         facts = SessionFacts(roots=around.roots, timeout_s=timeout_s, longest_s=around.longest_s)
@@ -79,11 +74,33 @@ def opener(around: Surroundings) -> Open:
 
 async def _import_sdk() -> None:
     """Importing it takes most of a second, which the loop has other uses for."""
-    import importlib
-
     from alhena.tools.daemon import in_daemon_thread
 
-    await in_daemon_thread(lambda: importlib.import_module("alhena.mcp.sdk"))
+    await in_daemon_thread(_import_client)
+
+
+def _import_client() -> None:
+    """Imports the client's part of the SDK. Its packages would import the server's part as well:
+    they are put off until something asks for one of their own names."""
+    import gc
+    import importlib
+    import sys
+    from importlib.util import find_spec, module_from_spec
+
+    from alhena.mcp.late import LatePackage
+
+    for name in ("mcp", "mcp.client"):
+        if name not in sys.modules and (spec := find_spec(name)) is not None:
+            package = module_from_spec(spec)
+            package.__class__ = LatePackage
+            sys.modules[name] = package
+    collects = gc.isenabled()
+    gc.disable()  # of thousands of new classes none is garbage
+    try:
+        importlib.import_module("alhena.mcp.sdk")
+    finally:
+        if collects:
+            gc.enable()
 
 
 async def _require_accepted(name: str, why_held: WhyHeld | None) -> None:
@@ -102,11 +119,10 @@ async def _over_stdio(
     name: str,
     server: McpServer,
     around: Surroundings,
-    facts: "SessionFacts",
+    facts: SessionFacts,
     events: ServerEvents,
 ) -> AsyncGenerator[Connection]:
     from alhena.mcp.intake import Intake
-    from alhena.mcp.sdk import connected
     from alhena.mcp.stdio import stdio_transport
 
     # A secret reaches a server only by its own entry, whatever the settings say of commands.
@@ -126,9 +142,18 @@ async def _over_stdio(
         label=f"MCP server {name}",
     )
     intake = Intake()
-    transport = stdio_transport(command, around.groups, events.lost, intake, events.harmless)
-    async with connected(transport, facts, events, intake) as connection:
-        yield connection
+
+    async def load() -> None:
+        await _import_sdk()
+        events.loaded()
+
+    async with stdio_transport(
+        command, around.groups, events.lost, intake, events.harmless, load
+    ) as streams:
+        from alhena.mcp.sdk import connected
+
+        async with connected(nullcontext(streams), facts, events, intake) as connection:
+            yield connection
 
 
 @asynccontextmanager
@@ -136,9 +161,11 @@ async def _over_http(
     name: str,
     server: McpServer,
     around: Surroundings,
-    facts: "SessionFacts",
+    facts: SessionFacts,
     events: ServerEvents,
 ) -> AsyncGenerator[Connection]:
+    await _import_sdk()
+    events.loaded()
     from alhena.mcp.http import Answers, HttpAccess, http_transport, sse_transport
     from alhena.mcp.sdk import connected
 
@@ -167,7 +194,7 @@ async def _over_http(
         raise _told(boundary.failure, answers, opened=opened) from boundary.failure
 
 
-async def _which(access: "HttpAccess", facts: "SessionFacts", events: ServerEvents) -> Transport:
+async def _which(access: "HttpAccess", facts: SessionFacts, events: ServerEvents) -> Transport:
     """The transport of a URL that does not say: streamable HTTP, or the older one where the server
     refuses that. Raises McpAuthError."""
     from alhena.mcp.http import Answers, http_transport

@@ -7,7 +7,6 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
-import msgspec
 from mcp.client.session import ClientRequestContext, ClientSession, IncomingMessage
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
@@ -36,7 +35,14 @@ from mcp_types import (
 from pydantic import FileUrl, ValidationError
 
 from alhena.display_text import one_line
-from alhena.mcp.connection import MAX_ENTRIES, Pages, Progress, ServerEvents, Subject
+from alhena.mcp.connection import (
+    MAX_ENTRIES,
+    Pages,
+    Progress,
+    ServerEvents,
+    SessionFacts,
+    Subject,
+)
 from alhena.mcp.errors import (
     McpConnectError,
     McpLostError,
@@ -79,15 +85,6 @@ T = TypeVar("T")
 for _name in ("mcp", "client"):
     # Without a handler of their own what they log would go to stderr.
     logging.getLogger(_name).addHandler(logging.NullHandler())
-
-
-class SessionFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a server is told of us, and how long an answer may take; a call that reports progress
-    gets that time anew with each report, up to `longest_s`. `roots` are directories."""
-
-    roots: tuple[str, ...]
-    timeout_s: float
-    longest_s: float
 
 
 @asynccontextmanager

@@ -6,7 +6,7 @@ given up. Of its stderr the last words are kept.
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -147,14 +147,30 @@ async def stdio_transport(
     ended: Callable[[str], None],
     intake: Intake | None = None,
     harmless: Callable[[str], str] = str,
+    load: Callable[[], Awaitable[None]] | None = None,
 ) -> AsyncGenerator["TransportStreams"]:
-    """Starts a child and gives the SDK's pair of streams. `ended` hears why there will be no more
-    messages, with what stderr said last, of which `harmless` makes what may be told. Raises
-    McpConnectError."""
+    """Starts a child and gives the SDK's pair of streams; `load` imports the SDK meanwhile. `ended`
+    hears why there will be no more messages, with what stderr said last, of which `harmless` makes
+    what may be told. Raises McpConnectError."""
+    talk = _Talk(command, groups, harmless)
+    try:
+        if load is not None:
+            await load()
+        async with _streams(talk, ended, intake or Intake()) as streams:
+            yield streams
+    finally:
+        import anyio
+
+        with anyio.CancelScope(shield=True):
+            await end_served(talk.child, groups, PATIENCE_S)
+
+
+@asynccontextmanager
+async def _streams(
+    talk: "_Talk", ended: Callable[[str], None], intake: Intake
+) -> AsyncGenerator["TransportStreams"]:
     import anyio
 
-    talk = _Talk(command, groups, harmless)
-    intake = intake or Intake()
     to_session, from_child = anyio.create_memory_object_stream["SessionMessage | Exception"](0)
     to_child, from_session = anyio.create_memory_object_stream["SessionMessage"](0)
 
@@ -184,10 +200,8 @@ async def stdio_transport(
             finally:
                 tasks.cancel_scope.cancel()
     finally:
-        with anyio.CancelScope(shield=True):
-            for stream in (from_child, to_child, to_session, from_session):
-                stream.close()
-            await end_served(talk.child, groups, PATIENCE_S)
+        for stream in (from_child, to_child, to_session, from_session):
+            stream.close()
 
 
 class _Talk:
