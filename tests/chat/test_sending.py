@@ -127,6 +127,7 @@ async def test_a_signature_goes_back_on_the_part_it_came_with_and_on_no_other():
     assert warnings(events) == []
 
 
+@pytest.mark.requirement("WIRE-06")
 async def test_what_the_service_called_by_itself_enters_the_history_before_its_answer():
     done = [
         {"role": "user", "parts": [{"text": "go"}]},

@@ -35,6 +35,7 @@ async def test_an_empty_list_clears() -> None:
     assert result.display == TodoList(todos=())
 
 
+@pytest.mark.requirement("TOOLS-20")
 @pytest.mark.parametrize(
     ("given", "said"),
     [

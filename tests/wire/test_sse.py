@@ -64,6 +64,7 @@ def test_comments_and_other_fields_are_ignored() -> None:
     assert decode(data) == ([b"{}"], None)
 
 
+@pytest.mark.requirement("WIRE-07")
 def test_one_space_after_the_colon_belongs_to_the_field_and_no_more() -> None:
     assert decode(b"data:1\n\ndata: 2\n\ndata:  3\n\ndata:\t4\n\n") == (
         [b"1", b"2", b" 3", b"\t4"],
