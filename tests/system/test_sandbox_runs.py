@@ -85,6 +85,14 @@ def test_nothing_else_can_be_written(sandboxed: Open, tmp_path: Path, home: Path
 
 
 @pytest.mark.requirement("CLI-04")
+def test_nothing_is_left_in_shared_memory(sandboxed: Open, tmp_path: Path):
+    place = Path("/dev/shm") / f"alhena-{os.getpid()}-{tmp_path.name}"
+    inside(sandboxed(), f"echo x > {place}; mkdir {place}.d")
+    assert not place.exists()
+    assert not place.with_name(f"{place.name}.d").exists()
+
+
+@pytest.mark.requirement("CLI-04")
 def test_read_only_leaves_the_workspace_as_it_is(sandboxed: Open, repository: Path):
     before = written(repository)
     sandbox = sandboxed(profile=Profile.READ_ONLY)

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from alhena.system.processes import Command
 
 MARK = "SANDBOX"
-_SHARED_MEMORY = os.path.join(os.sep, "dev", "shm")
 _TEMP_NAMES = ("TMPDIR", "TMP", "TEMP")
 _LAUNCHER = os.path.join(os.path.dirname(__file__), "landlock.py")
 
@@ -153,7 +152,7 @@ class Sandbox:
         writable = [layout.temp]
         if layout.profile is Profile.WORKSPACE_WRITE:
             own = {item.path for item in protected}
-            writable += [path for path in (*layout.writable, _SHARED_MEMORY) if path not in own]
+            writable += [path for path in layout.writable if path not in own]
         hidden = [path for path in layout.hidden if entry_at(path) is not Entry.ABSENT]
         asked = [
             *(f"r:{path}" for path in (*layout.roots, *layout.allowed)),
