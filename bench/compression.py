@@ -7,12 +7,11 @@ from pathlib import Path
 
 from alhena.agent.session_compression import kept
 from alhena.chat.chat import Chat, ModelTraits, Outlets
-from alhena.chat.compression import ContextRoom
-from alhena.chat.compression_options import CompressionOptions, CompressionServices
-from alhena.chat.compression_split import find_cut
-from alhena.chat.gauge import prefix_sums
+from alhena.chat.compression import CompressionOptions, CompressionServices, ContextRoom
+from alhena.chat.estimates import prefix_sums
 from alhena.chat.history import History
 from alhena.chat.masking import MaskingLimits, masked, to_mask
+from alhena.chat.summary import find_cut
 from alhena.models.demo.generator import DemoGenerator
 from alhena.tools.output_store import OutputStore
 from alhena.wire.calls import CallIds

@@ -9,7 +9,7 @@ ROUNDS = 40
 PROGRAM = """
 import asyncio, json, os, statistics, sys, time
 from alhena.hooks.model import HookDefinition, HookEvent, HookGroup, HookSource
-from alhena.hooks.run import HookSurroundings
+from alhena.hooks.firing import HookSurroundings
 from alhena.hooks.system import Hooks
 from alhena.system.processes import ProcessGroups
 

@@ -3,8 +3,7 @@
 import random
 import time
 
-from alhena.chat.chanting import Chanting
-from alhena.chat.loops import CalledTool, CallLoops
+from alhena.chat.loops import CalledTool, CallLoops, Chanting
 from alhena.wire.content import FunctionResponse, Part
 from bench.measure import median_ms, row
 

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from alhena import Agent, tool
-from alhena.scheduler.confirm import ConfirmationRequest
+from alhena.scheduler.confirmation import ConfirmationRequest
 
 
 @tool

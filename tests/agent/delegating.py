@@ -15,7 +15,7 @@ from alhena.chat.chat import ModelTraits, Outlets
 from alhena.config.settings import Settings
 from alhena.events import Event, ToolCallResponseEvent
 from alhena.policy.model import ApprovalMode, PolicyRule
-from alhena.scheduler.confirm import Approver
+from alhena.scheduler.confirmation import Approver
 from alhena.scheduler.states import CompletedToolCall
 from alhena.tools.builtin.delegate_to_agent import DelegateToAgent
 from alhena.tools.contract import Tool

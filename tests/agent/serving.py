@@ -5,7 +5,7 @@ from typing import Any
 from alhena.config.settings import Settings, settings_of
 from alhena.events import Event, ToolCallResponseEvent
 from alhena.policy.model import PolicyOutcome, PolicyRule
-from alhena.scheduler.confirm import ConfirmationRequest
+from alhena.scheduler.confirmation import ConfirmationRequest
 from alhena.tools.confirmation import McpConfirmation
 from alhena.tools.confirmation import ToolConfirmationOutcome as Outcome
 from tests.support.scripted import ScriptedGenerator

@@ -9,7 +9,7 @@ import pytest
 from alhena import Agent
 from alhena.agent.options import AgentSettings
 from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule
-from alhena.scheduler.confirm import Approver
+from alhena.scheduler.confirmation import Approver
 from alhena.tools.builtin.ask_user import Answers, Ask
 from alhena.tools.confirmation import Question
 from tests.agent.delegating import turn

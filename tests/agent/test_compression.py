@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from alhena.agent.errors import BusyError
-from alhena.chat.compression_split import SUMMARY_LEAD, TAKEN_NOTE
 from alhena.chat.prompt import ACKNOWLEDGEMENT
+from alhena.chat.summary import SUMMARY_LEAD, TAKEN_NOTE
 from alhena.config.settings import Settings, settings_of
 from alhena.errors import ServerFaultError
 from alhena.events import (

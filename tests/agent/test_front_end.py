@@ -6,14 +6,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from alhena.bus.bus import MessageBus
-from alhena.bus.messages import (
+from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule
+from alhena.scheduler.bus import (
     AskUserRequest,
     AskUserResponse,
+    MessageBus,
     ToolConfirmationRequest,
     ToolConfirmationResponse,
 )
-from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule
 from alhena.tools.contract import ToolFailure
 from alhena.tools.editing import ProposedContents
 from tests.agent.delegating import turn

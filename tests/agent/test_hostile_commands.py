@@ -5,7 +5,7 @@ import pytest
 from alhena import Agent
 from alhena.agent.options import AgentSettings
 from alhena.events import ConfirmationRequestEvent, Event, ToolCallUpdateEvent
-from alhena.scheduler.confirm import ConfirmationRequest
+from alhena.scheduler.confirmation import ConfirmationRequest
 from alhena.tools.confirmation import ExecConfirmation, ToolConfirmationOutcome
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import call, chunk, text

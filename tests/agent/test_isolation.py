@@ -6,7 +6,7 @@ import pytest
 from alhena.agent.approval import one_at_a_time
 from alhena.agent.isolation import isolated
 from alhena.policy.model import Decision, PolicyOutcome
-from alhena.scheduler.confirm import ConfirmationRequest
+from alhena.scheduler.confirmation import ConfirmationRequest
 from alhena.tools.confirmation import (
     AskUserConfirmation,
     InfoConfirmation,

@@ -16,7 +16,7 @@ from alhena.config.settings import SecuritySettings, Settings
 from alhena.events import ConfirmationRequestEvent, Event, WarningEvent
 from alhena.policy.filter import PolicyFilter
 from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule
-from alhena.scheduler.confirm import Answer, ConfirmationRequest
+from alhena.scheduler.confirmation import Answer, ConfirmationRequest
 from alhena.system.processes import ProcessGroups
 from alhena.tools.confirmation import ToolConfirmationOutcome as Outcome
 from alhena.tools.registry import Origin

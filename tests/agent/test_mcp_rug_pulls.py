@@ -4,7 +4,7 @@ import asyncio
 import json
 from pathlib import Path
 
-from alhena.scheduler.confirm import ConfirmationRequest
+from alhena.scheduler.confirmation import ConfirmationRequest
 from alhena.tools.confirmation import McpConfirmation
 from alhena.tools.confirmation import ToolConfirmationOutcome as Outcome
 from tests.agent.kit import agent, events_of

@@ -10,7 +10,7 @@ from alhena import Agent
 from alhena.agent.modes import SessionMode
 from alhena.agent.options import AgentSettings
 from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule
-from alhena.scheduler.confirm import Approver, ConfirmationRequest
+from alhena.scheduler.confirmation import Approver, ConfirmationRequest
 from alhena.tools.confirmation import ExitPlanModeConfirmation
 from alhena.wire.conformance import check_request
 from alhena.wire.violation import Level

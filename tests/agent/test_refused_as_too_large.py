@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from alhena.agent.session_compression import question_limit
-from alhena.chat.refusals import TooLarge, too_large
+from alhena.chat.compression import TooLarge, too_large
 from alhena.errors import AlhenaError, InterruptedRunError
 from alhena.events import CompressedEvent
 from alhena.models.errors import QuotaError, RequestRejectedError

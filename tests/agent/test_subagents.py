@@ -16,7 +16,7 @@ from alhena.events import (
 )
 from alhena.models.errors import QuotaError
 from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule
-from alhena.scheduler.confirm import ConfirmationRequest
+from alhena.scheduler.confirmation import ConfirmationRequest
 from alhena.scheduler.states import Status
 from alhena.tools.contract import MUTATOR_KINDS, ExecutionContext, ToolErrorType, ToolResult
 from tests.agent.delegating import Office, done, turn, worker

@@ -12,7 +12,7 @@ import pytest
 from alhena import Agent
 from alhena.events import ToolCallRequestEvent, ToolCallResponseEvent
 from alhena.policy.model import ApprovalMode
-from alhena.scheduler.confirm import ConfirmationRequest
+from alhena.scheduler.confirmation import ConfirmationRequest
 from tests.agent.delegating import turn
 from tests.agent.kit import agent, conforming, events_of, kinds
 from tests.support.scripted import ScriptedGenerator

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from alhena.chat.chanting import OCCURRENCES, WINDOW, Chant, Chanting
+from alhena.chat.loops import OCCURRENCES, WINDOW, Chant, Chanting
 
 SENTENCE = "I will now look at the file again to be sure of it. "
 

@@ -9,18 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alhena.chat.chat import Chat, ModelTraits, Outlets
-from alhena.chat.compression import ContextRoom
-from alhena.chat.compression_options import (
+from alhena.chat.compression import (
     CompressionOptions,
     CompressionServices,
     CompressionStatus,
+    ContextRoom,
 )
-from alhena.chat.compression_request import checked, snapshot, summary_request
-from alhena.chat.errors import ContextOverflowError
-from alhena.chat.estimates import content_tokens
-from alhena.chat.gauge import Gauge, prefix_sums
+from alhena.chat.estimates import Gauge, content_tokens, prefix_sums
 from alhena.chat.history import History
 from alhena.chat.masking import MaskingLimits
+from alhena.chat.summary import checked, snapshot, summary_request
+from alhena.chat.turn import ContextOverflowError
 from alhena.errors import AlhenaError, ServerFaultError
 from alhena.events import CompressedEvent, Event
 from alhena.models.errors import UnusableAnswerError

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.chat.consolidate import model_content
+from alhena.chat.turn import model_content
 from alhena.wire.content import SIGNATURE_SENTINEL, Blob, Content, FunctionCall, Part
 
 CALL = FunctionCall(id="1", name="f")

@@ -13,11 +13,14 @@ from hypothesis import strategies as st
 from alhena.chat.estimates import (
     config_tokens,
     content_tokens,
+    image_size,
+    image_tokens,
     media_tokens,
     part_tokens,
+    pdf_pages,
+    sound_seconds,
     text_tokens,
 )
-from alhena.chat.media_tokens import image_size, image_tokens, pdf_pages, sound_seconds
 from alhena.wire.content import (
     Blob,
     Content,

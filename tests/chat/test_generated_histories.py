@@ -10,10 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alhena.chat.chat import Chat, ModelTraits, Outlets
-from alhena.chat.errors import InvalidResponseError
 from alhena.chat.history import History
 from alhena.chat.recovery import Substitute
-from alhena.chat.turn import Turn
+from alhena.chat.turn import InvalidResponseError, Turn
 from alhena.errors import ModelError, StreamCutError
 from alhena.models.errors import DailyQuotaError, QuotaError
 from alhena.models.retry.generator import RetryingGenerator

@@ -6,8 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.chat.loops import ERROR_REPEATS, REPEATS, CalledTool, LoopKind
-from alhena.chat.quoting import OWN, READ, own_words, without_own
+from alhena.chat.loops import (
+    ERROR_REPEATS,
+    OWN,
+    READ,
+    REPEATS,
+    CalledTool,
+    LoopKind,
+    own_words,
+    without_own,
+)
 from alhena.wire.content import FunctionResponse, Part
 from tests.chat.test_loops import called, fed, first
 

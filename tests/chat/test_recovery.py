@@ -7,11 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from alhena.chat.chat import Chat, ModelTraits, Outlets
-from alhena.chat.errors import InvalidResponseError
+from alhena.chat.chat import Admission, Chat, ModelTraits, Outlets
 from alhena.chat.history import History
-from alhena.chat.interposer import Admission
 from alhena.chat.recovery import NUDGE_CUT, NUDGE_EMPTY, NUDGE_THOUGHTS, TOOLS_DONE
+from alhena.chat.turn import InvalidResponseError
 from alhena.errors import AlhenaError, ServerFaultError, StreamCutError
 from alhena.events import ContentEvent, Event, RetryEvent, ToolCallRequestEvent, WarningEvent
 from alhena.models.errors import RecordingError

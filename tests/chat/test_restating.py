@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from alhena.chat.chat import for_another_model
 from alhena.chat.history import INTERRUPTED, History
-from alhena.chat.restating import for_another_model
 from alhena.wire.conformance import check_request
 from alhena.wire.content import (
     MODEL,

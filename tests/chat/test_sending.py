@@ -4,9 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from alhena.chat.chat import Chat, ModelTraits, Outlets
+from alhena.chat.chat import Admission, Chat, ModelTraits, Outlets
 from alhena.chat.history import History
-from alhena.chat.interposer import Admission
 from alhena.events import Event
 from alhena.wire.calls import CallIds
 from alhena.wire.content import Content, FunctionCall, FunctionResponse, Part, text_content

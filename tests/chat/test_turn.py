@@ -1,8 +1,7 @@
 import msgspec
 import pytest
 
-from alhena.chat.errors import InvalidResponseError
-from alhena.chat.turn import Turn, thought_event
+from alhena.chat.turn import InvalidResponseError, Turn, thought_event
 from alhena.errors import StreamCutError
 from alhena.events import ContentEvent, Event, ThoughtEvent, ToolCallRequestEvent
 from alhena.wire.calls import CallIds

@@ -9,8 +9,7 @@ from alhena.config.bound import bound_entries
 from alhena.config.mcp_servers import McpServer, Transport
 from alhena.config.settings import EnvironmentRedaction
 from alhena.frontends.bound_words import entry_lines
-from alhena.mcp.shown import server_more, server_words
-from alhena.mcp.source import source_of
+from alhena.mcp.shown import server_more, server_words, source_of
 from tests.config.places import workspace, write
 from tests.support.command import alhena
 

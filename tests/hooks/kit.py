@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from alhena.events import Event, HookCallEvent, WarningEvent
+from alhena.hooks.firing import HookSurroundings
 from alhena.hooks.model import HookDefinition, HookEvent, HookGroup, HookSource, HookVerdict
-from alhena.hooks.run import HookSurroundings
 from alhena.hooks.system import Hooks
 from alhena.system.processes import ProcessGroups
 

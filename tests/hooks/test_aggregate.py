@@ -4,8 +4,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.hooks.aggregate import aggregate, chained
 from alhena.hooks.model import HookEvent, HookVerdict, TailCall
+from alhena.hooks.output import aggregate, chained
 
 SOME = st.none() | st.text(min_size=1, max_size=3)
 

@@ -1,7 +1,7 @@
 import msgspec
 import pytest
 
-from alhena.hooks.model_messages import (
+from alhena.hooks.inputs import (
     changed_request,
     changed_response,
     request_for_hooks,

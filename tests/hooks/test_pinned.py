@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alhena.hooks.model import HookEvent
-from alhena.hooks.pinned import MAX_FILES, PinnedFiles, pinned_files
-from alhena.hooks.trust import fingerprint
+from alhena.hooks.trust import MAX_FILES, PinnedFiles, fingerprint, pinned_files
 from tests.hooks.kit import hook
 
 HOOK = ".gemini/hooks/h.sh"

@@ -7,10 +7,10 @@ import pytest
 
 from alhena.config.errors import ConfigError
 from alhena.config.settings import Settings, settings_of
+from alhena.hooks.firing import HookSurroundings
 from alhena.hooks.gather import GatheredHooks, HooksRequest, HookState, gather_hooks, open_hooks
 from alhena.hooks.load import HookDocument
 from alhena.hooks.model import HookEvent, HookSource
-from alhena.hooks.run import HookSurroundings
 from alhena.hooks.trust import fingerprint, trust, trusted_fingerprints
 from tests.hooks.kit import hook, surroundings
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.mcp.content import MAX_MEDIA, UNREADABLE, content_of, text_of
+from alhena.mcp.tool import MAX_MEDIA, UNREADABLE, content_of, text_of
 from alhena.tools.response import content_text, response_parts
 from alhena.wire.content import Part
 

@@ -10,8 +10,14 @@ import msgspec
 import pytest
 
 from alhena.config.mcp_servers import McpServer
-from alhena.mcp.connection import Connection, Pages, Progress, ServerEvents, Subject
-from alhena.mcp.errors import McpTimeoutError
+from alhena.mcp.connection import (
+    Connection,
+    McpTimeoutError,
+    Pages,
+    Progress,
+    ServerEvents,
+    Subject,
+)
 from alhena.mcp.opening import opener
 from alhena.mcp.server import Pace, Server, ServerState
 from alhena.system.processes import ProcessGroups

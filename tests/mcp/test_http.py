@@ -12,8 +12,8 @@ import httpx2
 import pytest
 
 from alhena.mcp import http
-from alhena.mcp.errors import McpError
-from alhena.mcp.flattening import MAX_DEPTH, flattened
+from alhena.mcp.connection import McpError
+from alhena.mcp.message_guard import MAX_DEPTH, flattened
 from alhena.mcp.server import ServerState
 from tests.mcp.bad_http import head
 from tests.mcp.kit import SERVED, Rig, called, rigged, served, tool

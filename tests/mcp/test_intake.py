@@ -9,11 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from alhena.mcp.intake import HEAVY, MANIFOLD, Intake
-from alhena.mcp.readable import LONG, NO_ANSWER
-from alhena.mcp.scan import MANY
-from alhena.mcp.screen import BURST, CROWDED_OUT, RATE, Screen
-from alhena.mcp.slimming import MOST
+from alhena.mcp.message_guard import HEAVY, LONG, MANIFOLD, MANY, NO_ANSWER, Intake
+from alhena.mcp.screen import BURST, CROWDED_OUT, MOST, RATE, Screen
 from tests.mcp.bad_http import EVENTS, JSON, Asked, Bad, Speak, Write, listening, whole
 from tests.mcp.kit import called, odd, rigged, tool
 from tests.mcp.test_screen import message

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alhena.mcp import mending
-from alhena.mcp.readable import LONG, LONGEST, readable, understood
+from alhena.mcp import message_guard as mending
+from alhena.mcp.message_guard import LONG, LONGEST, readable, understood
 
 PIECES = (
     *("\\ud83d", "\\ude00", "\\u00e4", "\\\\", '\\"', "\\n", "NaN", "-Infinity", "Infinity"),

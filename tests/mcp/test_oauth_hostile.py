@@ -18,9 +18,8 @@ from alhena.agent.mcp_access import stored_access, token_file
 from alhena.agent.mcp_sign_in import signed_in
 from alhena.config.errors import ConfigError
 from alhena.errors import AlhenaError
-from alhena.mcp.oauth import http
-from alhena.mcp.oauth.errors import SignInError, TokenFileError
-from alhena.mcp.oauth.http import OAuthHttp
+from alhena.mcp.oauth import requests as http
+from alhena.mcp.oauth.requests import OAuthHttp, SignInError, TokenFileError
 from alhena.mcp.oauth.tokens import FILE, StoredToken, TokenFile
 from alhena.mcp.server import ServerState
 from alhena.models.errors import CredentialsError

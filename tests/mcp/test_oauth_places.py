@@ -9,8 +9,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from alhena.mcp.oauth.errors import SignInError
-from alhena.mcp.oauth.http import OAuthHttp
+from alhena.mcp.oauth.requests import OAuthHttp, SignInError
 from tests.mcp.oauth_kit import sign
 from tests.mcp.oauth_server import OAuthServer
 from tests.support.certificates import certificate

@@ -17,8 +17,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from alhena.agent.mcp_access import stored_access, token_file
-from alhena.mcp.oauth.errors import SignInError
 from alhena.mcp.oauth.renewal import EARLY_S, Renewal
+from alhena.mcp.oauth.requests import SignInError
 from alhena.mcp.oauth.tokens import StoredToken, TokenFile
 from alhena.mcp.server import ServerState
 from alhena.system.errors import WriteFailureError

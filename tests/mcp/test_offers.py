@@ -9,10 +9,18 @@ from hypothesis import strategies as st
 
 from alhena.errors import InputError
 from alhena.mcp.connection import ListedPrompt, PromptArgument
-from alhena.mcp.gating import shown_to_models, taken_prompts, taken_resources, taken_tools
-from alhena.mcp.instructions import MAX_ALL, framed_instructions
-from alhena.mcp.names import Key, Names, accepted_names, valid_name
+from alhena.mcp.listing import (
+    Key,
+    Names,
+    accepted_names,
+    shown_to_models,
+    taken_prompts,
+    taken_resources,
+    taken_tools,
+    valid_name,
+)
 from alhena.mcp.prompts import prompt_arguments, prompt_parts
+from alhena.mcp.tool import MAX_ALL, framed_instructions
 from alhena.tools.names import is_declarable
 from tests.mcp.kit import tool
 

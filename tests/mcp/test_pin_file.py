@@ -8,8 +8,17 @@ import msgspec
 import pytest
 
 from alhena.mcp.connection import ListedTool
-from alhena.mcp.pin_file import FILE, MAX_FILE, MAX_SERVER, MAX_TEXTS
-from alhena.mcp.pins import CHANGED, NEW, UNKNOWN_THEN, UNREADABLE, Pins
+from alhena.mcp.pins import (
+    CHANGED,
+    FILE,
+    MAX_FILE,
+    MAX_SERVER,
+    MAX_TEXTS,
+    NEW,
+    UNKNOWN_THEN,
+    UNREADABLE,
+    Pins,
+)
 from alhena.system.private_files import PrivateFiles
 
 PAY = ListedTool(name="pay", description="Pays.", schema={"type": "object", "properties": {}})

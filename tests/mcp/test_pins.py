@@ -8,9 +8,8 @@ import pytest
 
 from alhena.config.mcp_servers import McpServer
 from alhena.mcp.connection import ListedTool
-from alhena.mcp.pin_file import FILE
-from alhena.mcp.pins import CHANGED, NEW, OTHER, UNREADABLE, Pins
-from alhena.mcp.source import source_of
+from alhena.mcp.pins import CHANGED, FILE, NEW, OTHER, UNREADABLE, Pins
+from alhena.mcp.shown import source_of
 from alhena.system.private_files import PrivateFiles
 
 PAY = ListedTool(name="pay", description="Pays.", schema={"type": "object", "properties": {}})

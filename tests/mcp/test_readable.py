@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mcp_types import jsonrpc_message_adapter
 
-from alhena.mcp.readable import LENIENT, LONG, NO_ANSWER, readable
+from alhena.mcp.message_guard import LENIENT, LONG, NO_ANSWER, readable
 
 ERROR = {"code": -32700, "message": NO_ANSWER}
 values = st.recursive(

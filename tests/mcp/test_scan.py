@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from alhena.mcp.scan import MANY, MAX_DEPTH, Scan, scanned, scanned_in_steps
+from alhena.mcp.message_guard import MANY, MAX_DEPTH, Scan, scanned, scanned_in_steps
 
 values = st.recursive(
     st.none() | st.integers() | st.text(st.sampled_from('"\\[]{},: aä')),

@@ -8,10 +8,10 @@ import msgspec
 import pytest
 
 from alhena.mcp.connection import MAX_ENTRIES, Subject
-from alhena.mcp.content import UNREADABLE, content_of, text_of
-from alhena.mcp.scan import MANY
+from alhena.mcp.message_guard import MANY
+from alhena.mcp.screen import CUT, LEFT_OUT, MOST_LISTED, slimmed
 from alhena.mcp.server import ServerState
-from alhena.mcp.slimming import CUT, LEFT_OUT, MOST_LISTED, slimmed
+from alhena.mcp.tool import UNREADABLE, content_of, text_of
 from alhena.tools.response import content_text
 from tests.mcp.bad_http import Bad, answered, listening
 from tests.mcp.kit import called, odd, rigged, tool

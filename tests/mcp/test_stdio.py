@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from alhena.config.mcp_servers import McpServer
-from alhena.mcp.errors import McpError, McpLostError, McpTimeoutError
+from alhena.mcp.connection import McpError, McpLostError, McpTimeoutError
 from alhena.mcp.opening import opener
 from alhena.mcp.server import Server, ServerState
 from alhena.mcp.stdio import MAX_LINE, Lines

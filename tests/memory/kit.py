@@ -3,9 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from alhena.memory.imports import ProcessImportsResult, expand
-from alhena.memory.loading import ImportLoader, root_source
-from alhena.memory.reading import Limits, find_project_root
+from alhena.memory.files import Limits, find_project_root
+from alhena.memory.imports import ImportLoader, ProcessImportsResult, expand, root_source
 
 
 def put(top: Path, name: str, text: str) -> Path:

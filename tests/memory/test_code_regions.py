@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.memory.markdown import places_in_text
+from alhena.memory.imports import places_in_text
 from tests.memory.kit import imported, put
 
 CODE = [

@@ -9,9 +9,8 @@ import pytest
 
 from alhena.config.settings import settings_of
 from alhena.config.trust import FolderTrust
+from alhena.memory.files import FILE_LIMIT, MemoryKind
 from alhena.memory.hierarchy import MemoryRequest, load_memory
-from alhena.memory.reading import FILE_LIMIT
-from alhena.memory.tree import MemoryKind
 from tests.memory.kit import put
 
 

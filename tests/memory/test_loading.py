@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from alhena.memory.files import FILE_LIMIT, Limits, read_memory
 from alhena.memory.imports import PARSE_LIMIT, Refused, Source, expand
-from alhena.memory.reading import FILE_LIMIT, Limits, read_memory
 from alhena.system.errors import FilePermissionError, FileTooLargeError
 from tests.memory.kit import imported, put
 

@@ -5,10 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from alhena.memory.imports import MAX_DEPTH, ProcessImportsResult
-from alhena.memory.loading import process_imports, validate_import_path
-from alhena.memory.reading import find_project_root
-from alhena.memory.tree import MemoryFile, MemoryKind, printed
+from alhena.memory.files import MemoryFile, MemoryKind, find_project_root, printed
+from alhena.memory.imports import (
+    MAX_DEPTH,
+    ProcessImportsResult,
+    process_imports,
+    validate_import_path,
+)
 from tests.memory.kit import imported, put
 
 

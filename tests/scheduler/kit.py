@@ -7,8 +7,6 @@ from typing import Any
 
 import msgspec
 
-from alhena.bus.bus import MessageBus
-from alhena.bus.messages import ToolConfirmationRequest
 from alhena.events import (
     ConfirmationRequestEvent,
     Event,
@@ -16,10 +14,10 @@ from alhena.events import (
     ToolCallUpdateEvent,
 )
 from alhena.policy.model import Decision, PolicyCall, PolicyOutcome, PolicyRule
-from alhena.scheduler.confirm import Approver, listen
+from alhena.scheduler.bus import MessageBus, ToolConfirmationRequest
+from alhena.scheduler.confirmation import Approver, Asking, listen
 from alhena.scheduler.executor import Executor
 from alhena.scheduler.gate import Authority, Check, Watch
-from alhena.scheduler.questions import Asking
 from alhena.scheduler.scheduler import Scheduler
 from alhena.scheduler.states import CompletedToolCall
 from alhena.tools.confirmation import ConfirmationDetails, InfoConfirmation

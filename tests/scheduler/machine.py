@@ -8,15 +8,14 @@ from typing import Any
 
 import msgspec
 
-from alhena.bus.messages import LastingRule, UpdatePolicy
 from alhena.events import Event, ToolCallsUpdateEvent, ToolCallUpdateEvent
 from alhena.hooks.model import HookEvent, HookVerdict, TailCall
 from alhena.policy.model import Decision, PolicyCall, PolicyOutcome
-from alhena.scheduler.confirm import ConfirmationRequest
+from alhena.scheduler.bus import LastingRule, UpdatePolicy
+from alhena.scheduler.confirmation import ConfirmationRequest
 from alhena.scheduler.executor import Executor
-from alhena.scheduler.hooked import ToolHooks
-from alhena.scheduler.states import ExecutingToolCall, Status
-from alhena.scheduler.transitions import TERMINAL, advance
+from alhena.scheduler.hooks import ToolHooks
+from alhena.scheduler.states import TERMINAL, ExecutingToolCall, Status, advance
 from alhena.tools.confirmation import EditConfirmation
 from alhena.tools.confirmation import ToolConfirmationOutcome as Outcome
 from alhena.tools.contract import ExecutionContext, Kind, ToolFailure, ToolResult

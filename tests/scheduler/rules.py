@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from alhena.bus.messages import (
+from alhena.policy.model import Decision, PolicyCall, PolicyOutcome
+from alhena.scheduler.bus import (
     LastingRule,
     UpdatePolicy,
 )
-from alhena.policy.model import Decision, PolicyCall, PolicyOutcome
 from alhena.tools.confirmation import (
     ToolConfirmationOutcome,
 )

@@ -8,7 +8,7 @@ from typing import Any
 from alhena.hooks.model import HookEvent, HookVerdict
 from alhena.policy.model import PolicyOutcome
 from alhena.scheduler.executor import Executor
-from alhena.scheduler.hooked import ToolHooks
+from alhena.scheduler.hooks import ToolHooks
 from alhena.tools.contract import ExecutionContext, ToolResult
 from tests.scheduler.kit import SmallTool, Stage, echo
 

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 from alhena.events import Event, ToolCallResponseEvent, ToolCallUpdateEvent
 from alhena.policy.model import Decision, PolicyCall, PolicyOutcome, PolicyRule
-from alhena.scheduler.confirm import ConfirmationRequest
+from alhena.scheduler.confirmation import ConfirmationRequest
 from alhena.scheduler.executor import Executor
-from alhena.scheduler.states import CompletedToolCall, Status
-from alhena.scheduler.transitions import TERMINAL, advance
+from alhena.scheduler.states import TERMINAL, CompletedToolCall, Status, advance
 from alhena.tools.contract import ExecutionContext, Kind, ToolResult
 from alhena.wire.calls import ToolCallRequestInfo
 from tests.scheduler.kit import SmallTool, Stage, crash, echo, forever, told

@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from alhena.bus.messages import ToolConfirmationResponse, UpdatePolicy
 from alhena.policy.model import Decision, PolicyCall
-from alhena.scheduler.confirm import ConfirmationRequest
-from alhena.scheduler.errors import ConfirmationError
-from alhena.scheduler.states import Status
+from alhena.scheduler.bus import ToolConfirmationResponse, UpdatePolicy
+from alhena.scheduler.confirmation import ConfirmationRequest
+from alhena.scheduler.states import ConfirmationError, Status
 from alhena.tools.confirmation import AskUserConfirmation, McpConfirmation, Question
 from alhena.tools.contract import ToolErrorType
 from tests.scheduler.kit import SmallTool, Stage, deciding, request, told

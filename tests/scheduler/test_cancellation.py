@@ -7,7 +7,7 @@ import pytest
 
 from alhena.events import ConfirmationRequestEvent, ToolCallUpdateEvent
 from alhena.policy.model import PolicyOutcome
-from alhena.scheduler.confirm import ConfirmationRequest
+from alhena.scheduler.confirmation import ConfirmationRequest
 from alhena.scheduler.executor import Executor
 from alhena.scheduler.states import Status
 from alhena.tools.contract import ExecutionContext, Kind, ToolErrorType, ToolResult

@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-from alhena.bus.messages import ToolConfirmationRequest, ToolConfirmationResponse
 from alhena.policy.model import Decision, PolicyCall, PolicyOutcome
 from alhena.scheduler.asking import MAX_QUESTIONS
-from alhena.scheduler.confirm import Answer, ConfirmationRequest, Payload
-from alhena.scheduler.errors import ConfirmationError
-from alhena.scheduler.states import CompletedToolCall, Status
+from alhena.scheduler.bus import ToolConfirmationRequest, ToolConfirmationResponse
+from alhena.scheduler.confirmation import Answer, ConfirmationRequest, Payload
+from alhena.scheduler.states import CompletedToolCall, ConfirmationError, Status
 from alhena.system.workspace import Workspace
 from alhena.tools.builtin.replace import Replace
 from alhena.tools.builtin.write_file import WriteFile

@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from alhena.bus.bus import MessageBus
-from alhena.bus.messages import ToolConfirmationRequest, ToolConfirmationResponse
 from alhena.events import ToolCallsUpdateEvent, ToolCallUpdateEvent
+from alhena.scheduler.bus import MessageBus, ToolConfirmationRequest, ToolConfirmationResponse
 from tests.agent.delegating import turn
 from tests.agent.kit import agent, events_of
 from tests.support.command import Ran, alhena

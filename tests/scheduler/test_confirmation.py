@@ -6,9 +6,8 @@ import pytest
 
 from alhena.events import ConfirmationRequestEvent
 from alhena.policy.model import PolicyOutcome
-from alhena.scheduler.confirm import ConfirmationRequest
-from alhena.scheduler.errors import ConfirmationError
-from alhena.scheduler.states import Status
+from alhena.scheduler.confirmation import ConfirmationRequest
+from alhena.scheduler.states import ConfirmationError, Status
 from alhena.tools.confirmation import EditConfirmation, ToolConfirmationOutcome
 from alhena.tools.contract import ExecutionContext, Kind, ToolErrorType, ToolResult
 from alhena.tools.display import FileDiff

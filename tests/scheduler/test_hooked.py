@@ -8,7 +8,7 @@ import pytest
 
 from alhena.hooks.model import HookEvent, HookVerdict
 from alhena.policy.model import Decision, PolicyCall, PolicyOutcome, PolicyRule
-from alhena.scheduler.hooked import AT_ONCE, tool_hooks
+from alhena.scheduler.hooks import AT_ONCE, tool_hooks
 from alhena.scheduler.states import Status
 from alhena.tools.contract import Kind, ToolErrorType, ToolFailure
 from alhena.tools.registry import Origin

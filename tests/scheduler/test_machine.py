@@ -25,11 +25,9 @@ from hypothesis.stateful import (
 
 from alhena.events import ToolCallResponseEvent, ToolCallsUpdateEvent
 from alhena.policy.model import PolicyOutcome
-from alhena.scheduler.confirm import Answer, ConfirmationRequest, Payload, response_to
-from alhena.scheduler.errors import ConfirmationError
-from alhena.scheduler.leash import INTERRUPTED
-from alhena.scheduler.states import CompletedToolCall, Status
-from alhena.scheduler.transitions import TERMINAL
+from alhena.scheduler.confirmation import Answer, ConfirmationRequest, Payload, response_to
+from alhena.scheduler.executor import INTERRUPTED
+from alhena.scheduler.states import TERMINAL, CompletedToolCall, ConfirmationError, Status
 from alhena.tools.confirmation import ToolConfirmationOutcome as Outcome
 from alhena.tools.response import cancelled_text
 from tests.scheduler.kit import request, told

@@ -5,15 +5,14 @@ from typing import Any
 
 import pytest
 
-from alhena.bus.messages import (
+from alhena.events import ConfirmationRequestEvent, ToolCallsUpdateEvent
+from alhena.scheduler.bus import (
     ToolCallsUpdate,
     ToolPolicyRejection,
     UpdatePolicy,
 )
-from alhena.events import ConfirmationRequestEvent, ToolCallsUpdateEvent
-from alhena.scheduler.confirm import Answer, ConfirmationRequest, Payload
-from alhena.scheduler.errors import ConfirmationError, SchedulerError
-from alhena.scheduler.states import Status
+from alhena.scheduler.confirmation import Answer, ConfirmationRequest, Payload
+from alhena.scheduler.states import ConfirmationError, SchedulerError, Status
 from alhena.tools.confirmation import (
     AskUserConfirmation,
     ExecConfirmation,

@@ -4,13 +4,12 @@ import asyncio
 
 import pytest
 
-from alhena.bus.messages import (
+from alhena.scheduler.bus import (
     ToolConfirmationRequest,
     ToolConfirmationResponse,
 )
-from alhena.scheduler.confirm import ConfirmationRequest
-from alhena.scheduler.errors import ConfirmationError
-from alhena.scheduler.states import Status
+from alhena.scheduler.confirmation import ConfirmationRequest
+from alhena.scheduler.states import ConfirmationError, Status
 from alhena.tools.contract import ToolErrorType
 from tests.scheduler.kit import SmallTool, Stage, deciding, request, told
 from tests.scheduler.rules import ASK, Rules, asked, staged

@@ -14,8 +14,7 @@ from alhena.config.settings import Settings
 from alhena.events import Event
 from alhena.policy.bash.bounds import MAX_BYTES
 from alhena.policy.model import ApprovalMode
-from alhena.scheduler.confirm import ConfirmationRequest
-from alhena.scheduler.shown import LOOKED_AT
+from alhena.scheduler.confirmation import LOOKED_AT, ConfirmationRequest
 from alhena.suspicious_text import hidden
 from alhena.system.processes import ProcessGroups
 from alhena.tools.confirmation import (

@@ -7,10 +7,8 @@ from hypothesis import strategies as st
 
 import alhena
 from alhena.events import Event
-from alhena.scheduler.errors import TransitionError
-from alhena.scheduler.states import Status
+from alhena.scheduler.states import TERMINAL, TRANSITIONS, Status, TransitionError, advance
 from alhena.scheduler.track import TrackedCall
-from alhena.scheduler.transitions import TERMINAL, TRANSITIONS, advance
 from alhena.tools.contract import ToolErrorType
 from tests.scheduler.kit import request
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from alhena.telemetry.installation import installation_id
-from alhena.telemetry.outfile import OutFile
+from alhena.telemetry.options import installation_id
+from alhena.telemetry.telemetry import OutFile
 from tests.support.disk import descriptors
 
 

@@ -12,12 +12,8 @@ from alhena.events import (
     ToolCallResponseEvent,
     UserMessageEvent,
 )
-from alhena.telemetry.form import Form, Origin
-from alhena.telemetry.outfile import OutFile
-from alhena.telemetry.record import Record
-from alhena.telemetry.redaction import Redaction
-from alhena.telemetry.telemetry import Telemetry
-from alhena.telemetry.translation import Translation
+from alhena.telemetry.records import Record, Redaction, Translation
+from alhena.telemetry.telemetry import Form, Origin, OutFile, Telemetry
 from tests.support.disk import descriptors
 from tests.telemetry.reading import Observed
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.chat.errors import InvalidResponseError
+from alhena.chat.turn import InvalidResponseError
 from alhena.config.settings import TelemetrySettings
 from alhena.events import (
     ApiErrorEvent,
@@ -24,13 +24,11 @@ from alhena.events import (
     ToolCallResponseEvent,
     UserMessageEvent,
 )
-from alhena.telemetry.form import Form, Origin
 from alhena.telemetry.languages import mime_type, programming_language
 from alhena.telemetry.metrics import BOUNDARIES, Metrics
 from alhena.telemetry.options import TelemetryOptions, telemetry_options
-from alhena.telemetry.record import Record
-from alhena.telemetry.redaction import Redaction
-from alhena.telemetry.translation import Translation
+from alhena.telemetry.records import Record, Redaction, Translation
+from alhena.telemetry.telemetry import Form, Origin
 from alhena.tools.diffing import unified_diff
 from tests.telemetry.reading import ATTRIBUTES, differences, objects
 

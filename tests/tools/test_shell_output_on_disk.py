@@ -12,7 +12,7 @@ import pytest
 from alhena.events import OutputTruncatedEvent
 from alhena.hooks.model import HookVerdict
 from alhena.scheduler.executor import Executor
-from alhena.scheduler.hooked import ToolHooks
+from alhena.scheduler.hooks import ToolHooks
 from alhena.scheduler.states import Status
 from alhena.system.workspace import Workspace
 from alhena.tools.builtin.read_file import ReadFile

@@ -33,7 +33,7 @@ from alhena.wire.text import scrub
 
 if TYPE_CHECKING:
     from alhena.agent.restoring import AgentCheckpoints
-    from alhena.scheduler.confirm import Approver
+    from alhena.scheduler.confirmation import Approver
 
 Drive = Callable[[Session], Coroutine[Any, Any, None]]
 """Does the work of a run; its events go out over the session's channel."""

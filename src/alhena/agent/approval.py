@@ -6,19 +6,18 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from alhena.bus.bus import MessageBus
-from alhena.bus.messages import AskUserRequest, UpdatePolicy
 from alhena.events import Event, WarningEvent
-from alhena.scheduler.confirm import (
+from alhena.scheduler.bus import AskUserRequest, MessageBus, UpdatePolicy
+from alhena.scheduler.confirmation import (
     Answer,
     Approver,
+    Asking,
     ConfirmationRequest,
     Verdict,
     answer_of,
     asked,
     listen,
 )
-from alhena.scheduler.questions import Asking
 from alhena.tools.confirmation import AskUserConfirmation, Question, ToolConfirmationOutcome
 
 if TYPE_CHECKING:

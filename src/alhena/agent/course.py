@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from alhena.agent.loop_judge import LoopJudge
     from alhena.agent.loop_watch import LoopWatch
     from alhena.agent.time_watch import TimeWatch
-    from alhena.chat.errors import ChantingError
     from alhena.chat.loops import Loop
+    from alhena.chat.turn import ChantingError
     from alhena.tools.builtin.ask_user import Ask
 
 

@@ -19,15 +19,15 @@ from alhena.agent.session_chat import ConversationRoom
 from alhena.agent.session_model import config_for, tells_retries_apart, traits_of
 from alhena.agent.workbench import Workbench
 from alhena.chat.chat import Chat, ModelTraits, Outlets
-from alhena.chat.errors import ChantingError
 from alhena.chat.history import History
 from alhena.chat.loops import Loop
 from alhena.chat.prompt import system_instruction
+from alhena.chat.turn import ChantingError
 from alhena.errors import AlhenaError
-from alhena.hooks.errors import HookStopError
+from alhena.hooks.model import HookStopError
 from alhena.models.catalogue import resolved_name
 from alhena.models.generator import ContentGenerator
-from alhena.scheduler.confirm import Approver, ConfirmationRequest, Verdict, asked
+from alhena.scheduler.confirmation import Approver, ConfirmationRequest, Verdict, asked
 from alhena.scheduler.states import CompletedToolCall
 from alhena.tools.builtin.complete_task import CompleteTask
 from alhena.tools.contract import ExecutionContext, ToolErrorType, ToolResult

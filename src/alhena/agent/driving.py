@@ -210,7 +210,7 @@ def _report(channel: EventChannel, error: AlhenaError) -> str:
     """Emits the event of an error; returns the reason it gives the run's end. What ends with
     exit code 0 was asked for by a hook."""
     if not error.exit_code:
-        from alhena.hooks.errors import HookBlockedError
+        from alhena.hooks.model import HookBlockedError
 
         channel.emit(WarningEvent(message=str(error)))
         return "blocked" if isinstance(error, HookBlockedError) else "stopped"

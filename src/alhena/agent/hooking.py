@@ -5,15 +5,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal
 
 from alhena.agent.errors import TurnLimitError
-from alhena.chat.chat import Chat
+from alhena.chat.chat import Admission, Chat
 from alhena.chat.history import History
-from alhena.chat.interposer import Admission
 from alhena.chat.turn import Turn
 from alhena.events import Event, WarningEvent
 from alhena.hooks import inputs
-from alhena.hooks.errors import HookBlockedError, HookStopError
-from alhena.hooks.model import HookEvent, HookVerdict
-from alhena.hooks.model_messages import (
+from alhena.hooks.inputs import (
     changed_request,
     changed_response,
     request_for_hooks,
@@ -21,6 +18,7 @@ from alhena.hooks.model_messages import (
     synthetic_response,
     with_tool_choice,
 )
+from alhena.hooks.model import HookBlockedError, HookEvent, HookStopError, HookVerdict
 from alhena.hooks.system import Hooks
 from alhena.wire.content import Content, Part
 from alhena.wire.request import GenerateContentRequest

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from alhena.bus.messages import LastingRule, UpdatePolicy
 from alhena.config.errors import ConfigError
 from alhena.events import Event, WarningEvent
 from alhena.policy.engine import PolicyEngine, always_rule
@@ -22,6 +21,7 @@ from alhena.policy.model import (
 )
 from alhena.policy.parse import RulePlace, parse_rule
 from alhena.policy.tables import rule_fields
+from alhena.scheduler.bus import LastingRule, UpdatePolicy
 from alhena.tools.confirmation import ToolConfirmationOutcome as Outcome
 from alhena.tools.daemon import in_daemon_thread
 

@@ -10,7 +10,7 @@ from alhena.wire.content import Content
 
 if TYPE_CHECKING:
     from alhena.agent.fallback import SessionFallback
-    from alhena.scheduler.confirm import Approver
+    from alhena.scheduler.confirmation import Approver
     from alhena.tools.builtin.ask_user import Ask
 
 

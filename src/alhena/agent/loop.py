@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from alhena.agent.course import Course
 from alhena.agent.settle import settled
 from alhena.chat.chat import Chat
-from alhena.chat.errors import ChantingError
-from alhena.chat.turn import Turn
+from alhena.chat.turn import ChantingError, Turn
 from alhena.scheduler.scheduler import Scheduler
 from alhena.scheduler.states import CompletedToolCall
 from alhena.tools.contract import ToolErrorType

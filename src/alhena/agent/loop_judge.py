@@ -6,10 +6,8 @@ import msgspec
 
 from alhena.agent.links import SessionLinks
 from alhena.agent.model_access import SessionModel
-from alhena.chat.chat import Chat
-from alhena.chat.loop_words import loop_question
-from alhena.chat.loops import Loop, LoopKind
-from alhena.chat.restating import for_another_model
+from alhena.chat.chat import Chat, for_another_model
+from alhena.chat.loops import Loop, LoopKind, loop_question
 from alhena.errors import AlhenaError
 from alhena.events import LoopCheckEvent
 from alhena.models.catalogue import FLASH

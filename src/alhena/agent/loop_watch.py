@@ -7,10 +7,16 @@ from typing import Any, Literal
 import msgspec
 
 from alhena.agent.errors import LoopError
-from alhena.chat.errors import ChantingError
-from alhena.chat.loop_words import loop_note
-from alhena.chat.loops import CalledTool, CallLoops, Loop, LoopKind
-from alhena.chat.quoting import own_words, without_own
+from alhena.chat.loops import (
+    CalledTool,
+    CallLoops,
+    Loop,
+    LoopKind,
+    loop_note,
+    own_words,
+    without_own,
+)
+from alhena.chat.turn import ChantingError
 from alhena.events import Event, LoopDetectedEvent
 from alhena.scheduler.states import CompletedToolCall, Status
 from alhena.tools.contract import ToolErrorType

@@ -29,8 +29,7 @@ def stored_access(environ: Mapping[str, str], warn: Callable[[str], None]) -> Au
         told = any(key.lower() == "authorization" for key in server.headers)
         if told and not (server.oauth is not None and server.oauth.enabled):
             return None  # the settings say who asks
-        from alhena.mcp.oauth.access import StoredAccess
-        from alhena.mcp.oauth.renewal import Renewal
+        from alhena.mcp.oauth.renewal import Renewal, StoredAccess
 
         return StoredAccess(Renewal(name, server, tokens, warn), address)
 

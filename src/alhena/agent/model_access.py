@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from alhena.chat.accounting import Account
+from alhena.chat.chat import Account
 from alhena.errors import AlhenaError
 from alhena.events import Event, RetryEvent
 from alhena.models.generator import ContentGenerator
@@ -21,7 +21,7 @@ from alhena.wire.request import (
 from alhena.wire.response import FinishReason, GenerateContentResponse
 
 if TYPE_CHECKING:
-    from alhena.chat.errors import InvalidResponseError
+    from alhena.chat.turn import InvalidResponseError
 
 ROLE = "utility_tool"
 PLAIN = GenerateContentConfig(generation_config=GenerationConfig(temperature=0, top_p=1))
@@ -61,7 +61,7 @@ class SessionModel:
         """The answer to `contents`, with a `schema` as JSON of that form. What is empty or cannot
         be read is asked for again, as in the conversation; what was withheld is returned, for it
         says why. Raises ModelError or WireError."""
-        from alhena.chat.errors import ASKED_AGAIN
+        from alhena.chat.turn import ASKED_AGAIN
         from alhena.models.errors import UnusableAnswerError
         from alhena.models.retry.generator import RetryingGenerator, retry_event
         from alhena.models.retry.manner import Manner
@@ -153,8 +153,7 @@ class SessionModel:
 
 def _problem(response: GenerateContentResponse) -> "InvalidResponseError | None":
     """Why a whole answer is of no use, if it is not. A reason that is missing is none of that."""
-    from alhena.chat.errors import InvalidResponseError
-    from alhena.chat.turn import Turn
+    from alhena.chat.turn import InvalidResponseError, Turn
 
     turn = Turn("", CallIds(""), lambda _event: None)
     turn.feed(response)

@@ -16,10 +16,9 @@ from alhena.values import Value
 from alhena.wire.content import Content
 
 if TYPE_CHECKING:
-    from alhena.bus.bus import MessageBus
     from alhena.config.acceptance import Acceptance
-    from alhena.scheduler.confirm import Approver
-    from alhena.scheduler.questions import Edit
+    from alhena.scheduler.bus import MessageBus
+    from alhena.scheduler.confirmation import Approver, Edit
 
 
 class AgentSettings(Value, frozen=True, kw_only=True):

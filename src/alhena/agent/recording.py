@@ -321,7 +321,7 @@ class Beginning:
             self.recording.attach(chat, self.kept)
             channel.subscribe(self.recording.event)
         if self.contents and self.model not in ("", chat.model.name):
-            from alhena.chat.restating import for_another_model
+            from alhena.chat.chat import for_another_model
 
             sign = chat.model.sign_calls
             chat.history.restate(lambda content: for_another_model(content, sign_calls=sign))

@@ -15,7 +15,7 @@ from alhena.chat.history import History
 from alhena.errors import InputError
 from alhena.policy.filter import PolicyFilter
 from alhena.policy.model import PolicyOutcome, PolicyRule
-from alhena.scheduler.questions import says_why
+from alhena.scheduler.confirmation import says_why
 from alhena.scheduler.states import CancelledToolCall, CompletedToolCall, ErroredToolCall
 from alhena.session.checkpoints import Checkpoint
 from alhena.session.records import Answered, Undone, now

@@ -9,8 +9,7 @@ import msgspec
 from alhena.agent.model_access import PLAIN, SessionModel
 from alhena.agent.workbench import Workbench
 from alhena.chat.chat import Chat, Outlets
-from alhena.chat.compression import ContextRoom
-from alhena.chat.compression_options import CompressionOptions, CompressionServices, Trigger
+from alhena.chat.compression import CompressionOptions, CompressionServices, ContextRoom, Trigger
 from alhena.chat.masking import MaskingLimits, said
 from alhena.config.settings import ModelConfigSettings
 from alhena.models.catalogue import ANTHROPIC, model_info

@@ -55,6 +55,6 @@ def private_files(environ: Mapping[str, str]) -> "PrivateFiles":
 
 def installation_number(environ: Mapping[str, str]) -> str:
     """The random number by which services know this installation, where it may be told."""
-    from alhena.telemetry.installation import installation_id
+    from alhena.telemetry.options import installation_id
 
     return installation_id(installation_id_path(environ))[0]

@@ -52,8 +52,8 @@ def open_session_hooks(
     )
     if not wanted and not any(map(os.path.lexists, others)):
         return None, (), ()
+    from alhena.hooks.firing import HookSurroundings
     from alhena.hooks.gather import HooksRequest, gather_hooks, open_hooks
-    from alhena.hooks.run import HookSurroundings
 
     gathered = gather_hooks(
         HooksRequest(

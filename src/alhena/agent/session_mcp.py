@@ -11,14 +11,13 @@ from alhena.agent.mcp_surroundings import surroundings
 from alhena.config.home import config_home
 from alhena.config.mcp_servers import configured_servers
 from alhena.hooks.inputs import McpContext
-from alhena.mcp.instructions import framed_instructions
-from alhena.mcp.names import claimed_names
+from alhena.mcp.listing import claimed_names
 from alhena.mcp.opening import opener
 from alhena.mcp.pins import Pins
 from alhena.mcp.server import ServerState
 from alhena.mcp.servers import Outlets, Servers
 from alhena.mcp.shown import harmless_arguments, harmless_url
-from alhena.mcp.tool import McpTool
+from alhena.mcp.tool import McpTool, framed_instructions
 from alhena.policy.model import (
     ApprovalMode,
     Decision,

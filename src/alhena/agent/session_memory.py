@@ -12,9 +12,9 @@ from alhena.chat.prompt import told_of_project
 from alhena.config.settings import Settings
 from alhena.config.trust import FolderTrust, folder_trust
 from alhena.events import Event, WarningEvent
+from alhena.memory.files import MemoryKind
 from alhena.memory.frames import DISCOVERED, discovered, without_tags
 from alhena.memory.hierarchy import Memory, MemoryRequest, load_memory
-from alhena.memory.tree import MemoryKind
 from alhena.system.workspace import Workspace
 from alhena.tools.contract import ToolLocation
 from alhena.wire.content import USER, Content

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from alhena.agent.checkpointing import Checkpoints
     from alhena.agent.conversations import SavedConversations
     from alhena.agent.hooking import PromptHooks
-    from alhena.bus.bus import MessageBus
-    from alhena.scheduler.confirm import Approver
+    from alhena.scheduler.bus import MessageBus
+    from alhena.scheduler.confirmation import Approver
     from alhena.telemetry.options import TelemetryOptions
     from alhena.tools.builtin.ask_user import Ask
 

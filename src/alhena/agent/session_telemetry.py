@@ -13,14 +13,9 @@ from alhena.agent.workbench import Workbench
 from alhena.config.home import installation_id_path
 from alhena.config.settings import Settings
 from alhena.models.select import ChosenGenerator
-from alhena.telemetry.form import Form, Origin
-from alhena.telemetry.installation import installation_id
-from alhena.telemetry.options import TelemetryOptions
-from alhena.telemetry.outfile import OutFile
-from alhena.telemetry.record import Record
-from alhena.telemetry.redaction import Redaction
-from alhena.telemetry.telemetry import Telemetry
-from alhena.telemetry.translation import Translation
+from alhena.telemetry.options import TelemetryOptions, installation_id
+from alhena.telemetry.records import Record, Redaction, Translation
+from alhena.telemetry.telemetry import Form, Origin, OutFile, Telemetry
 
 NOWHERE = (
     "telemetry: it is enabled, but telemetry.outfile names no file; this version writes to files "

@@ -11,7 +11,7 @@ from alhena.agent.workbench import Workbench
 from alhena.chat.chat import ModelTraits, Outlets
 from alhena.errors import AlhenaError
 from alhena.models.generator import ContentGenerator
-from alhena.scheduler.confirm import Approver
+from alhena.scheduler.confirmation import Approver
 from alhena.tools.builtin.delegate_to_agent import AgentSummary
 from alhena.tools.contract import ExecutionContext, ToolErrorType, ToolResult
 from alhena.wire.content import Content

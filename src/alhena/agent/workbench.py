@@ -30,15 +30,14 @@ if TYPE_CHECKING:  # deciding and listing need no event loop
     from alhena.agent.limits import Spending
     from alhena.agent.mcp_control import ServerControl
     from alhena.agent.session_memory import SessionMemory
-    from alhena.bus.bus import MessageBus
     from alhena.config.acceptance import Acceptance
     from alhena.hooks.system import Hooks
     from alhena.mcp.servers import Servers
     from alhena.policy.safety.check import SafetyChecks
-    from alhena.scheduler.confirm import Approver
+    from alhena.scheduler.bus import MessageBus
+    from alhena.scheduler.confirmation import Approver, Asking, Edit
     from alhena.scheduler.executor import Durable, Keep
-    from alhena.scheduler.hooked import ToolHooks
-    from alhena.scheduler.questions import Asking, Edit
+    from alhena.scheduler.hooks import ToolHooks
     from alhena.scheduler.scheduler import Scheduler
     from alhena.tools.output_store import OutputStore
 
@@ -212,7 +211,7 @@ class Workbench:
     def _hooks_of_tools(self) -> "ToolHooks | None":
         """The hooks around calls, one for all schedulers; None when there are none."""
         if self.hooks is not None and self._tool_hooks is None:
-            from alhena.scheduler.hooked import tool_hooks
+            from alhena.scheduler.hooks import tool_hooks
 
             told = None
             if self.servers is not None:

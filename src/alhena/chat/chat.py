@@ -1,30 +1,111 @@
-"""A conversation with one model: sends parts, streams the answer, keeps the history."""
+"""A conversation with one model: sends parts, streams the answer, keeps the history and accounts for each request."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from alhena.chat.accounting import Account
-from alhena.chat.consolidate import model_content
-from alhena.chat.errors import BROKEN_OFF, ChantingError
-from alhena.chat.history import CUT_OFF, History
-from alhena.chat.turn import Turn
-from alhena.errors import AlhenaError
-from alhena.events import Event, FinishedEvent, WarningEvent
+from alhena.chat.history import CUT_OFF, INTERRUPTED, History
+from alhena.chat.turn import BROKEN_OFF, ChantingError, Turn, model_content
+from alhena.errors import AlhenaError, ModelError
+from alhena.events import (
+    ApiErrorEvent,
+    ApiRequestEvent,
+    ApiResponseEvent,
+    Event,
+    FinishedEvent,
+    WarningEvent,
+)
 from alhena.models.generator import ContentGenerator
 from alhena.models.retry.generator import RetryingGenerator
 from alhena.wire.calls import CallIds
 from alhena.wire.conformance.gate import RequestGate
-from alhena.wire.content import MODEL, USER, Part, text_content
+from alhena.wire.content import MODEL, USER, Content, Part, holds_data, text_content
 from alhena.wire.encoded import EncodedContent
 from alhena.wire.request import GenerateContentConfig, GenerateContentRequest
-from alhena.wire.response import GenerateContentResponse
+from alhena.wire.response import GenerateContentResponse, UsageMetadata
+from alhena.wire.signatures import sign_first_call
 
 if TYPE_CHECKING:
-    from alhena.chat.interposer import Interposer
     from alhena.chat.recovery import Fallback, Recovery, Substitute
+
+
+class Account:
+    """One request's account; its time runs from here. `role` says on whose behalf it is; with
+    `texts` the events have the request and the answer in them."""
+
+    def __init__(
+        self, request: GenerateContentRequest, *, role: str = "main", texts: bool = False
+    ) -> None:
+        self._request = request
+        self._role = role
+        self._pieces: list[GenerateContentResponse] | None = [] if texts else None
+        self._usage = UsageMetadata()
+        self._model_version = ""
+        self._finish_reason = ""
+        self._start = time.perf_counter()
+
+    def sent(self) -> ApiRequestEvent:
+        """The request goes out."""
+        request = self._request
+        return ApiRequestEvent(
+            model=request.model,
+            prompt_id=request.prompt_id,
+            contents=len(request.contents),
+            role=self._role,
+            text=None if self._pieces is None else _contents(request),
+        )
+
+    def failed(self, error: AlhenaError) -> ApiErrorEvent:
+        """It was not answered."""
+        return ApiErrorEvent(
+            model=self._request.model,
+            prompt_id=self._request.prompt_id,
+            duration_ms=self._elapsed(),
+            error_type=error.kind,
+            message=error.message,
+            status=error.status if isinstance(error, ModelError) else None,
+            role=self._role,
+        )
+
+    def feed(self, response: GenerateContentResponse) -> None:
+        """Takes note of a chunk of the answer."""
+        self._usage = response.usage_metadata or self._usage
+        self._model_version = response.model_version or self._model_version
+        self._finish_reason = response.finish_reason or self._finish_reason
+        if self._pieces is not None:
+            self._pieces.append(response)
+
+    def answered(self) -> ApiResponseEvent:
+        """It was answered in full."""
+        usage = self._usage
+        return ApiResponseEvent(
+            model=self._model_version or self._request.model,
+            prompt_id=self._request.prompt_id,
+            duration_ms=self._elapsed(),
+            finish_reason=self._finish_reason,
+            input_tokens=usage.prompt_token_count,
+            output_tokens=usage.candidates_token_count,
+            cached_tokens=usage.cached_content_token_count,
+            thoughts_tokens=usage.thoughts_token_count,
+            tool_tokens=usage.tool_use_prompt_token_count,
+            total_tokens=usage.total_token_count,
+            role=self._role,
+            text=None if self._pieces is None else _json(self._pieces),
+        )
+
+    def _elapsed(self) -> float:
+        return round((time.perf_counter() - self._start) * 1000, 3)
+
+
+def _contents(request: GenerateContentRequest) -> str:
+    return f"[{','.join(bytes(content.raw).decode('utf-8') for content in request.contents)}]"
+
+
+def _json(pieces: list[GenerateContentResponse]) -> str:
+    return msgspec.json.encode(pieces).decode("utf-8")
 
 
 class ModelTraits(msgspec.Struct, frozen=True, kw_only=True):
@@ -155,7 +236,6 @@ class Chat:
     def take_over(self, substitute: "Substitute") -> None:
         """From now on another model answers, of the same history, what is pending in it included.
         Signatures that it cannot verify are taken out."""
-        from alhena.chat.restating import for_another_model
 
         self.model = traits = substitute.traits
         self.history.restate(
@@ -316,3 +396,50 @@ class Chat:
             if close is not None:
                 await close()
         emit(account.answered())
+
+
+class Admission(msgspec.Struct, frozen=True):
+    """A request as it is to be sent; with an `answer`, nothing is sent."""
+
+    request: GenerateContentRequest
+    answer: GenerateContentResponse | None = None
+
+
+class Interposer(Protocol):
+    """Both methods may raise an AlhenaError, which ends the exchange. An answer that is reviewed is
+    held back until it is complete."""
+
+    reviews_answers: bool
+
+    async def admit(self, request: GenerateContentRequest) -> Admission:
+        """Sees a request before it is sent. The history keeps what was said, whatever is sent."""
+        ...
+
+    async def review(
+        self, request: GenerateContentRequest, chunks: Sequence[GenerateContentResponse]
+    ) -> Sequence[GenerateContentResponse]:
+        """Sees a complete answer before anybody else does."""
+        ...
+
+
+def for_another_model(content: Content, *, sign_calls: bool) -> Content:
+    """`content` without the thoughts and signatures of the model it came from, which no other one
+    can verify.
+
+    Calls and results stay as they are, so that what is pending is answered. With `sign_calls` the
+    first call of a model's content gets the documented sentinel instead (conformance S4). Parts
+    that held nothing but a signature go; a content is never left empty.
+    """
+    if content.role != MODEL:
+        return content
+    parts = [
+        msgspec.structs.replace(part, thought_signature=None) if part.thought_signature else part
+        for part in content.parts
+        if not part.thought
+    ]
+    parts = [part for part in parts if part.text != "" and holds_data(part)]
+    if not parts:
+        return text_content(MODEL, INTERRUPTED)
+    if sign_calls:
+        sign_first_call(parts)
+    return msgspec.structs.replace(content, parts=tuple(parts))

@@ -1,41 +1,116 @@
-"""Room in a model's window: old results masked, old turns summarised, and where nothing else helps,
-left out (CHAT-06)."""
+"""Room in a model's window: old results masked, old turns summarised, and the service's refusals learned from (CHAT-06)."""
 
 import asyncio
+import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from enum import StrEnum
+from typing import Literal
 
-from alhena.chat import compression_request as asking
+import msgspec
+
+from alhena.chat import summary as asking
 from alhena.chat.chat import Chat
-from alhena.chat.compression_options import (
-    CompressionOptions,
-    CompressionServices,
-    CompressionStatus,
-    Trigger,
-)
-from alhena.chat.compression_split import Cut, assembled, find_cut, summary_content, whole_cut
-from alhena.chat.errors import ContextOverflowError
-from alhena.chat.estimates import content_tokens, media_tokens
-from alhena.chat.fitting import (
+from alhena.chat.estimates import Gauge, content_tokens, media_tokens, prefix_sums
+from alhena.chat.history import History
+from alhena.chat.masking import Keep, KeptAhead, MaskingLimits, masked, to_mask
+from alhena.chat.summary import (
+    Ask,
+    Cut,
+    assembled,
+    find_cut,
     media_in_words,
     parts_changed,
     shortened,
+    summary_content,
+    whole_cut,
     without_beginning,
     without_media,
 )
-from alhena.chat.gauge import Gauge, prefix_sums
-from alhena.chat.history import History
-from alhena.chat.masking import KeptAhead, MaskingLimits, masked, to_mask
-from alhena.chat.refusals import TooLarge, too_large
-from alhena.errors import AlhenaError
-from alhena.events import (
-    CompressedEvent,
-    ContextWindowWillOverflowEvent,
-    OutputsMaskedEvent,
-)
-from alhena.models.errors import UnusableAnswerError
+from alhena.chat.turn import ContextOverflowError
+from alhena.errors import AlhenaError, ModelError
+from alhena.events import CompressedEvent, ContextWindowWillOverflowEvent, Event, OutputsMaskedEvent
+from alhena.models.errors import QuotaError, UnusableAnswerError
 from alhena.wire.content import USER, Content, Part
 from alhena.wire.encoded import EncodedContent
+
+Trigger = Literal["manual", "auto"]
+Count = Callable[[Sequence[EncodedContent]], Awaitable[int]]
+"""How many tokens contents take, as the service counts. Raises AlhenaError."""
+
+
+class CompressionStatus(StrEnum):
+    """What became of an attempt to make room."""
+
+    COMPRESSED = "compressed"
+    FAILED_INFLATED = "failed_inflated"
+    FAILED_EMPTY = "failed_empty_summary"
+    FAILED_REQUEST = "failed_request"
+    NOOP = "noop"
+    TRUNCATED = "content_truncated"
+
+
+class CompressionOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """`threshold` is the share of the window from which a conversation is compressed; 0 or less for
+    never, and what does not fit is left out then. `masking` None: results are not masked before
+    that. `role` is whose conversation it is, for events."""
+
+    threshold: float = 0.5
+    masking: MaskingLimits | None = MaskingLimits()
+    role: str = "main"
+
+
+class CompressionServices(msgspec.Struct, frozen=True, kw_only=True):
+    """What is needed from outside. `limit` is the window of a model by its name, in tokens.
+    `before` is awaited before a summary is asked for, `after` called when contents are gone.
+    `aside` does what the next request need not wait for."""
+
+    ask: Ask
+    keep: Keep
+    limit: Callable[[str], int]
+    emit: Callable[[Event], None]
+    count: Count | None = None
+    before: Callable[[Trigger], Awaitable[None]] | None = None
+    after: Callable[[], None] = lambda: None
+    aside: Callable[[Callable[[], None]], object] = lambda work: work()
+
+
+_FORMS = (
+    # Gemini: The input token count (1058724) exceeds the maximum number of tokens allowed (…).
+    r"input token count\D{0,20}(?P<used>\d+)?.{0,40}?exceeds? the maximum.{0,60}?(?P<most>\d+)",
+    # OpenAI: maximum context length is 128000 tokens. However, your messages resulted in 130000 …
+    r"maximum context length is (?P<most>\d+) tokens(?:.{0,80}?(?P<used>\d+) tokens)?",
+    # Anthropic: prompt is too long: 210000 tokens > 200000 maximum
+    r"prompt is too long(?:: (?P<used>\d+) tokens > (?P<most>\d+))?",
+    # Anthropic: input length and `max_tokens` exceed context limit: 181488 + 32000 > 200000
+    r"exceed context limit: (?P<used>\d+) \+ (?P<answer>\d+) > (?P<most>\d+)",
+    # llama.cpp: the request exceeds the available context size (4096 tokens)
+    r"exceeds the available context size\D{0,20}(?P<most>\d+)?",
+)
+
+
+class TooLarge(msgspec.Struct, frozen=True):
+    """`used` tokens were sent, `most` are taken; None for what was not said."""
+
+    used: int | None
+    most: int | None
+
+
+def too_large(error: AlhenaError) -> TooLarge | None:
+    """What an error says of a request that was too large; None for any other error."""
+    if not isinstance(error, ModelError) or isinstance(error, QuotaError):
+        return None
+    message = error.message.replace(",", "")
+    for form in _FORMS:
+        found = re.search(form, message, re.IGNORECASE)
+        if found is not None:
+            said = found.groupdict()
+            used, most = said.get("used"), said.get("most")
+            # Where there has to be room for the answer, too, so much less can be sent.
+            rest = int(most) - int(said.get("answer") or 0) if most else None
+            return TooLarge(int(used) if used else None, rest)
+    return None
+
 
 FULL = 0.95
 """The share of the window that a request may fill, as far as can be known before it is sent."""

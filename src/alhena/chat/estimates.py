@@ -1,20 +1,206 @@
-"""How many tokens a content takes, without asking anybody.
+"""Token counts without asking anybody: of texts, of media by their first bytes, and of a whole conversation."""
 
-The weights: a quarter of a token for an ASCII character, TOKENS_LETTER for one of another alphabet,
-TOKENS_WIDE for any other one, whatever the length of the text; media as `media_tokens` has them.
-What is known is better than an estimate: see `gauge`.
-"""
-
-from collections.abc import Mapping
+import re
+import struct
+from base64 import b64decode
+from binascii import Error as Base64Error
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from math import ceil
 from typing import Any
 
 import msgspec
 
-from alhena.chat.media_tokens import blob_tokens, file_tokens
-from alhena.wire.content import Content, FunctionResponse, Part
-from alhena.wire.encoded import encode_value
+from alhena.chat.chat import Chat
+from alhena.chat.history import History
+from alhena.chat.masking import maskable_tokens
+from alhena.wire.content import USER, Blob, Content, FileData, FunctionResponse, Part, VideoMetadata
+from alhena.wire.encoded import EncodedContent, encode_value
 from alhena.wire.errors import EncodeError
 from alhena.wire.request import GenerateContentConfig
+
+TILE = 258
+PAGE = 258
+SOUND_SECOND = 32
+VIDEO_SECOND = 263
+
+IMAGE_FALLBACK = 3_000
+"""Tokens of an image whose size cannot be read."""
+PDF_FALLBACK = 25_800
+"""Tokens of a document whose pages cannot be counted: a hundred of them."""
+SOUND_BYTES = 4_000
+"""Bytes in a second of compressed sound (32 kbit/s, speech)."""
+VIDEO_BYTES = 125_000
+"""Bytes in a second of video (1 Mbit/s)."""
+LINKED_SECONDS = 600
+"""Seconds of sound or video of which only the address is known."""
+LINKED_OTHER = 25_800
+"""Tokens of anything else of which only the address is known."""
+
+_SMALL = 384
+_TILE_SIZES = (256, 768)
+_MOST_PAGES = 1_000
+_HEAD = 262_144
+"""Characters of base64 in which the size of an image is looked for."""
+
+
+def blob_tokens(blob: Blob, clip: VideoMetadata | None = None) -> float:
+    """Tokens of inline media; `clip` is the stretch of it that counts."""
+    kind = blob.mime_type.partition("/")[0].lower()
+    if kind == "image":
+        size = image_size(_decoded(blob.data[:_HEAD]))
+        return IMAGE_FALLBACK if size is None else image_tokens(*size)
+    if blob.mime_type.lower() == "application/pdf":
+        pages = pdf_pages(_decoded(blob.data))
+        return PDF_FALLBACK if pages is None else pages * PAGE
+    if kind == "audio":
+        return _clipped(_seconds(blob.data, SOUND_BYTES), clip) * SOUND_SECOND
+    if kind == "video":
+        return _clipped(_seconds(blob.data, VIDEO_BYTES), clip) * VIDEO_SECOND
+    if kind == "text":
+        return len(blob.data) * 3 / 4 / 4
+    return len(blob.data) / 4
+
+
+def file_tokens(file: FileData, clip: VideoMetadata | None = None) -> float:
+    """Tokens of a file that only its address is known of. No type is a video: services take
+    addresses of videos without one."""
+    mime = (file.mime_type or "video/*").lower()
+    kind = mime.partition("/")[0]
+    if kind == "image":
+        return IMAGE_FALLBACK
+    if kind == "audio":
+        return _clipped(LINKED_SECONDS, clip) * SOUND_SECOND
+    if kind == "video":
+        return _clipped(LINKED_SECONDS, clip) * VIDEO_SECOND
+    return LINKED_OTHER
+
+
+def image_tokens(width: int, height: int) -> int:
+    """Tokens of an image of this size in pixels."""
+    if width <= _SMALL and height <= _SMALL:
+        return TILE
+    least, most = _TILE_SIZES
+    side = min(max(int(min(width, height) / 1.5), least), most)
+    return TILE * ceil(width / side) * ceil(height / side)
+
+
+def image_size(data: bytes) -> tuple[int, int] | None:
+    """Width and height that the head of an image says; None when it cannot be told."""
+    for read in (_png, _gif, _webp, _bmp, _jpeg):
+        try:
+            size = read(data)
+        except (struct.error, IndexError):
+            continue  # it ends within its head
+        if size is not None and 0 < size[0] < 100_000 and 0 < size[1] < 100_000:
+            return size
+    return None
+
+
+def pdf_pages(data: bytes) -> int | None:
+    """The pages of a PDF; None when they cannot be counted, as where objects are compressed."""
+    found = len(re.findall(rb"/Type\s*/Page(?![A-Za-z])", data))
+    if not found:
+        counts = re.findall(rb"/Count\s+(\d{1,6})(?!\d)", data)
+        found = max(map(int, counts), default=0)
+    return min(found, _MOST_PAGES) or None
+
+
+def sound_seconds(data: bytes) -> float | None:
+    """How long a WAV or an MP4 file says it is; None for anything else."""
+    try:
+        if data[:4] == b"RIFF" and data[8:12] == b"WAVE":
+            rate: int = struct.unpack_from("<I", data, data.index(b"fmt ") + 16)[0]
+            return len(data) / rate if rate else None
+        if data[4:8] == b"ftyp" and (at := data.find(b"mvhd")) >= 0:
+            form, place = (">IQ", 24) if data[at + 4] else (">II", 16)
+            scale, length = struct.unpack_from(form, data, at + place)
+            return length / scale if scale else None
+    except (struct.error, ValueError, IndexError):
+        return None  # it is cut, or something else that begins like one
+    return None
+
+
+def _seconds(data: str, rate: int) -> float:
+    raw = _decoded(data)
+    told = sound_seconds(raw)
+    return len(raw) / rate if told is None else told
+
+
+def _clipped(seconds: float, clip: VideoMetadata | None) -> float:
+    if clip is None:
+        return seconds
+    start = _offset(clip.start_offset)
+    end = _offset(clip.end_offset)
+    frames = 1.0 if clip.fps is None else max(1.0, clip.fps)
+    whole = max(0.0, (seconds if end is None else end) - (start or 0.0))
+    return whole * frames
+
+
+def _offset(text: str | None) -> float | None:
+    try:
+        return None if text is None else float(text.removesuffix("s"))
+    except ValueError:
+        return None
+
+
+def _decoded(data: str) -> bytes:
+    """The bytes; of what is no base64, nothing, and the fallbacks count."""
+    whole = data[: len(data) - len(data) % 4]
+    try:
+        return b64decode(whole)
+    except (Base64Error, ValueError):
+        return b""
+
+
+def _png(data: bytes) -> tuple[int, int] | None:
+    return struct.unpack_from(">II", data, 16) if data[:8] == b"\x89PNG\r\n\x1a\n" else None
+
+
+def _gif(data: bytes) -> tuple[int, int] | None:
+    return struct.unpack_from("<HH", data, 6) if data[:4] == b"GIF8" else None
+
+
+def _bmp(data: bytes) -> tuple[int, int] | None:
+    if data[:2] != b"BM":
+        return None
+    width, height = struct.unpack_from("<ii", data, 18)
+    return width, abs(height)
+
+
+def _webp(data: bytes) -> tuple[int, int] | None:
+    if data[:4] != b"RIFF" or data[8:12] != b"WEBP":
+        return None
+    form = data[12:16]
+    if form == b"VP8X":
+        return _int24(data, 24) + 1, _int24(data, 27) + 1
+    if form == b"VP8L":
+        bits: int = struct.unpack_from("<I", data, 21)[0]
+        return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+    width, height = struct.unpack_from("<HH", data, 26)
+    return width & 0x3FFF, height & 0x3FFF
+
+
+def _jpeg(data: bytes) -> tuple[int, int] | None:
+    if data[:2] != b"\xff\xd8":
+        return None
+    at = 2
+    while data[at] == 0xFF:
+        marker = data[at + 1]
+        if marker == 0xFF:
+            at += 1
+            continue
+        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
+            height, width = struct.unpack_from(">HH", data, at + 5)
+            return width, height
+        at += 2 + struct.unpack_from(">H", data, at + 2)[0]
+    return None
+
+
+def _int24(data: bytes, at: int) -> int:
+    return int.from_bytes(data[at : at + 3], "little") if at + 3 <= len(data) else 0
+
 
 TOKENS_ASCII = 0.25
 TOKENS_LETTER = 0.5
@@ -112,3 +298,132 @@ def _fields_tokens(fields: Mapping[str, Any]) -> float:
         if isinstance(value, str):
             return text_tokens(name) + text_tokens(value) + 2
     return value_tokens(dict(fields))
+
+
+class Gauge:
+    """Follows the history of a chat. A content is looked at once; what a request costs is no more
+    than what is new."""
+
+    def __init__(self, chat: Chat) -> None:
+        self._chat = chat
+        self._history: History | None = None
+        self._restated = 0
+        self._entries: list[EncodedContent] = []
+        self._sums = [0]
+        self._outputs = [0]
+        self._media = [0]
+        self._config: GenerateContentConfig | None = None
+        self._overhead = 0
+        self._seen: tuple[int, int] | None = None
+        self._measure: tuple[int, int] | None = None
+
+    def follow(self) -> None:
+        """Takes note of what has changed since the last time."""
+        chat, history = self._chat, self._chat.history
+        contents = history.contents
+        known = min(len(self._entries), len(contents))
+        if history is not self._history or history.restatements != self._restated:
+            self._history, self._restated = history, history.restatements
+            self._measure, known = None, 0
+        while known and self._entries[known - 1] is not contents[known - 1]:
+            known -= 1
+        self._take(contents, known)
+        if chat.measured is not self._seen:
+            self._seen = self._measure = chat.measured
+        if self._measure is not None and self._measure[0] > len(contents):
+            self._measure = None
+        if chat.config is not self._config:
+            self._config, self._overhead = chat.config, config_tokens(chat.config)
+
+    @property
+    def sums(self) -> Sequence[int]:
+        """For each position in the history, and its end, the tokens estimated before it."""
+        return self._sums
+
+    @property
+    def outputs(self) -> int:
+        """Tokens of results that could be masked."""
+        return self._outputs[-1]
+
+    def outputs_older(self, tokens: int, end: int) -> int:
+        """The position before which results are that come before the last so many tokens of them,
+        in the first `end` contents."""
+        return bisect_left(self._outputs, self._outputs[end] - tokens, 0, end)
+
+    @property
+    def overhead(self) -> int:
+        """Tokens of what goes with every request."""
+        return self._overhead
+
+    @property
+    def history_tokens(self) -> int:
+        """Tokens of a request with the history as it stands: as the service counted them, as far
+        as it has."""
+        if self._measure is None:
+            return self._overhead + self._sums[-1]
+        length, tokens = self._measure
+        return tokens + self._sums[-1] - self._sums[length]
+
+    @property
+    def scale(self) -> float:
+        """How many tokens the service counts for one that is estimated; 1 where it has not."""
+        estimated = self._overhead + self._sums[-1]
+        return self.history_tokens / estimated if estimated else 1.0
+
+    def unmeasured(self, parts: tuple[Part, ...]) -> tuple[EncodedContent, ...]:
+        """What the service has not counted yet, `parts` being sent next."""
+        length = 0 if self._measure is None else self._measure[0]
+        pending = (EncodedContent(Content(role=USER, parts=parts)),) if parts else ()
+        return (*self._entries[length:], *pending)
+
+    def unmeasured_tokens(self, parts: tuple[Part, ...]) -> tuple[int, int]:
+        """The estimate of that, and how much of it is a guess about media."""
+        length = 0 if self._measure is None else self._measure[0]
+        pending = Content(role=USER, parts=parts)
+        media = self._media[-1] - self._media[length] + media_tokens(pending)
+        return self._sums[-1] - self._sums[length] + content_tokens(pending), media
+
+    def counted(self, parts: tuple[Part, ...], tokens: int) -> None:
+        """Takes note that what nobody had counted yet, `parts` being sent next, needs so many. They
+        are taken to be spread over it as it was estimated to be; unless a text would have to be
+        more than twice its estimate: then the media are what is more."""
+        fresh, media = self.unmeasured_tokens(parts)
+        pending = Content(role=USER, parts=parts)
+        old, more = fresh - content_tokens(pending), tokens - fresh
+        if media and more > fresh - media:
+            now = old + more * (media - media_tokens(pending)) // media
+        else:
+            now = old * tokens // max(1, fresh)
+        self.replaced(self.history_tokens - old + now)
+
+    def replaced(self, tokens: int) -> None:
+        """Takes note of a history that took the place of the last one and needs about `tokens`."""
+        self.follow()
+        self._measure = (len(self._entries), tokens)
+
+    def _take(self, contents: Sequence[EncodedContent], known: int) -> None:
+        """Goes on from the first `known` contents; those that were looked at where they are now
+        are not looked at again."""
+        old = self._entries[known:]
+        sums = (self._sums, self._outputs, self._media)
+        gone = [each[known:] for each in sums]
+        del self._entries[known:]
+        for each in sums:
+            del each[known + 1 :]
+        if old and self._measure is not None and self._measure[0] > known:
+            self._measure = None
+        for place, entry in enumerate(contents[known:]):
+            if place < len(old) and old[place] is entry:
+                tokens = [each[place + 1] - each[place] for each in gone]
+            else:
+                content = entry.content
+                measures = (content_tokens, maskable_tokens, media_tokens)
+                tokens = [measure(content) for measure in measures]
+            self._entries.append(entry)
+            for each, more in zip(sums, tokens, strict=True):
+                each.append(each[-1] + more)
+
+
+def prefix_sums(entries: Sequence[EncodedContent]) -> list[int]:
+    """For each position, and the end, the tokens estimated before it."""
+    return list(accumulate((content_tokens(entry.content) for entry in entries), initial=0))

@@ -1,22 +1,172 @@
-"""Whether a model goes in circles: the same calls with the same results, the same errors.
+"""Loop detection: the same calls with the same results, or the same words over and over."""
 
-What is repeated is not a call but a call with its result: whoever reads a file after an edit, pages
-through a long one or polls a process that goes on learns something each time.
-"""
-
+import os.path
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from itertools import islice, pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from alhena.chat.quoting import own_words, without_own
+from alhena.display_text import escaped
 from alhena.wire.content import FunctionResponsePart, Part
 
 if TYPE_CHECKING:
     from re import Match, Pattern
+
+_PROMPTS = Path(__file__).parent / "prompts"
+
+
+def loop_note(detail: str) -> str:
+    """The words for the model that was found in a loop. `detail` says what is repeated."""
+    return _text("loop").replace("${detail}", detail)
+
+
+def loop_question() -> str:
+    """The question behind a stretch of a conversation: does it get anywhere?"""
+    return _text("loop_check")
+
+
+def _text(name: str) -> str:
+    return (_PROMPTS / f"{name}.md").read_text(encoding="utf-8").rstrip()
+
+
+OWN = "\0"
+"""What stands in the place of such words."""
+READ = 4_096
+"""Characters at either end of a text, and at the beginning of an argument, that are looked at."""
+
+_MOST = 100
+_MOST_PIECES = 400
+_ENDS = 16
+_SHORT = 3
+"""A piece of a path with fewer characters is no mark of it."""
+_CUT = 16
+"""An argument that is quoted no further than to an ellipsis is told by so many characters."""
+_AROUND = frozenset(" \t\n\"'`<>()[]{}," + OWN)
+
+
+def own_words(args: Mapping[str, Any]) -> tuple[str, ...]:
+    """The texts and numbers among arguments, in the forms in which an error may repeat them, the
+    longest first."""
+    found: set[str] = set()
+    pieces: set[str] = set()
+    for value in islice(_leaves(args), _MOST):
+        whole = value[:READ].strip()
+        found.update(_forms(whole))
+        if "/" in whole and "\n" not in whole and len(pieces) < _MOST_PIECES:
+            pieces.update(_pieces(whole))
+    found |= pieces
+    found.discard("")
+    return tuple(sorted(found, key=lambda form: (-len(form), form)))
+
+
+def without_own(value: Any, own: Sequence[str]) -> Any:
+    """A JSON value in whose texts one mark stands for every one of these words; of a path that ends
+    with them, for all of it."""
+    if isinstance(value, str):
+        if len(value) <= 2 * READ:
+            return _without(value, own)
+        head, tail = _without(value[:READ], own), _without(value[-READ:], own)
+        return f"{head}{value[READ:-READ]}{tail}"
+    if isinstance(value, Mapping):
+        fields = cast("Mapping[Any, Any]", value)
+        return {key: without_own(each, own) for key, each in fields.items()}
+    if isinstance(value, list | tuple):
+        items = cast("Sequence[Any]", value)
+        return [without_own(each, own) for each in items]
+    return value
+
+
+def _leaves(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield str(value)
+    elif isinstance(value, Mapping):
+        fields = cast("Mapping[Any, Any]", value)
+        for each in fields.values():
+            yield from _leaves(each)
+    elif isinstance(value, list | tuple):
+        items = cast("Sequence[Any]", value)
+        for each in items:
+            yield from _leaves(each)
+
+
+def _forms(value: str) -> Iterator[str]:
+    """As it is, on one line, as messages and programs show it."""
+    first, *more = value.split("\n", 1)
+    yield value
+    yield " ".join(value.split())
+    yield repr(value)[1:-1]
+    yield escaped(value)
+    yield msgspec.json.encode(value.encode("utf-8", "replace").decode("utf-8"))[1:-1].decode()
+    if more:
+        yield first.strip()
+
+
+def _pieces(value: str) -> Iterator[str]:
+    """Where a path is, and its ends: of one with many parts the longest and the shortest."""
+    plain = os.path.normpath(value)
+    yield os.path.dirname(plain)
+    for path in (value, plain):
+        parts = path.split("/")
+        starts = range(len(parts))
+        for start in dict.fromkeys((*starts[:_ENDS], *starts[-_ENDS:])):
+            end = "/".join(parts[start:])
+            if len(end) >= _SHORT:
+                yield end
+
+
+def _without(text: str, own: Sequence[str]) -> str:
+    for form in own:
+        if form in text:
+            text = _replaced(text, form)
+    for form in own:
+        if len(form) > _CUT and form[:_CUT] in text:
+            text = _replaced(text, form, cut=True)
+    return text
+
+
+def _replaced(text: str, form: str, *, cut: bool = False) -> str:
+    """`text` with the mark for each occurrence of `form` that is no part of a longer word; `cut`:
+    also for one that breaks off."""
+    sought = form[:_CUT] if cut else form
+    pieces: list[str] = []
+    begin = 0
+    at = text.find(sought)
+    while at >= 0:
+        end = _end(text, at, form) if cut else at + len(form)
+        if cut or not (_runs_on(text, at) or _runs_on(text, end)):
+            start = at
+            if at > begin and text[at - 1] == "/":
+                while start > begin and text[start - 1] not in _AROUND:
+                    start -= 1
+            pieces += [text[begin:start], OWN]
+            begin = end
+        at = text.find(sought, end)
+    return "".join([*pieces, text[begin:]])
+
+
+def _end(text: str, at: int, form: str) -> int:
+    """Where the words that begin at `at` differ from `form`, behind the ellipsis that follows."""
+    length = _CUT
+    while length < len(form) and text[at + length : at + length + 1] == form[length]:
+        length += 1
+    end = at + length
+    return next((end + len(dots) for dots in ("…", "...") if text.startswith(dots, end)), end)
+
+
+def _runs_on(text: str, at: int) -> bool:
+    """Whether a word goes on over a position."""
+    return 0 < at < len(text) and _is_of_word(text[at - 1]) and _is_of_word(text[at])
+
+
+def _is_of_word(char: str) -> bool:
+    return char.isalnum() or char == "_"
+
 
 MAX_PERIOD = 5
 """Turns of the longest cycle that is found."""
@@ -253,3 +403,132 @@ def _volatile() -> "Pattern[str]":
         r"|(?i:\bp(?:g|p)?ids?\b\W{0,3}\d+)"
         r"|0x[0-9a-fA-F]{6,}"
     )
+
+
+STRIDE = 499
+"""Characters between two looks; a prime, so that looks fall on all places of what is repeated."""
+PROBE = 50
+"""Characters that are looked for in what came before them."""
+OCCURRENCES = 10
+"""How often they are there when a text is chanting."""
+WINDOW = OCCURRENCES * 250
+"""Characters in which they are looked for."""
+_WORDS = 10
+"""Letters and digits without which a repeated piece says nothing."""
+_HEAD = 24
+"""Characters of a line that say what kind it is."""
+_FENCES = ("```", "~~~")
+_STRUCTURE = r"[ \t]*(?:\||[-*+][ \t]|\d{1,9}[.)][ \t]|\#{1,6}[ \t]|>|(?:[-*_=+][ \t]*){3,}$)"
+"""The beginnings of table rows, list items, headings, quotations and rules."""
+
+
+class Chant(msgspec.Struct, frozen=True):
+    """What is repeated. `begins` is its first place in the text; what lies `end` and before says
+    nothing new from there on."""
+
+    text: str
+    begins: int
+    end: int
+
+
+class Chanting:
+    """Takes a text piece by piece; how it is cut into pieces changes nothing.
+
+    Code, tables, lists, headings, quotations and rules may repeat themselves: nothing in a code
+    block counts, and any of the others begins the count anew, as does the end of a code block. A
+    character costs the same however much came before it.
+    """
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+        self._waiting = 0
+        self._text = ""
+        self._dropped = 0
+        self._looked = 0
+        self._line = ""
+        self._fence = ""
+        self._clear = 0
+        self.found: Chant | None = None
+
+    def feed(self, piece: str) -> Chant | None:
+        """Takes the next piece; the chant, once the text is one."""
+        if self.found is not None:
+            return self.found
+        self._pieces.append(piece)
+        self._waiting += len(piece)
+        if self._dropped + len(self._text) + self._waiting < self._looked + STRIDE:
+            return None
+        text = self._text + "".join(self._pieces)
+        self._pieces.clear()
+        self._waiting = 0
+        at = self._looked - self._dropped
+        while at + STRIDE <= len(text):
+            at += STRIDE
+            self._read(text[at - STRIDE : at], self._dropped + at)
+            if not self._fence and self._repeats(text, at):
+                return self.found
+        self._looked = self._dropped + at
+        keep = max(0, at - WINDOW - 1)
+        self._text = text[keep:]
+        self._dropped += keep
+        return None
+
+    def _read(self, segment: str, end: int) -> None:
+        """Follows lines into code blocks and out of them."""
+        first, *others = segment.split("\n")
+        self._line += first[: max(0, _HEAD - len(self._line))]
+        for line in others:
+            self._end_line(end)
+            self._line = line[:_HEAD]
+
+    def _end_line(self, end: int) -> None:
+        line = self._line.strip()
+        mark = line[:3]
+        if mark not in _FENCES:
+            return
+        if not self._fence:
+            self._fence = mark
+        elif self._fence == mark and not line.strip(mark[0]):  # what names a language closes none
+            self._fence = ""
+            self._clear = end
+
+    def _repeats(self, text: str, at: int) -> bool:
+        begin = max(0, at - WINDOW, self._clear - self._dropped)
+        probe = text[at - PROBE : at]
+        if text.count(probe, begin, at) < OCCURRENCES:
+            return False
+        begin = self._prose(text, begin, at)
+        if text.count(probe, begin, at) < OCCURRENCES:
+            return False
+        if _letters(probe) < _WORDS and (at - begin < WINDOW or _letters(text[begin:at])):
+            return False  # lines to be filled in, columns kept apart by blanks
+        first = text.index(probe, begin)
+        self.found = Chant(probe, self._dropped + first, self._dropped + at)
+        return True
+
+    def _prose(self, text: str, begin: int, end: int) -> int:
+        """Where the prose begins that `text[begin:end]` ends with; `end` when it ends with
+        something else. A line that began before `begin` is prose, unless it is the last one."""
+        import re
+
+        structure = re.compile(_STRUCTURE)
+        if structure.match(self._line):
+            return end
+        at = end
+        while at > begin:
+            at = text.rfind("\n", begin, at)
+            if at < 0:
+                return begin
+            # The line above: the one below is prose.
+            start = text.rfind("\n", begin, at) + 1
+            if start == 0:
+                start = begin
+                if self._dropped + begin > 0 and text[begin - 1] != "\n":
+                    return begin
+            if structure.match(text[start : min(at, start + _HEAD)]):
+                return at + 1
+        return begin
+
+
+def _letters(text: str) -> int:
+    return sum(map(str.isalnum, text))

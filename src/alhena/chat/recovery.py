@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from alhena.chat.errors import ASKED_AGAIN, CALL_CUT_OFF, InvalidResponseError
+from alhena.chat.turn import ASKED_AGAIN, CALL_CUT_OFF, InvalidResponseError
 from alhena.errors import AlhenaError, ModelError
 from alhena.events import Event, ModelFallbackEvent
 from alhena.models.errors import RecordingError

@@ -1,15 +1,14 @@
-"""One model turn: chunks in, events out, and at the end what the turn came to (CHAT-01)."""
+"""One model turn: chunks in, events out; at the end the calls, the content for the history, and what was wrong (CHAT-01, CHAT-02)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from alhena.chat.errors import CALL_CUT_OFF, ChantingError, InvalidResponseError
-from alhena.errors import StreamCutError
+from alhena.errors import AlhenaError, StreamCutError
 from alhena.events import ContentEvent, Event, ThoughtEvent, ToolCallRequestEvent
 from alhena.wire.calls import CallIds, ToolCallRequestInfo, request_info
-from alhena.wire.content import Content, FunctionCall, Part
+from alhena.wire.content import DATA_FIELDS, MODEL, Content, FunctionCall, Part, holds_data
 from alhena.wire.response import (
     CUT_CALL,
     NO_REASON,
@@ -17,9 +16,87 @@ from alhena.wire.response import (
     GenerateContentResponse,
     UsageMetadata,
 )
+from alhena.wire.signatures import sign_first_call, without_thoughts
 
 if TYPE_CHECKING:
-    from alhena.chat.chanting import Chanting
+    from alhena.chat.loops import Chanting
+
+
+def model_content(parts: Iterable[Part], *, sign_calls: bool) -> Content | None:
+    """The model content of a turn; None when nothing of it can be kept.
+
+    Thoughts are left out with their signatures (S2); neighbouring text parts without metadata
+    become one; empty parts go. With `sign_calls` the first function call gets the sentinel when it
+    came without a signature.
+    """
+    kept: list[Part] = []
+    for part in without_thoughts(parts):
+        part = _one_field(part)
+        if not holds_data(part):
+            continue
+        if kept and _is_plain_text(part) and _is_plain_text(kept[-1]):
+            kept[-1] = Part(text=f"{kept[-1].text}{part.text}")
+        else:
+            kept.append(part)
+    kept = [part for part in kept if part.text != "" or part.thought_signature]
+    if sign_calls:
+        sign_first_call(kept)
+    return Content(role=MODEL, parts=tuple(kept)) if kept else None
+
+
+def _one_field(part: Part) -> Part:
+    """`part` with its empty text left out when it holds something else as well (C3): proxies send
+    such parts."""
+    if part.text == "" and sum(getattr(part, field) is not None for field in DATA_FIELDS) > 1:
+        return msgspec.structs.replace(part, text=None)
+    return part
+
+
+def _is_plain_text(part: Part) -> bool:
+    return part.text is not None and part == Part(text=part.text)
+
+
+class InvalidResponseError(AlhenaError):
+    """The model's answer is empty, blocked or malformed. `reason` is a stable word for it."""
+
+    kind = "invalid_response"
+
+    def __init__(self, reason: str, message: str, *, remedy: str | None = None) -> None:
+        super().__init__(message, remedy=remedy)
+        self.reason = reason
+
+
+class ContextOverflowError(AlhenaError):
+    """A request does not fit the model's window, whatever is left out of the conversation."""
+
+    kind = "context_window_will_overflow"
+
+
+class ChantingError(AlhenaError):
+    """The model's answer says the same over and over, and was broken off. Behind the first `kept`
+    characters it says nothing new; `repeated` is a piece of what it repeats."""
+
+    kind = "loop_detected"
+
+    def __init__(self, repeated: str, kept: int) -> None:
+        super().__init__("the model's answer says the same over and over.")
+        self.repeated = repeated
+        self.kept = kept
+
+
+BROKEN_OFF = "\n[The answer was broken off here: it repeated itself.]"
+"""Stands in the history behind what was kept of such an answer."""
+
+ASKED_AGAIN = frozenset(
+    {"empty_response", "malformed_function_call", "unexpected_tool_call", "too_many_tool_calls"}
+)
+"""Reasons of an unusable answer for which the next one may be better. What was withheld for its
+content is not asked for again."""
+
+CALL_CUT_OFF = "call_cut_off"
+"""Reason of an answer that reached its output limit in the middle of a call. The next one may be
+better only if the model is told."""
+
 
 NO_NAME = "generic_tool"
 """The name a call without one is answered under."""
@@ -107,7 +184,7 @@ class Turn:
         if len(self.text) == self._heard or len(self.text) < _TOO_SHORT_TO_CHANT:
             return
         if self._chanting is None:
-            from alhena.chat.chanting import Chanting
+            from alhena.chat.loops import Chanting
 
             self._chanting = Chanting()
         chant = self._chanting.feed(self.text[self._heard :])

@@ -26,8 +26,8 @@ from alhena.values import Value
 
 if TYPE_CHECKING:
     from alhena.events import Event
-    from alhena.hooks.pinned import PinnedFiles
-    from alhena.hooks.run import HookSurroundings
+    from alhena.hooks.firing import HookSurroundings
+    from alhena.hooks.trust import PinnedFiles
 
 
 class HookState(StrEnum):
@@ -253,7 +253,7 @@ def _entries(
                 why = "it is new or has changed; see alhena hooks trust"
             pinned: PinnedFiles | None = None
             if ours:
-                from alhena.hooks.pinned import pinned_files
+                from alhena.hooks.trust import pinned_files
 
                 pinned = pinned_files(hook, project)
                 if pinned.problem and state is HookState.UNTRUSTED:

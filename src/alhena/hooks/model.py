@@ -1,4 +1,4 @@
-"""What a hook is, the events it can hear of, and what the hooks of one event say together."""
+"""Hooks as values: what one is, the events, and the verdict of several together (HOOK-04)."""
 
 from collections.abc import Callable
 from enum import StrEnum
@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from alhena.errors import AlhenaError
 from alhena.values import Value
 
 DEFAULT_TIMEOUT_MS = 60_000
@@ -142,3 +143,17 @@ class HookVerdict(Value, frozen=True, kw_only=True):
 
 SILENT = HookVerdict()
 """The verdict of no hook."""
+
+
+class HookBlockedError(AlhenaError):
+    """A hook did not let the prompt, the request or the answer pass; the run ends as blocked."""
+
+    exit_code = 0
+    kind = "hook_blocked"
+
+
+class HookStopError(AlhenaError):
+    """A hook asked for the end of the run (`"continue": false`)."""
+
+    exit_code = 0
+    kind = "hook_stop"

@@ -1,15 +1,30 @@
-"""The hooks of a session: who hears of an event, and what they say to it."""
+"""The hooks of a session: which of them hear of an event, in what order, and what they say to it."""
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from alhena.hooks.model import SILENT, HookEvent, HookGroup, HookVerdict, InputForms
+import msgspec
+
+from alhena.hooks.model import (
+    SILENT,
+    HookDefinition,
+    HookEvent,
+    HookGroup,
+    HookSource,
+    HookVerdict,
+    InputForms,
+    OnFailure,
+)
+from alhena.values import Value
 
 if TYPE_CHECKING:
     from asyncio import Task
 
+    from regex import Pattern
+
     from alhena.events import Event
-    from alhena.hooks.run import HookSurroundings
+    from alhena.hooks.firing import HookSurroundings
 
 
 class Hooks:
@@ -64,7 +79,6 @@ class Hooks:
         if event not in self._heard or self._surroundings is None:
             return SILENT
         from alhena.hooks.firing import Firing, fire
-        from alhena.hooks.plan import plan
 
         names = (match,) if isinstance(match, str) else match or ()
         chosen = plan(event, names, self.groups, self._is_tool)
@@ -97,3 +111,129 @@ class Hooks:
         """Ends the hooks that run, at once; for an exit without waiting."""
         if self._surroundings is not None:
             self._surroundings.kill()
+
+
+MATCH_SECONDS = 0.05
+"""What one matcher may take; one that takes longer counts as a match."""
+
+MAX_MATCHER_LENGTH = 2048
+
+_TOOL_EVENTS = (HookEvent.BEFORE_TOOL, HookEvent.AFTER_TOOL)
+_TRIGGER_EVENTS = (HookEvent.SESSION_START, HookEvent.SESSION_END, HookEvent.PRE_COMPRESS)
+_ORDER = tuple(HookSource)
+
+
+class HookPlan(Value, frozen=True):
+    """The hooks to run, in order; at once, or each after the one before. `names` are, for each of
+    them, those names of the tool that its matchers mean; () where all are alike."""
+
+    hooks: tuple[HookDefinition, ...]
+    sequential: bool
+    names: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def heard(self) -> tuple[tuple[HookDefinition, tuple[str, ...]], ...]:
+        """Each hook with the names of the tool that it knows."""
+        names = self.names or ((),) * len(self.hooks)
+        return tuple(zip(self.hooks, names, strict=True))
+
+
+def plan(
+    event: HookEvent,
+    names: tuple[str, ...],
+    groups: Iterable[HookGroup],
+    is_tool: Callable[[str], bool] = lambda _name: False,
+) -> HookPlan:
+    """The hooks that hear of this `event`. One sequential group makes all of them sequential.
+
+    `names`: of the tool, or the trigger. `is_tool` says whether a word is the name of some tool.
+    A hook that stands in several places runs once, with the longest of its time limits, and blocks
+    on failure if it does so in one of them.
+    """
+    matching = [
+        group
+        for group in sorted(groups, key=_rank)
+        if group.event is event and matches(event, group.matcher, names, is_tool)
+    ]
+    found: dict[tuple[str, tuple[tuple[str, str], ...]], HookDefinition] = {}
+    known: dict[tuple[str, tuple[tuple[str, str], ...]], dict[str, None]] = {}
+    for group in matching:
+        meant = dict.fromkeys(_meant(event, group.matcher, names, is_tool))
+        for hook in group.hooks:
+            key = (hook.key, tuple(sorted(hook.env.items())))
+            found[key] = hook if key not in found else _joined(found[key], hook)
+            known[key] = known.get(key, {}) | meant
+    return HookPlan(
+        tuple(found.values()),
+        any(group.sequential for group in matching),
+        tuple(map(tuple, known.values())) if event in _TOOL_EVENTS else (),
+    )
+
+
+def _meant(
+    event: HookEvent, matcher: str, names: tuple[str, ...], is_tool: Callable[[str], bool]
+) -> tuple[str, ...]:
+    """Those of a tool's names that a matcher means."""
+    if matcher in ("", "*"):
+        return names
+    if matcher in names:
+        return (matcher,)
+    return tuple(name for name in names if matches(event, matcher, (name,), is_tool))
+
+
+def matches(
+    event: HookEvent,
+    matcher: str,
+    names: tuple[str, ...],
+    is_tool: Callable[[str], bool] = lambda _name: False,
+) -> bool:
+    """Whether a matcher means one of `names`.
+
+    Of a tool: the name of some tool means that one, anything else is a regular expression that is
+    looked for anywhere in a name; what is none has to be the name. Of a trigger: the trigger.
+    """
+    if matcher in ("", "*"):
+        return True
+    if event in _TRIGGER_EVENTS:
+        return matcher in names
+    if event not in _TOOL_EVENTS or matcher in names:
+        return True
+    if is_tool(matcher):
+        return False
+    pattern = compiled(matcher)
+    return pattern is not None and any(_found(pattern, name) for name in names)
+
+
+def compiled(matcher: str) -> "Pattern[str] | None":
+    """A matcher as a regular expression; None when it is none, or too long."""
+    return None if len(matcher) > MAX_MATCHER_LENGTH else _compiled(matcher)
+
+
+@lru_cache(maxsize=256)
+def _compiled(matcher: str) -> "Pattern[str] | None":
+    import regex
+
+    try:
+        return regex.compile(matcher)
+    except (regex.error, OverflowError, RecursionError, MemoryError):
+        return None
+
+
+def _found(pattern: "Pattern[str]", name: str) -> bool:
+    try:
+        return pattern.search(name, timeout=MATCH_SECONDS) is not None
+    except (TimeoutError, RecursionError, MemoryError):
+        return True  # a hook that watches over this tool must not be talked out of it
+
+
+def _rank(group: HookGroup) -> int:
+    return _ORDER.index(group.hooks[0].source) if group.hooks else len(_ORDER)
+
+
+def _joined(first: HookDefinition, other: HookDefinition) -> HookDefinition:
+    blocks = OnFailure.BLOCK in (first.on_failure, other.on_failure)
+    return msgspec.structs.replace(
+        first,
+        timeout_ms=max(first.timeout_ms, other.timeout_ms),
+        on_failure=OnFailure.BLOCK if blocks else OnFailure.WARN,
+    )

@@ -1,12 +1,12 @@
-"""Which hooks of a project the user has accepted: by what they are, not by where they stand.
-
-`trusted_hooks.json` maps a project's directory to texts. Those that begin with "sha256:" are
-fingerprints; what else is there belongs to other programs, and is kept.
-"""
+"""Trust in a project's hooks: accepted with the files that they run, and no longer when one changes."""
 
 import hashlib
 import os
-from collections.abc import Iterable
+import re
+import shlex
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from itertools import islice, product
 from pathlib import Path
 
 import msgspec
@@ -14,7 +14,273 @@ import msgspec
 from alhena.config.errors import ConfigError
 from alhena.config.files import read_limited
 from alhena.hooks.model import HookDefinition, HookEvent, HookGroup
-from alhena.hooks.pinned import MAX_BYTES, pinned_files
+from alhena.values import Value
+
+HOOKS_FOLDER = ".gemini/hooks"
+MAX_FILES = 512
+MAX_BYTES = 64 << 20
+
+_ROOT = "\1"
+"""Stands for the project's directory, whose name may hold spaces, while a command is read."""
+
+_ROOT_NAMES = ("PWD", "GEMINI_PROJECT_DIR", "CLAUDE_PROJECT_DIR", "GEMINI_CWD")
+_MAX_DEPTH = 6
+_MAX_WORDS = 4096
+_MAX_PLACES = 64
+_ANYTHING = "*"
+_MODULES = (".py", "/__main__.py", ".js", ".mjs", ".cjs", "/index.js")
+"""What a name of a module stands for."""
+
+_VARIABLE = re.compile(r"\$\{(\w+)(:?[-=+])?([^{}]*)\}|\$([A-Za-z_]\w*)|\$\d|\$[@*#?!$-]|\$|`")
+_ASSIGNED = re.compile(r"(?<![\w$])([A-Za-z_]\w*)\+?=(\"[^\"]*\"|'[^']*'|[^\s;|&<>()\"'`]*)")
+_LOOP = re.compile(r"\bfor\s+([A-Za-z_]\w*)\s+in\s+([^;\n]*)")
+_CASE = re.compile(r"(\bin\b|;;&?|;&)\s*\(?[^();\n]*?\)")
+_COMPARED = re.compile(r"(==|!=|=~)\s*[^\s;|&()]+")
+_WRITTEN = re.compile(r">[>|]?\s*[^\s;|&<>()$`\"']+")
+_BRACES = re.compile(r"\{([^{}\s]*,[^{}\s]*)\}")
+_WILD = re.compile(r"[*?\[]")
+
+
+class PinnedFiles(Value, frozen=True, kw_only=True):
+    """`files` are names within the project with their real paths. `folder`: everything in the
+    hooks folder is among them, for the command says more than can be known before it runs.
+    `problem` says why such a hook cannot be accepted; "" when it can."""
+
+    files: tuple[tuple[str, str], ...] = ()
+    folder: bool = False
+    problem: str = ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the files."""
+        return tuple(name for name, _ in self.files)
+
+
+def pinned_files(hook: HookDefinition, project: str) -> PinnedFiles:
+    """The files of a project that a hook runs with."""
+    root = os.path.realpath(project)
+    reading = _Reading(hook)
+    places = _Places(root, reading.words)
+    found = places.named()
+    folder = reading.unknown or places.unknown
+    if folder:
+        found |= _below(os.path.join(root, HOOKS_FOLDER), root)
+    files = tuple(sorted(found.items()))
+    return PinnedFiles(files=files, folder=folder, problem=_problem(files, reading))
+
+
+def _problem(files: tuple[tuple[str, str], ...], reading: "_Reading") -> str:
+    if reading.too_long:
+        return "its command has more words than can be looked at"
+    if len(files) > MAX_FILES:
+        return f"it runs with more than {MAX_FILES} files of the project"
+    size = 0
+    for name, path in files:
+        try:
+            size += os.stat(path).st_size
+        except OSError as error:
+            return f"{name} cannot be read: {error.strerror}"
+        if not os.access(path, os.R_OK):
+            return f"{name} cannot be read"
+    if size > MAX_BYTES:
+        return f"the files of the project that it runs with have more than {MAX_BYTES >> 20} MiB"
+    return ""
+
+
+class _Reading:
+    """The words that a command and its variables may come to. `unknown`: some of them cannot be
+    known."""
+
+    def __init__(self, hook: HookDefinition) -> None:
+        self.words: dict[str, None] = {}
+        self.unknown = False
+        self.too_long = False
+        command = hook.command.replace("\\\n", "")
+        self._values: dict[str, set[str]] = {name: {_ROOT} for name in _ROOT_NAMES}
+        for name, value in hook.env.items():
+            self._values.setdefault(name, set()).add(value)
+        bare = command.replace("\\", "")
+        for text in (command, bare, bare.replace('"', "").replace("'", "")):
+            for name, value in _ASSIGNED.findall(text):
+                self._values.setdefault(name, set()).add(value.strip("\"'"))
+            for name, listed in _LOOP.findall(text):
+                self._values.setdefault(name, set()).update(listed.split())
+        for text in (command, *hook.env.values()):
+            self._take(_code(text), 0)
+
+    def _take(self, text: str, depth: int) -> None:
+        for word in _split(text):
+            for expanded in self._expanded(word):
+                if expanded in self.words:
+                    continue
+                if len(self.words) >= _MAX_WORDS:
+                    self.too_long = True
+                    return
+                self.words[expanded] = None
+                if expanded != text and re.search(r"[\s\"'\\;|&<>(){}$]", expanded):
+                    if depth < _MAX_DEPTH:
+                        self._take(expanded, depth + 1)
+                    else:
+                        self.unknown = True
+
+    def _expanded(self, word: str) -> Iterator[str]:
+        """What a word may come to."""
+        if word.startswith("~"):
+            self.unknown = True
+        pieces: list[list[str]] = []
+        position = 0
+        for found in _VARIABLE.finditer(word):
+            pieces += [[word[position : found.start()]], self._meant(found)]
+            position = found.end()
+        pieces.append([word[position:]])
+        for count, chosen in enumerate(product(*pieces)):
+            if count >= _MAX_PLACES:
+                self.too_long = True
+                return
+            yield from _alternatives("".join(chosen), self)
+
+    def _meant(self, found: "re.Match[str]") -> list[str]:
+        """What a variable may be."""
+        braced, operator, rest, plain = found.groups()
+        values = set(self._values.get(braced or plain or "", ()))
+        if operator:
+            values.add(rest)
+        elif rest:  # a part of its value, or something made of it
+            values.clear()
+        if not values:
+            self.unknown = True
+        return sorted(values) or [_ANYTHING]
+
+
+def _alternatives(word: str, reading: _Reading) -> Iterator[str]:
+    """A word, or the words that its braces make of it."""
+    found = _BRACES.search(word)
+    if found is None:
+        if ".." in word and re.search(r"\{\w+\.\.\w+", word):
+            reading.unknown = True
+        yield word
+        return
+    for item in found.group(1).split(","):
+        yield from _alternatives(word[: found.start()] + item + word[found.end() :], reading)
+
+
+def _code(text: str) -> str:
+    """A command without what it only writes to or compares with."""
+    text = _LOOP.sub(lambda found: f" {found.group(2)} ", text)
+    for pattern in (_CASE, _COMPARED, _WRITTEN):
+        text = pattern.sub(" ", text)
+    return text
+
+
+def _split(text: str) -> Iterator[str]:
+    """The words of a text in three readings: as a shell takes its quotes, as if there were none,
+    and as if each were a space."""
+    for mark in ";|&()<>`\n":
+        text = text.replace(mark, " ` " if mark == "`" else " ")
+    with suppress(ValueError):  # a quote without its other half
+        yield from shlex.split(text)
+    bare = text.replace("\\", "")
+    yield from bare.replace('"', "").replace("'", "").split()
+    yield from bare.replace('"', " ").replace("'", " ").split()
+
+
+class _Places:
+    """Where in a project words may lead: from its directory, and from those that they name.
+    `unknown`: further than is looked."""
+
+    def __init__(self, root: str, words: Iterable[str]) -> None:
+        self._root = root
+        self._words = list(dict.fromkeys(each for word in words for each in _names_in(word, root)))
+        self._bases = [root]
+        self.unknown = False
+        for base in self._bases:  # grows while it is walked: `cd a && cd b`
+            for word in self._words:
+                path = os.path.join(base, word)
+                if os.path.isdir(path):
+                    self._go(os.path.realpath(path))
+
+    def _go(self, folder: str) -> None:
+        if folder in self._bases or not self._inside(folder):
+            return
+        if len(self._bases) < _MAX_PLACES:
+            self._bases.append(folder)
+        else:
+            self.unknown = True
+
+    def named(self) -> dict[str, str]:
+        """The files that are named, and those in named directories of `.gemini`."""
+        found: dict[str, str] = {}
+        for base in self._bases:
+            for word in self._words:
+                for path in self._matching(base, word):
+                    self._add(path, found)
+        for base in self._bases[1:]:
+            if f"{base}/".startswith(f"{self._root}/.gemini/"):
+                found |= _below(base, self._root)
+        return found
+
+    def _matching(self, base: str, word: str) -> Iterator[str]:
+        yield os.path.join(base, word)
+        if not _WILD.search(word) or not re.search(r"\w", word):
+            return
+        # In the project itself `*.py` are files that a hook looks at, more often than runs.
+        if base == self._root and "/" not in word.removeprefix("./"):
+            self.unknown = True
+            return
+        import glob
+
+        found = glob.iglob(word, root_dir=base, recursive=True)
+        yield from (os.path.join(base, each) for each in islice(found, MAX_FILES + 1))
+
+    def _add(self, path: str, found: dict[str, str]) -> None:
+        if not os.path.isfile(path):
+            return
+        place, real = os.path.normpath(path), os.path.realpath(path)
+        # A link of the project's that leads out of it can be made to lead elsewhere.
+        name = real if self._inside(real) else place if self._inside(place) else ""
+        if name:
+            found[os.path.relpath(name, self._root)] = real
+
+    def _inside(self, path: str) -> bool:
+        return path.startswith(f"{self._root}/")
+
+
+def _names_in(word: str, root: str) -> Iterator[str]:
+    """What of a word may be a path: all of it, what is behind an option or its `=`, the items of a
+    list, what is absolute only because something unknown stood before it, and the files of a
+    module."""
+    if "\0" in word:
+        return
+    pieces = [word, *re.split(r"[=:,@]", word)]
+    if word.startswith("-"):
+        pieces.append(word[2:])
+    for piece in dict.fromkeys(pieces):
+        path = piece.replace(_ROOT, root).removeprefix(f"{root}/")
+        if path in ("", ".", "..", root):
+            continue
+        yield path
+        if path.startswith("/"):
+            path = path.lstrip("/")
+            yield path
+        if re.fullmatch(r"[\w./-]+", path) and not path.startswith("-"):
+            yield from (path + end for end in _MODULES)
+            if re.fullmatch(r"\w+(\.\w+)+", path):
+                yield from (path.replace(".", "/") + end for end in _MODULES[:2])
+
+
+def _below(folder: str, root: str) -> dict[str, str]:
+    """Everything in a folder of the project, one more than may be counted at most."""
+    found: dict[str, str] = {}
+    for parent, folders, names in os.walk(folder):
+        folders.sort()
+        for name in sorted(names):
+            path = os.path.join(parent, name)
+            if os.path.isfile(path):
+                found[os.path.relpath(path, root)] = os.path.realpath(path)
+                if len(found) > MAX_FILES:
+                    return found
+    return found
+
 
 _PREFIX = "sha256:"
 

@@ -9,7 +9,7 @@ import msgspec
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
-from alhena.mcp.intake import Intake
+from alhena.mcp.message_guard import Intake
 from alhena.mcp.scopes import refusal_body, scope_words, wanted_scopes
 from alhena.mcp.stdio import MAX_LINE
 

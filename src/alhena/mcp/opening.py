@@ -1,16 +1,25 @@
-"""From the settings of a server to a connection."""
+"""Opens the connection to a server by its settings."""
 
+import threading
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
-from typing import TYPE_CHECKING, assert_never
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, assert_never
 
 import msgspec
 
 from alhena.config.environment import without_secrets
 from alhena.config.mcp_servers import McpServer, Transport
 from alhena.config.settings import EnvironmentRedaction
-from alhena.mcp.connection import Connection, ServerEvents, SessionFacts
-from alhena.mcp.errors import McpAuthError, McpConnectError, McpError, root_cause
+from alhena.mcp.connection import (
+    Connection,
+    McpAuthError,
+    McpConnectError,
+    McpError,
+    ServerEvents,
+    SessionFacts,
+    root_cause,
+)
 from alhena.mcp.scopes import scope_words, wanted_scopes
 from alhena.system.environment import child_environment
 from alhena.system.processes import Command, ProcessGroups
@@ -87,8 +96,6 @@ def _import_client() -> None:
     import sys
     from importlib.util import find_spec, module_from_spec
 
-    from alhena.mcp.late import LatePackage
-
     for name in ("mcp", "mcp.client"):
         if name not in sys.modules and (spec := find_spec(name)) is not None:
             package = module_from_spec(spec)
@@ -122,7 +129,7 @@ async def _over_stdio(
     facts: SessionFacts,
     events: ServerEvents,
 ) -> AsyncGenerator[Connection]:
-    from alhena.mcp.intake import Intake
+    from alhena.mcp.message_guard import Intake
     from alhena.mcp.stdio import stdio_transport
 
     # A secret reaches a server only by its own entry, whatever the settings say of commands.
@@ -229,3 +236,22 @@ def _told(failure: Exception, answers: "Answers", *, opened: bool) -> McpError:
         return McpConnectError(f"it answered with HTTP {answers.status}")
     said = leaf.message if isinstance(leaf, McpError) else without_secrets(one_line(leaf))
     return McpConnectError(said)
+
+
+_BEGUN = "_late_begun"
+_LOCK = threading.RLock()
+
+
+class LatePackage(ModuleType):
+    """A package whose modules can be imported without what the package itself imports."""
+
+    def __getattr__(self, name: str) -> Any:
+        spec = self.__spec__
+        if not name.startswith("__") and spec is not None and spec.loader is not None:
+            with _LOCK:
+                if _BEGUN not in self.__dict__:
+                    self.__dict__[_BEGUN] = True
+                    spec.loader.exec_module(self)
+                if name in self.__dict__:
+                    return self.__dict__[name]
+        raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")

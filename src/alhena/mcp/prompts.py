@@ -9,8 +9,8 @@ import msgspec
 from alhena.display_text import escaped
 from alhena.errors import InputError
 from alhena.mcp.connection import ListedPrompt
-from alhena.mcp.content import content_of
 from alhena.mcp.server import Server
+from alhena.mcp.tool import content_of
 from alhena.wire.content import Part
 from alhena.wire.plain import as_array, as_object
 

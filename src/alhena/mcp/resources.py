@@ -1,15 +1,25 @@
-"""Resources of servers: `server:uri` and what stands behind it."""
+"""Resources of servers, and the two tools that list and read them."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 
-from alhena.mcp.connection import ListedResource
-from alhena.mcp.content import MAX_MEDIA, is_base64
-from alhena.mcp.errors import McpError
+from alhena.display_text import escaped, exact
+from alhena.mcp.connection import ListedResource, McpError
 from alhena.mcp.server import Server
-from alhena.tools.contract import LlmContent, ToolErrorType, ToolFailure
+from alhena.mcp.tool import MAX_MEDIA, is_base64
+from alhena.tools.base import BaseInvocation, DeclarativeTool, failed
+from alhena.tools.contract import (
+    ExecutionContext,
+    Kind,
+    LlmContent,
+    ToolErrorType,
+    ToolFailure,
+    ToolInvocation,
+    ToolResult,
+)
+from alhena.tools.names import READ_RESOURCE
 from alhena.wire.content import Blob, Part
 from alhena.wire.media import takes_media
 from alhena.wire.plain import as_array, as_object
@@ -75,3 +85,122 @@ def _piece(content: dict[str, Any]) -> str | Part | None:
     if media and len(blob) <= MAX_MEDIA and is_base64(blob):
         return Part(inline_data=Blob(mime_type=kind, data=blob))
     return f"[Binary Data ({kind})]"
+
+
+_LIST_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "serverName": {
+            "type": "string",
+            "description": "Only those of this server.",
+        }
+    },
+}
+
+
+class ListMcpResources(DeclarativeTool):
+    """Lists the resources of `servers`."""
+
+    name = "list_mcp_resources"
+    display_name = "List MCP Resources"
+    kind = Kind.SEARCH
+    parameter_schema = _LIST_SCHEMA
+
+    def __init__(self, servers: Mapping[str, Server]) -> None:
+        self._servers = servers
+
+    def invocation(self, params: dict[str, Any]) -> ToolInvocation:
+        """The call."""
+        return _Listing(params, self._servers)
+
+
+class _Listing(BaseInvocation):
+    def __init__(self, params: dict[str, Any], servers: Mapping[str, Server]) -> None:
+        super().__init__(params)
+        self._servers = servers
+
+    def describe(self) -> str:
+        """One line for people."""
+        only = self.params.get("serverName")
+        return f"List the MCP resources of {only}" if only else "List all MCP resources"
+
+    async def execute(self, context: ExecutionContext) -> ToolResult:
+        """A line for each resource."""
+        del context
+        only = self.params.get("serverName")
+        servers = [each for each in self._servers.values() if only in (None, "", each.name)]
+        lines = [
+            "- "
+            + " | ".join(
+                filter(
+                    None,
+                    (
+                        escaped(f"{server.name}:{each.uri}"),
+                        escaped(each.title or each.name),
+                        " ".join(exact(each.description).split()),
+                    ),
+                )
+            )
+            for server, each in listed(servers)
+        ]
+        if not lines:
+            told = f"No resources found for server: {only}" if only else "No MCP resources found."
+            return ToolResult(llm_content=told, display=told)
+        text = "Available MCP Resources:\n" + "\n".join(lines) + "\n"
+        return ToolResult(llm_content=text, display=f"Listed {len(lines)} resources.")
+
+
+_READ_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "uri": {"type": "string", "description": "The resource, as it is listed."},
+    },
+    "required": ["uri"],
+}
+
+
+class ReadMcpResource(DeclarativeTool):
+    """Reads a resource of `servers`."""
+
+    name = READ_RESOURCE
+    display_name = "Read MCP Resource"
+    kind = Kind.READ
+    parameter_schema = _READ_SCHEMA
+
+    def __init__(self, servers: Mapping[str, Server]) -> None:
+        self._servers = servers
+
+    def invocation(self, params: dict[str, Any]) -> ToolInvocation:
+        """The call."""
+        return _Reading(params, find(self._servers, params["uri"]))
+
+    def check(self, params: dict[str, Any]) -> ToolFailure | None:
+        """There has to be such a resource, or at least the server that is named."""
+        if find(self._servers, params["uri"]) is None:
+            return ToolFailure(
+                f"Resource not found for URI: {params['uri']}",
+                ToolErrorType.MCP_RESOURCE_NOT_FOUND,
+            )
+        return None
+
+
+class _Reading(BaseInvocation):
+    def __init__(self, params: dict[str, Any], found: Found | None) -> None:
+        super().__init__(params)
+        self._found = found
+
+    def describe(self) -> str:
+        """One line for people."""
+        return f"Read the MCP resource {self.params['uri']}"
+
+    async def execute(self, context: ExecutionContext) -> ToolResult:
+        """Its contents."""
+        del context
+        uri: str = self.params["uri"]
+        if self._found is None:
+            message = f"Resource not found for URI: {uri}"
+            return ToolResult.failed(message, ToolErrorType.MCP_RESOURCE_NOT_FOUND)
+        content = await read(self._found)
+        if isinstance(content, ToolFailure):
+            return failed(content)
+        return ToolResult(llm_content=content, display=f"Read resource {uri}.")

@@ -37,24 +37,20 @@ from pydantic import FileUrl, ValidationError
 from alhena.display_text import one_line
 from alhena.mcp.connection import (
     MAX_ENTRIES,
+    McpConnectError,
+    McpLostError,
+    McpRefusedError,
+    McpScopeError,
+    McpTimeoutError,
     Pages,
     Progress,
     ServerEvents,
     SessionFacts,
     Subject,
 )
-from alhena.mcp.errors import (
-    McpConnectError,
-    McpLostError,
-    McpRefusedError,
-    McpScopeError,
-    McpTimeoutError,
-)
-from alhena.mcp.intake import Intake
-from alhena.mcp.readable import NO_ANSWER
+from alhena.mcp.message_guard import NO_ANSWER, Intake
 from alhena.mcp.scopes import refused_scopes
-from alhena.mcp.screen import Screen, ScreenedReader, WatchedWriter
-from alhena.mcp.slimming import CUT, MOST_LISTED
+from alhena.mcp.screen import CUT, MOST_LISTED, Screen, ScreenedReader, WatchedWriter
 from alhena.version import __version__
 
 if TYPE_CHECKING:

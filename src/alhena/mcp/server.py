@@ -18,19 +18,17 @@ from alhena.mcp.connection import (
     ListedPrompt,
     ListedResource,
     ListedTool,
-    Progress,
-    ServerEvents,
-    Subject,
-)
-from alhena.mcp.errors import (
     McpAuthError,
     McpError,
     McpLostError,
     McpScopeError,
     McpTimeoutError,
+    Progress,
+    ServerEvents,
+    Subject,
     root_cause,
 )
-from alhena.mcp.gating import taken_prompts, taken_resources, taken_tools
+from alhena.mcp.listing import taken_prompts, taken_resources, taken_tools
 from alhena.mcp.opening import Open
 from alhena.mcp.scopes import scope_remedy
 from alhena.tools.boundary import Boundary, one_line

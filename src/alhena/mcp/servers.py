@@ -9,8 +9,7 @@ from alhena.config.mcp_servers import ConfiguredServers, McpServer
 from alhena.config.named_files import printable_path
 from alhena.display_text import escaped, one_line
 from alhena.mcp.connection import ListedPrompt, ListedResource, ListedTool
-from alhena.mcp.discretion import harmless_of
-from alhena.mcp.names import (
+from alhena.mcp.listing import (
     Key,
     Names,
     accepted_names,
@@ -19,15 +18,11 @@ from alhena.mcp.names import (
     valid_name,
 )
 from alhena.mcp.opening import Open
-from alhena.mcp.pin import tools_hash
-from alhena.mcp.pins import UNKNOWN_THEN, Pins
-from alhena.mcp.resource_listing import ListMcpResources
-from alhena.mcp.resource_reading import ReadMcpResource
+from alhena.mcp.pins import UNKNOWN_THEN, Pins, tools_hash
+from alhena.mcp.resources import ListMcpResources, ReadMcpResource
 from alhena.mcp.scopes import scope_remedy
 from alhena.mcp.server import CLOSED, Pace, Server, ServerState, late
-from alhena.mcp.shown import Named, shown_server
-from alhena.mcp.source import Source, source_of
-from alhena.mcp.told import offer_lines, some
+from alhena.mcp.shown import Named, Source, harmless_of, offer_lines, shown_server, some, source_of
 from alhena.mcp.tool import McpTool
 from alhena.tools.names import ALIASES, BUILT_IN
 from alhena.tools.registry import Origin, ToolRegistry

@@ -1,12 +1,23 @@
-"""Servers as people, hooks and logs may see them: nothing secret."""
+"""Servers in words for people, hooks and logs, nothing secret; and what a server is, whatever it is called."""
 
-from collections.abc import Callable, Iterator, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
+import msgspec
+
 from alhena.config.choosing import is_choosing
-from alhena.config.environment import REDACTED, has_secret_name, has_secret_value, without_secrets
+from alhena.config.environment import (
+    MIN_CREDENTIAL,
+    REDACTED,
+    has_secret_name,
+    has_secret_value,
+    without_secrets,
+)
 from alhena.config.mcp_servers import McpServer
+from alhena.display_text import escaped
+from alhena.mcp.server import Offer
 
 Named = Callable[[tuple[str, ...], Any], Any]
 
@@ -76,3 +87,129 @@ def _variables(server: McpServer) -> Iterator[str]:
         text = str(value)
         secret = has_secret_name(name) or has_secret_value(text)
         yield f"{name}={text}" if is_choosing(name) and not secret else name
+
+
+class Source(msgspec.Struct, frozen=True, kw_only=True):
+    """A hash of what a server is, and the same in words that hold nothing secret."""
+
+    hash: str = ""
+    words: str = ""
+
+
+UNKNOWN = Source()
+
+
+def source_of(server: McpServer, directory: str) -> Source:
+    """What a server is that is started in `directory`. Of one that a workspace has brought the
+    directory is a part: the same words (`python -m server`, `make serve`) mean another program
+    elsewhere. Of one of the user's own it is where the command names files by how they lie to it.
+    Of variables and headers that look secret only the names count, for what is in them is
+    renewed."""
+    from hashlib import sha256
+
+    parts = (
+        server.transport,
+        server.address,
+        server.command,
+        server.args,
+        server.cwd,
+        _home(server, directory),
+        _harmless({name: str(value) for name, value in server.env.items()}),
+        _harmless(server.headers),
+    )
+    data = msgspec.json.encode(parts, order="deterministic")
+    more = server_more(server)
+    words = server_words(server) + (f" ({', '.join(more)})" if more else "")
+    return Source(hash=sha256(data).hexdigest(), words=words)
+
+
+def _home(server: McpServer, directory: str) -> str:
+    """The directory without which a server is another one; "" where it is the same anywhere."""
+    if server.of_workspace:
+        return directory
+    place = os.path.join(directory, server.cwd or "")
+    return place if server.address is None and any(_files(server, place)) else ""
+
+
+def _files(server: McpServer, place: str) -> Iterator[str]:
+    """The words of a command line that mean files beside which it is started."""
+    if server.cwd is not None and not os.path.isabs(server.cwd):
+        yield server.cwd
+    command = server.command or ""
+    if os.sep in command and not os.path.isabs(command):
+        yield command
+    for word in server.args:
+        value = word.partition("=")[2] if word.startswith("-") else word
+        if value and not os.path.isabs(value) and os.path.isfile(os.path.join(place, value)):
+            yield word
+
+
+def _harmless(values: Mapping[str, str]) -> list[tuple[str, str]]:
+    return [
+        (name, "" if has_secret_name(name) or has_secret_value(value) else value)
+        for name, value in sorted(values.items())
+    ]
+
+
+Harmless = Callable[[str], str]
+
+
+def harmless_of(name: str, server: McpServer, named: Named | None) -> Harmless:
+    """What takes out of a text what nobody else is to know: for what a secret variable has put into
+    the server's entry its name, as `named` has it, and nothing for what looks secret there."""
+    given = sorted(set(_given(server)), key=len, reverse=True)
+
+    def harmless(text: str) -> str:
+        if named is not None:
+            for path in (("mcpServers", name), ("mcp", "serverCommand")):
+                text = str(named(path, text))
+        for secret in given:
+            text = text.replace(secret, REDACTED)
+        return without_secrets(text)
+
+    return harmless
+
+
+def _given(server: McpServer) -> Iterator[str]:
+    for argument, told in zip(server.args, harmless_arguments(server), strict=True):
+        flag, equals, value = argument.partition("=")
+        secret = value if equals and told == f"{flag}={REDACTED}" else argument
+        if REDACTED in told and len(secret) >= MIN_CREDENTIAL:
+            yield secret
+    values = {key: str(value) for key, value in server.env.items()}
+    for key, value in {**values, **server.headers}.items():
+        if len(value) >= MIN_CREDENTIAL and (has_secret_name(key) or has_secret_value(value)):
+            yield value
+
+
+MAX_NAMED = 3
+"""Tools that one line names, and lines on what is one matter."""
+
+
+def offer_lines(offer: Offer) -> Iterator[str]:
+    """What is wrong with what a server has."""
+    if offer.is_empty and not offer.left_out and not offer.problems:
+        yield "No prompts, tools, or resources found on the server."
+    yield from some(tuple(_left_out(offer.left_out)), "reasons to leave out tools")
+    for problem in offer.problems:
+        yield f"{problem}."
+
+
+def some(lines: Sequence[str], what: str) -> Iterator[str]:
+    """The first of these lines, and how many `what` there are beside them."""
+    yield from lines[:MAX_NAMED]
+    if len(lines) > MAX_NAMED:
+        yield f"there are {len(lines) - MAX_NAMED:,} more {what}."
+
+
+def _left_out(left_out: Mapping[str, str]) -> Iterator[str]:
+    """A line for each reason."""
+    tools: dict[str, list[str]] = {}
+    for tool, reason in left_out.items():
+        tools.setdefault(reason, []).append(f"'{escaped(tool[:100])}'")
+    for reason, names in tools.items():
+        more = len(names) - MAX_NAMED
+        named = ", ".join(names[:MAX_NAMED]) + (f" and {more:,} more" if more > 0 else "")
+        subject = "the tool" if len(names) == 1 else "the tools"
+        verb = "is" if len(names) == 1 else "are"
+        yield f"{subject} {named} {verb} left out: {reason}."

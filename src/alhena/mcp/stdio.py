@@ -19,9 +19,8 @@ from alhena.config.environment import (
     has_secret_value,
     without_secrets,
 )
-from alhena.mcp.errors import McpConnectError
-from alhena.mcp.intake import Intake
-from alhena.mcp.readable import LONGEST
+from alhena.mcp.connection import McpConnectError
+from alhena.mcp.message_guard import LONGEST, Intake
 from alhena.mcp.screen import Pace
 from alhena.system.errors import ProcessStartError
 from alhena.system.processes import Command, ProcessGroups

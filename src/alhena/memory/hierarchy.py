@@ -10,15 +10,16 @@ import msgspec
 from alhena.config.home import config_home, project_temp
 from alhena.config.settings import ContextSettings
 from alhena.config.trust import FolderTrust
-from alhena.memory.frames import unframed
-from alhena.memory.reading import (
+from alhena.memory.files import (
     Limits,
+    MemoryFile,
+    MemoryKind,
     MemoryText,
     find_project_root,
     for_people,
     read_memory,
 )
-from alhena.memory.tree import MemoryFile, MemoryKind
+from alhena.memory.frames import unframed
 from alhena.system.errors import FileError, printable
 from alhena.system.workspace import is_within
 
@@ -159,8 +160,7 @@ class MemoryReader:
         context = self.request.context
         if "@" not in read.text and context.import_format == "tree":
             return read.text, MemoryFile(path)
-        from alhena.memory.imports import Source, expand
-        from alhena.memory.loading import ImportLoader
+        from alhena.memory.imports import ImportLoader, Source, expand
 
         result = expand(
             Source(path, str(read.path.parent), read.text, read.identity),

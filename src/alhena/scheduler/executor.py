@@ -1,4 +1,4 @@
-"""Runs one call. Nothing else in this package executes a tool (a test counts the call sites)."""
+"""Runs one call, and stops it. Nothing else executes a tool (a test counts the call sites)."""
 
 import asyncio
 import threading
@@ -11,15 +11,8 @@ import msgspec
 
 from alhena.errors import AlhenaError
 from alhena.events import OutputTruncatedEvent, ToolOutputEvent
-from alhena.scheduler.leash import Leash
-from alhena.scheduler.plain import plain
-from alhena.scheduler.states import (
-    CompletedToolCall,
-    ExecutingToolCall,
-    ScheduledToolCall,
-    Status,
-)
-from alhena.scheduler.track import Clock, TrackedCall
+from alhena.scheduler.states import CompletedToolCall, ExecutingToolCall, ScheduledToolCall, Status
+from alhena.scheduler.track import Clock, TrackedCall, plain
 from alhena.tools.boundary import Boundary, one_line
 from alhena.tools.contract import (
     Discover,
@@ -40,7 +33,50 @@ from alhena.wire.text import scrub
 
 if TYPE_CHECKING:
     from alhena.hooks.model import TailCall
-    from alhena.scheduler.hooked import ToolHooks
+    from alhena.scheduler.hooks import ToolHooks
+
+INTERRUPTED = "The run was interrupted"
+
+
+class Leash:
+    """Waits for tasks on behalf of calls. `grace_s`: how long a cancelled task may take to end."""
+
+    def __init__(self, grace_s: float) -> None:
+        self.grace_s = grace_s
+        self._abandoned: set[asyncio.Task[Any]] = set()
+
+    async def hold(self, call: TrackedCall, task: asyncio.Task[Any]) -> bool:
+        """Waits until `task` ends; True when the call was stopped first and `task` cancelled, or
+        has ended meanwhile.
+
+        A cancelled task that does not end in time is left behind. When this very wait is
+        cancelled, the call is stopped the same way and CancelledError goes on.
+        """
+        try:
+            await asyncio.wait({task, call.stopping}, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            call.cancel(INTERRUPTED)
+            await self._stop(task)
+            raise
+        if task.done():
+            return call.ended
+        await self._stop(task)
+        return True
+
+    async def _stop(self, task: asyncio.Task[Any]) -> None:
+        task.cancel()
+        try:
+            await asyncio.wait({task}, timeout=self.grace_s)
+        finally:
+            if not task.done():
+                self._abandoned.add(task)
+                task.add_done_callback(self._forget)
+
+    def _forget(self, task: asyncio.Task[Any]) -> None:
+        self._abandoned.discard(task)
+        if not task.cancelled():
+            task.exception()
+
 
 CANCEL_GRACE_S = 2.0
 UNHEARD = "The tool had run by then; its result is kept back, for its hooks had not been heard"
@@ -242,7 +278,7 @@ class Executor:
             made = bounded(result, self.outputs, tool, request.call_id)
             result, truncation = made.result, made.truncation
         if call.input_notice or said:
-            from alhena.scheduler.hooked import with_notice
+            from alhena.scheduler.hooks import with_notice
 
             result = with_notice(with_notice(result, call.input_notice), said)
         parts = response_parts(request.name, request.call_id, result.llm_content)

@@ -1,9 +1,4 @@
-"""The gate: a call that was built becomes one that may run, or ends here (SCHED-03).
-
-The policy is asked first, then a person when the policy says so, then the BeforeTool hooks. A hook
-may stop or block the call, want a person asked, or change the input: then the policy, and a person
-if it says so, are asked again about what would run now.
-"""
+"""The gate: a call that was built becomes one that may run, or ends here with the reason."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -12,11 +7,10 @@ from typing import TYPE_CHECKING, assert_never
 import msgspec
 
 from alhena.policy.model import Decision, PolicyCall, PolicyOutcome
-from alhena.scheduler.denial import denial, deny, deny_unknown, unknown
 from alhena.scheduler.executor import Executor
 from alhena.scheduler.states import ScheduledToolCall, ValidatingToolCall, WaitingToolCall
 from alhena.scheduler.track import TrackedCall
-from alhena.tools.boundary import Boundary
+from alhena.tools.boundary import Boundary, one_line
 from alhena.tools.contract import ToolErrorType, ToolFailure
 from alhena.tools.names import called_names
 from alhena.tools.registry import RegisteredTool
@@ -24,9 +18,57 @@ from alhena.tools.registry import RegisteredTool
 if TYPE_CHECKING:
     from alhena.hooks.model import HookVerdict
     from alhena.scheduler.asking import Asker
-    from alhena.scheduler.confirm import ConfirmationRequest
-    from alhena.scheduler.hooked import ToolHooks
-    from alhena.scheduler.questions import Asking
+    from alhena.scheduler.bus import MessageBus
+    from alhena.scheduler.confirmation import Asking, ConfirmationRequest
+    from alhena.scheduler.hooks import ToolHooks
+
+
+def denial(decision: Decision, display_name: str) -> str:
+    """What the model is told of a call that may not run."""
+    rule = decision.rule
+    if rule is not None and rule.decision is PolicyOutcome.DENY:
+        return " ".join(filter(None, ("Tool execution denied by policy.", rule.deny_message)))
+    # Nothing denies the call: somebody would have to be asked, and nobody is there.
+    text = (
+        f'Tool execution for "{display_name}" requires user confirmation, which is not supported '
+        "in non-interactive mode."
+    )
+    return f"{text} Reason: {decision.reason.rstrip('.')}." if decision.reason else text
+
+
+def deny(call: TrackedCall, decision: Decision, bus: "MessageBus | None") -> None:
+    """Ends a call that the policy does not let run, and says so on the bus."""
+    call.decision = decision
+    name = call.request.name if call.entry is None else call.entry.tool.name
+    shown = name if call.entry is None else call.entry.tool.display_name
+    message = denial(decision, shown)
+    if bus is not None:
+        from alhena.scheduler.bus import ToolPolicyRejection
+
+        if bus.has(ToolPolicyRejection):
+            bus.publish(
+                ToolPolicyRejection(
+                    call_id=call.current.call_id,
+                    name=call.current.name,
+                    tool_name=name,
+                    message=message,
+                    reason=decision.reason,
+                )
+            )
+    call.fail(message, ToolErrorType.POLICY_VIOLATION)
+
+
+def deny_unknown(call: TrackedCall, who: str, boundary: Boundary | None) -> None:
+    """Ends a call of which nobody can say whether it may run."""
+    call.fail(unknown(who, boundary), ToolErrorType.POLICY_VIOLATION)
+
+
+def unknown(who: str, boundary: Boundary | None) -> str:
+    """Why nobody can say whether a call may run."""
+    failure = None if boundary is None else boundary.failure
+    reason = "no answer" if failure is None else one_line(failure)
+    return f"Tool execution denied: {who} could not be asked ({reason})."
+
 
 BLOCKED = "Tool execution blocked"
 
@@ -173,7 +215,7 @@ class Gate:
 
     async def _weighed(self, call: TrackedCall, entry: RegisteredTool, said: "HookVerdict") -> bool:
         """Whether the call may run after what its hooks say; False: it has ended."""
-        from alhena.scheduler.hooked import rebuilt, stopped
+        from alhena.scheduler.hooks import rebuilt, stopped
 
         if said.stop is not None:
             call.fail(stopped(said.stop), ToolErrorType.STOP_EXECUTION)

@@ -13,21 +13,24 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from alhena.scheduler.batch import BatchView
-from alhena.scheduler.errors import ConfirmationError, SchedulerError
-from alhena.scheduler.executor import Executor
+from alhena.scheduler.executor import INTERRUPTED, Executor
 from alhena.scheduler.gate import Authority, Gate
-from alhena.scheduler.leash import INTERRUPTED
-from alhena.scheduler.states import CompletedToolCall, Status, ToolCall, ValidatingToolCall
-from alhena.scheduler.track import Emit, TrackedCall
+from alhena.scheduler.states import (
+    CompletedToolCall,
+    ConfirmationError,
+    SchedulerError,
+    Status,
+    ToolCall,
+    ValidatingToolCall,
+)
+from alhena.scheduler.track import BatchView, Emit, TrackedCall
 from alhena.tools.boundary import Boundary, one_line
 from alhena.tools.contract import MUTATOR_KINDS, ToolErrorType, ToolFailure, ToolInvocation
 from alhena.tools.registry import ToolRegistry
 from alhena.wire.calls import ToolCallRequestInfo
 
 if TYPE_CHECKING:
-    from alhena.scheduler.confirm import Payload
-    from alhena.scheduler.questions import Asking
+    from alhena.scheduler.confirmation import Asking, Payload
     from alhena.tools.confirmation import ToolConfirmationOutcome
 
 CANCELLED_BY_USER = "Operation cancelled by user"
@@ -101,7 +104,7 @@ class Scheduler:
     ) -> None:
         """Answers for a waiting call; of several with this id, for the first. Raises
         ConfirmationError when no call can take the answer: whatever waited is still waiting."""
-        from alhena.scheduler.confirm import answer_from, require_answer
+        from alhena.scheduler.confirmation import answer_from, require_answer
 
         for call in self._batch:
             question, taker = call.question, call.answer

@@ -1,8 +1,9 @@
-"""The seven states of a tool call, each its own type (SCHED-01)."""
+"""The seven states of a tool call, each its own type, and the transitions between them (SCHED-01)."""
 
 from enum import StrEnum
 from typing import Any, ClassVar
 
+from alhena.errors import AlhenaError
 from alhena.policy.model import Decision
 from alhena.tools.confirmation import ConfirmationDetails, ToolConfirmationOutcome
 from alhena.tools.contract import Tool, ToolErrorType, ToolInvocation
@@ -116,3 +117,60 @@ class CancelledToolCall(EndedCall, frozen=True, kw_only=True):
 ActiveToolCall = ValidatingToolCall | WaitingToolCall | ScheduledToolCall | ExecutingToolCall
 CompletedToolCall = SuccessfulToolCall | ErroredToolCall | CancelledToolCall
 ToolCall = ActiveToolCall | CompletedToolCall
+
+
+class SchedulerError(AlhenaError):
+    """The scheduler was asked for something it cannot do."""
+
+    kind = "scheduler"
+
+
+class TransitionError(SchedulerError):
+    """A tool call cannot go from one state to the other: a defect of the caller."""
+
+    kind = "transition"
+
+
+class ConfirmationError(SchedulerError):
+    """An answer that no waiting call can take; whatever waited is still waiting."""
+
+    kind = "confirmation"
+
+
+TERMINAL = frozenset({Status.SUCCESS, Status.ERROR, Status.CANCELLED})
+"""A call that is in one of these stays there."""
+
+TRANSITIONS: dict[Status | None, frozenset[Status]] = {
+    # What cannot be built never validates; what is cancelled while queued was never built.
+    None: frozenset({Status.VALIDATING, Status.ERROR, Status.CANCELLED}),
+    Status.VALIDATING: frozenset(
+        {Status.SCHEDULED, Status.AWAITING_APPROVAL, Status.ERROR, Status.CANCELLED}
+    ),
+    # What a person has changed is shown once more. An approval that cannot be had ends in an error.
+    Status.AWAITING_APPROVAL: frozenset(
+        {Status.AWAITING_APPROVAL, Status.SCHEDULED, Status.ERROR, Status.CANCELLED}
+    ),
+    Status.SCHEDULED: frozenset({Status.EXECUTING, Status.CANCELLED}),
+    # A running call enters its state again when it learns the id of its process. A call that a hook
+    # puts in the place of one that has run is validated as any other.
+    Status.EXECUTING: frozenset(
+        {
+            Status.EXECUTING,
+            Status.VALIDATING,
+            Status.SUCCESS,
+            Status.ERROR,
+            Status.CANCELLED,
+        }
+    ),
+    Status.SUCCESS: frozenset(),
+    Status.ERROR: frozenset(),
+    Status.CANCELLED: frozenset(),
+}
+"""From (None: not there yet) -> to."""
+
+
+def advance(old: Status | None, new: Status) -> Status:
+    """`new`, when it can follow `old`; raises TransitionError when it cannot."""
+    if new not in TRANSITIONS[old]:
+        raise TransitionError(f"a tool call cannot go from {old or 'nothing'} to {new}")
+    return new

@@ -1,9 +1,9 @@
-"""One call on its way through the states: what it is now, and who hears of it."""
+"""One call, and the batch it belongs to, on their way through the states; the listeners hear of both."""
 
 import asyncio
 import threading
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
@@ -12,11 +12,12 @@ from alhena.events import (
     ToolCallRequestEvent,
     ToolCallResponseEvent,
     ToolCallState,
+    ToolCallsUpdateEvent,
     ToolCallUpdateEvent,
 )
 from alhena.policy.model import Decision, PolicyCall
-from alhena.scheduler.plain import plain, proposal
 from alhena.scheduler.states import (
+    TERMINAL,
     CancelledToolCall,
     CompletedToolCall,
     ErroredToolCall,
@@ -26,26 +27,64 @@ from alhena.scheduler.states import (
     ToolCall,
     ToolCallResponseInfo,
     WaitingToolCall,
+    advance,
 )
-from alhena.scheduler.transitions import TERMINAL, advance
-from alhena.tools.confirmation import ToolConfirmationOutcome
+from alhena.tools.confirmation import ConfirmationDetails, EditConfirmation, ToolConfirmationOutcome
 from alhena.tools.contract import LlmContent, ToolErrorType, ToolFailure, ToolInvocation
-from alhena.tools.display import ToolDisplay
+from alhena.tools.display import DiffStat, FileDiff, ToolDisplay
 from alhena.tools.names import called_names
 from alhena.tools.params import under_given_names
 from alhena.tools.registry import RegisteredTool
-from alhena.tools.response import (
-    cancelled_parts,
-    cancelled_text,
-    content_length,
-    error_parts,
-)
+from alhena.tools.response import cancelled_parts, cancelled_text, content_length, error_parts
 from alhena.wire.calls import ToolCallRequestInfo
 from alhena.wire.content import Part
 from alhena.wire.text import scrub
 
 if TYPE_CHECKING:
-    from alhena.scheduler.confirm import Answer, ConfirmationRequest
+    from alhena.scheduler.bus import MessageBus
+    from alhena.scheduler.confirmation import Answer, ConfirmationRequest
+
+
+def plain(value: object) -> Any:
+    """`value` with structs as dicts and text without lone surrogates.
+
+    Raises what msgspec raises for values that have no plain form.
+    """
+    return _scrubbed(value if isinstance(value, str) else msgspec.to_builtins(value))
+
+
+def proposal(details: ConfirmationDetails) -> FileDiff | None:
+    """The change that was waiting for approval, to be shown when it is given up."""
+    if not isinstance(details, EditConfirmation):
+        return None
+    lines = details.file_diff.splitlines()
+    return FileDiff(
+        file_diff=details.file_diff,
+        file_name=details.file_name,
+        file_path=details.file_path,
+        original_content=details.original_content,
+        new_content=details.new_content,
+        diff_stat=DiffStat(ai_added_lines=_count(lines, "+"), ai_removed_lines=_count(lines, "-")),
+    )
+
+
+def _count(lines: list[str], sign: str) -> int:
+    """Lines of a unified diff with this sign, its file headers aside."""
+    return sum(line.startswith(sign) and not line.startswith(sign * 3) for line in lines)
+
+
+def _scrubbed(value: Any) -> Any:
+    match value:
+        case str():
+            return scrub(value)
+        case dict():
+            members = cast("dict[str, Any]", value)
+            return {scrub(key): _scrubbed(item) for key, item in members.items()}
+        case list() | tuple():
+            return [_scrubbed(item) for item in cast("list[Any]", value)]
+        case _:
+            return value
+
 
 Emit = Callable[[Event], None]
 Clock = Callable[[], float]
@@ -344,3 +383,42 @@ class TrackedCall(CallOnItsWay):
         if self.outcome is None:
             return "auto_accept"
         return "modify" if self.modified else "accept"
+
+
+class BatchView:
+    """Tells of a batch as often as its calls change, once for what changes together."""
+
+    def __init__(self, emit: Emit, bus: "MessageBus | None") -> None:
+        self._emit = emit
+        self._bus = bus
+        self._calls: tuple[TrackedCall, ...] = ()
+        self._due: asyncio.Handle | None = None
+
+    def show(self, calls: Iterable[TrackedCall]) -> None:
+        """These are the calls from now on."""
+        self._calls = tuple(calls)
+
+    def changed(self) -> None:
+        """A call is not what it was."""
+        if self._due is None:
+            self._due = asyncio.get_running_loop().call_soon(self.tell)
+
+    def settle(self) -> None:
+        """Tells of what has changed, now, if anything has."""
+        if self._due is not None:
+            self.tell()
+
+    def tell(self) -> None:
+        """Tells of the batch as it stands."""
+        if self._due is not None:
+            self._due.cancel()
+            self._due = None
+        states = tuple(call.shown for call in self._calls if call.shown is not None)
+        if not states:
+            return
+        self._emit(ToolCallsUpdateEvent(calls=states))
+        if self._bus is not None:
+            from alhena.scheduler.bus import ToolCallsUpdate
+
+            if self._bus.has(ToolCallsUpdate):
+                self._bus.publish(ToolCallsUpdate(calls=states))

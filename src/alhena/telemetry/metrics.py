@@ -5,7 +5,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from alhena.telemetry.record import PREFIX, Record, first_word
+from alhena.telemetry.records import PREFIX, Record, first_word
 
 BOUNDARIES = (0, 5, 10, 25, 50, 75, 100, 250, 500, 750, 1000, 2500, 5000, 7500, 10000)
 """Upper ends of the buckets of a distribution, inclusive; there is one more behind the last."""

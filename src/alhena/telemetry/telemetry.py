@@ -1,17 +1,149 @@
-"""A session's telemetry: takes events at once, writes them down in a thread of its own."""
+"""A session's telemetry: takes events at once, and writes them down in a thread of its own."""
 
 import atexit
+import os
+import platform
+import stat
+import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from queue import SimpleQueue
+from typing import Any
 
-from alhena.events import Event
-from alhena.telemetry.form import Form
-from alhena.telemetry.metrics import Metrics
-from alhena.telemetry.outfile import OutFile
-from alhena.telemetry.record import Record
-from alhena.telemetry.translation import TOLD, Translation
+import msgspec
+
+from alhena.events import Event, timestamp
+from alhena.telemetry.metrics import Metrics, hr_time
+from alhena.telemetry.records import PREFIX, TOLD, Record, Translation
+from alhena.version import __version__
+
+
+class OutFile:
+    """An open file that only grows: each piece is one write at its end, so that pieces of several
+    processes do not mix."""
+
+    def __init__(self, path: Path) -> None:
+        """Opens `path`, made for the user alone with the directories above it when it is not there.
+        Raises OSError."""
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # Opening a FIFO would wait for its reader.
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+        self._descriptor = os.open(path, flags, 0o600)
+        try:
+            found = os.fstat(self._descriptor)
+            if not stat.S_ISREG(found.st_mode):
+                raise OSError("it is no regular file")
+            size = found.st_size
+            self._fragment = size > 0 and os.pread(self._descriptor, 1, size - 1) != b"\n"
+        except BaseException:
+            os.close(self._descriptor)
+            raise
+
+    def append(self, piece: bytes) -> None:
+        """Writes whole lines; when the last piece was cut short, on a line of their own. Raises
+        OSError."""
+        data = memoryview(b"\n" + piece if self._fragment else piece)
+        while data:
+            written = os.write(self._descriptor, data)
+            self._fragment = written < len(data)
+            data = data[written:]
+
+    def close(self) -> None:
+        """Nothing can be appended any more."""
+        os.close(self._descriptor)
+
+
+SCOPE = "gemini-cli"
+ATTRIBUTE_LIMIT = 128
+
+
+class Origin(msgspec.Struct, frozen=True, kw_only=True):
+    """Where records come from. `auth_type` is how the session signs in to its model, if it does."""
+
+    session_id: str
+    installation_id: str
+    interactive: bool = False
+    auth_type: str | None = None
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """What is in every record."""
+        common: dict[str, Any] = {
+            "session.id": self.session_id,
+            "installation.id": self.installation_id,
+            "interactive": self.interactive,
+        }
+        return common if self.auth_type is None else common | {"auth_type": self.auth_type}
+
+
+class Form:
+    """Writes out what comes from one origin."""
+
+    def __init__(self, origin: Origin) -> None:
+        self._common = origin.attributes
+        self._resource = resource(origin.session_id)
+
+    def log_record(self, record: Record, time_ns: int) -> bytes:
+        """A record that was made at this time."""
+        attributes: dict[str, Any] = {
+            **self._common,
+            "event.name": PREFIX + record.name,
+            "event.timestamp": timestamp(time_ns),
+            **record.attributes,
+        }
+        return _lines(
+            {
+                "hrTime": hr_time(time_ns),
+                "hrTimeObserved": hr_time(time_ns),
+                "resource": self._resource,
+                "instrumentationScope": {"name": SCOPE},
+                "attributes": attributes,
+                "_body": record.body,
+                "_attributesCount": len(attributes),
+                "_droppedAttributesCount": 0,
+                "_isReadonly": True,
+                "_logRecordLimits": {
+                    "attributeCountLimit": ATTRIBUTE_LIMIT,
+                    "attributeValueLengthLimit": None,
+                },
+            }
+        )
+
+    def metrics(self, metrics: Metrics, time_ns: int) -> bytes:
+        """What has been counted up to this time."""
+        measured = metrics.scope_metrics(self._common, time_ns)
+        scope = {"scope": {"name": SCOPE, "version": ""}, "metrics": measured}
+        return _lines({"resource": self._resource, "scopeMetrics": [scope]})
+
+
+def resource(session_id: str) -> dict[str, Any]:
+    """This process and machine. Not its command line, which may hold a prompt."""
+    return {
+        "_rawAttributes": [
+            ("host.name", platform.node()),
+            ("host.arch", _architecture()),
+            ("process.pid", os.getpid()),
+            ("process.executable.name", "alhena"),
+            ("process.runtime.version", platform.python_version()),
+            ("process.runtime.name", sys.implementation.name),
+            ("service.name", SCOPE),
+            ("service.version", __version__),
+            ("session.id", session_id),
+        ],
+        "_asyncAttributesPending": False,
+    }
+
+
+def _architecture() -> str:
+    machine = os.uname().machine
+    return {"x86_64": "amd64", "aarch64": "arm64"}.get(machine, machine)
+
+
+def _lines(value: dict[str, Any]) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
+
 
 MAX_WAITING = 10_000
 """Events that may wait to be written; those past it are left out, and counted."""

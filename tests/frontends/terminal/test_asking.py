@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from alhena.bus.messages import LastingRule
 from alhena.display_text import exact
 from alhena.frontends.terminal.asking import choices, question_menu, request_blocks, rule_words
 from alhena.frontends.terminal.lines import plain, width
 from alhena.frontends.terminal.menu import Menu, Option, Picked, menu_lines, press
 from alhena.policy.model import Decision, PolicyOutcome, PolicyRule
-from alhena.scheduler.confirm import Answer, ConfirmationRequest
+from alhena.scheduler.bus import LastingRule
+from alhena.scheduler.confirmation import Answer, ConfirmationRequest
 from alhena.suspicious_text import suspicious
 from alhena.tools.confirmation import (
     ConfirmationDetails,

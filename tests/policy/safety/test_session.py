@@ -11,7 +11,7 @@ from alhena.agent.options import AgentSettings
 from alhena.config.errors import ConfigError
 from alhena.frontends.cli.main import run
 from alhena.policy.model import ApprovalMode
-from alhena.scheduler.confirm import ConfirmationRequest
+from alhena.scheduler.confirmation import ConfirmationRequest
 from tests.agent.kit import answers
 from tests.policy.safety.kit import directory, external, program, table
 from tests.support.command import alhena

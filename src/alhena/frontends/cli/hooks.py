@@ -13,7 +13,7 @@ from alhena.frontends.here import place_here
 from alhena.frontends.streams import is_terminal, write_json, write_stderr, write_stdout
 from alhena.hooks.gather import GatheredHooks, HookEntry, HooksRequest, HookState, gather_hooks
 from alhena.hooks.load import Level
-from alhena.hooks.pinned import HOOKS_FOLDER, PinnedFiles
+from alhena.hooks.trust import HOOKS_FOLDER, PinnedFiles
 
 if TYPE_CHECKING:
     from argparse import Namespace

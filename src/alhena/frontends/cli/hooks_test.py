@@ -12,12 +12,11 @@ from alhena.frontends.cli.hooks import tell_problems
 from alhena.frontends.cli.inputs import parse_json
 from alhena.frontends.streams import write_json, write_stderr, write_stdout
 from alhena.hooks import inputs
-from alhena.hooks.aggregate import aggregate
-from alhena.hooks.firing import Firing, Hearing, outcome_of
+from alhena.hooks.firing import Firing, Hearing, HookSurroundings, outcome_of
 from alhena.hooks.gather import HooksRequest, HookState, gather_hooks
 from alhena.hooks.model import HookEvent, HookVerdict
-from alhena.hooks.plan import plan
-from alhena.hooks.run import HookSurroundings
+from alhena.hooks.output import aggregate
+from alhena.hooks.system import plan
 from alhena.system.processes import ProcessGroups
 from alhena.tools.names import ALIASES, BUILT_IN, all_names, declared_name
 

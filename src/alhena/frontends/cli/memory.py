@@ -11,8 +11,8 @@ from alhena.display_text import one_line, without_controls
 from alhena.errors import InputError
 from alhena.frontends.here import place_here
 from alhena.frontends.streams import is_terminal, write_json, write_stderr, write_stdout
+from alhena.memory.files import MemoryKind, paths, printed
 from alhena.memory.hierarchy import Memory, MemoryRequest, load_memory
-from alhena.memory.tree import MemoryKind, paths, printed
 from alhena.system.errors import FileError, printable
 from alhena.system.workspace import Workspace, current_directory
 
@@ -168,9 +168,8 @@ def _import(options: "Namespace", settings: Settings) -> int:
 
 def _imported(options: "Namespace", settings: Settings) -> "tuple[ProcessImportsResult, str]":
     """What a file comes to, and the directory it is in."""
-    from alhena.memory.imports import expand
-    from alhena.memory.loading import ImportLoader, root_source
-    from alhena.memory.reading import Limits, find_project_root, for_people
+    from alhena.memory.files import Limits, find_project_root, for_people
+    from alhena.memory.imports import ImportLoader, expand, root_source
 
     context = settings.context
     depth = context.max_import_depth if options.max_depth is None else options.max_depth
@@ -195,8 +194,8 @@ def _imported(options: "Namespace", settings: Settings) -> "tuple[ProcessImports
 def _given(cwd: Path) -> "Source":
     """Standard input as a file of the working directory."""
     from alhena.frontends.cli.inputs import read_input
+    from alhena.memory.files import FILE_LIMIT
     from alhena.memory.imports import Source
-    from alhena.memory.reading import FILE_LIMIT
     from alhena.system.encoding import decode_text
 
     text = decode_text(read_input("-", FILE_LIMIT)).shown

@@ -9,7 +9,7 @@ import msgspec
 from mcp_types import ElicitRequestFormParams, ElicitResult
 
 from alhena.display_text import escaped, exact, one_line
-from alhena.scheduler.confirm import Answer, ConfirmationRequest
+from alhena.scheduler.confirmation import Answer, ConfirmationRequest
 from alhena.tools.confirmation import (
     AskUserConfirmation,
     EditConfirmation,

@@ -25,7 +25,7 @@ from alhena.agent.workbench import Workbench
 from alhena.events import Event, ToolOutputEvent
 from alhena.frontends.mcp_server.answers import call_result
 from alhena.frontends.mcp_server.asking import Question
-from alhena.scheduler.confirm import Answer, ConfirmationRequest
+from alhena.scheduler.confirmation import Answer, ConfirmationRequest
 from alhena.scheduler.states import CompletedToolCall
 from alhena.tools.boundary import Boundary
 from alhena.tools.contract import MUTATOR_KINDS, Kind

@@ -10,7 +10,7 @@ from alhena.frontends.terminal.diffs import diff_lines
 from alhena.frontends.terminal.lines import TAB, Block, Line, Lines, line
 from alhena.frontends.terminal.menu import Menu, Option
 from alhena.policy.model import PolicyRule
-from alhena.scheduler.confirm import Answer, ConfirmationRequest, Payload
+from alhena.scheduler.confirmation import Answer, ConfirmationRequest, Payload
 from alhena.tools.confirmation import (
     AskUserConfirmation,
     EditConfirmation,

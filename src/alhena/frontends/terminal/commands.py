@@ -162,7 +162,7 @@ async def _hooks(context: CommandContext, _rest: str) -> list[Line]:
 
 
 async def _memory(context: CommandContext, rest: str) -> list[Line]:
-    from alhena.memory.tree import printed
+    from alhena.memory.files import printed
 
     session, what = context.workbench.memory, rest.strip() or "show"
     if session is None:

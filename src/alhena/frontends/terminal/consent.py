@@ -7,7 +7,7 @@ from alhena.display_text import escaped
 from alhena.frontends.terminal.asking import Outcome, choices, question_menu, request_blocks
 from alhena.frontends.terminal.lines import Block, Lines, line, lines_of
 from alhena.frontends.terminal.screen import Screen
-from alhena.scheduler.confirm import Answer, ConfirmationRequest, Payload
+from alhena.scheduler.confirmation import Answer, ConfirmationRequest, Payload
 from alhena.tools.builtin.ask_user import Answers
 from alhena.tools.confirmation import Question
 

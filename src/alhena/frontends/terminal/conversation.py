@@ -31,7 +31,7 @@ from alhena.frontends.terminal.editors import editor_command
 from alhena.frontends.terminal.lines import line
 from alhena.frontends.terminal.shown_session import ShownSession, ToolTitles
 from alhena.frontends.terminal.view import View, without_run
-from alhena.scheduler.confirm import ConfirmationRequest, Verdict
+from alhena.scheduler.confirmation import ConfirmationRequest, Verdict
 from alhena.scheduler.states import CompletedToolCall
 from alhena.tools.builtin.ask_user import Answers
 from alhena.tools.confirmation import Question

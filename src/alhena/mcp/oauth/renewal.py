@@ -1,23 +1,26 @@
-"""The access token of a server, renewed once for all processes that share it.
-
-What fails here takes nothing away: a token that could not be renewed stays where it is, whatever
-the reason was.
-"""
+"""The access token of a server: shown with requests, and renewed once for all processes."""
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 import httpx2
 import msgspec
 
 from alhena.config.mcp_servers import McpOAuth, McpServer
-from alhena.mcp.oauth.errors import RefusedError, SignInError, TokenFileError
-from alhena.mcp.oauth.grant import read_grant, refresh_request
-from alhena.mcp.oauth.http import opened, require_safe
+from alhena.mcp.oauth.requests import (
+    RefusedError,
+    SignInError,
+    TokenFileError,
+    opened,
+    origin,
+    read_grant,
+    refresh_request,
+    require_safe,
+)
 from alhena.mcp.oauth.tokens import StoredToken, TokenFile
-from alhena.mcp.scopes import joined
+from alhena.mcp.scopes import joined, wanted_scopes
 from alhena.system.errors import FileError
 
 T = TypeVar("T")
@@ -179,3 +182,36 @@ class Renewal:
     def _renewable(self, token: StoredToken) -> bool:
         usable = bool(token.refresh_token and token.token_url and token.client_id)
         return usable and token.refresh_token != self._refused
+
+
+class StoredAccess(httpx2.Auth):
+    """Shows the token of a server to the server it was given for, and to nobody else. Nobody is
+    sent to a browser: without a token the server says what it wants, and the answer stands."""
+
+    def __init__(self, renewal: Renewal, address: str) -> None:
+        self._renewal = renewal
+        self._address = address
+        self._origin = origin(address)
+
+    async def async_auth_flow(
+        self, request: httpx2.Request
+    ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        """One request, made again once with a renewed token where the first was refused."""
+        here = origin(str(request.url)) == self._origin
+        token = await self._renewal.token() if here else None
+        if token is None:
+            yield request
+            return
+        require_safe(str(request.url), self._address)
+        request.headers["Authorization"] = f"Bearer {token}"
+        response = yield request
+        scopes = wanted_scopes(response.status_code, response.headers.get("www-authenticate", ""))
+        if scopes:
+            await self._renewal.want(scopes)
+        if response.status_code != 401:
+            return
+        fresh = await self._renewal.token(refused=token)
+        if fresh is None:
+            return
+        request.headers["Authorization"] = f"Bearer {fresh}"
+        yield request

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 
-from alhena.mcp.oauth.errors import TokenFileError
+from alhena.mcp.oauth.requests import TokenFileError
 from alhena.system.errors import FileError
 from alhena.system.private_files import PrivateFiles
 from alhena.wire.text import carried_text

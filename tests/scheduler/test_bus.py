@@ -8,19 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.bus.bus import MessageBus
-from alhena.bus.errors import BusError
-from alhena.bus.messages import (
+from alhena.events import ToolCallState
+from alhena.scheduler.bus import (
     AskUserRequest,
     AskUserResponse,
+    BusError,
     LastingRule,
+    MessageBus,
     ToolCallsUpdate,
     ToolConfirmationRequest,
     ToolConfirmationResponse,
     ToolPolicyRejection,
     UpdatePolicy,
 )
-from alhena.events import ToolCallState
 
 
 def confirmation(bus: MessageBus, call_id: str = "c0") -> ToolConfirmationRequest:

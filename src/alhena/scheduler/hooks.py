@@ -10,9 +10,8 @@ from alhena.hooks import inputs
 from alhena.hooks.inputs import McpContext
 from alhena.hooks.model import HookEvent, HookVerdict, InputForms, TailCall
 from alhena.hooks.system import Hooks
-from alhena.scheduler.confirm import ConfirmationRequest
-from alhena.scheduler.plain import plain
-from alhena.scheduler.track import TrackedCall
+from alhena.scheduler.confirmation import ConfirmationRequest
+from alhena.scheduler.track import TrackedCall, plain
 from alhena.tools.boundary import Boundary, one_line
 from alhena.tools.confirmation import (
     ConfirmationDetails,

@@ -1,1 +1,0 @@
-"""Typed messages between the scheduler, the policy and whoever can answer a question."""
