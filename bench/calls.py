@@ -12,7 +12,7 @@ from alhena.agent.workbench import Workbench, WorkbenchOptions
 from alhena.agent.workbench_opening import open_workbench
 from alhena.config.settings import Settings
 from alhena.events import Event, ToolCallUpdateEvent
-from alhena.models.demo.generator import DemoGenerator
+from alhena.models.demo import DemoGenerator
 from alhena.policy.model import ApprovalMode
 from alhena.scheduler.scheduler import Scheduler
 from alhena.tools.contract import ExecutionContext, Kind, ToolFailure, ToolResult

@@ -12,7 +12,7 @@ from alhena.chat.estimates import prefix_sums
 from alhena.chat.history import History
 from alhena.chat.masking import MaskingLimits, masked, to_mask
 from alhena.chat.summary import find_cut
-from alhena.models.demo.generator import DemoGenerator
+from alhena.models.demo import DemoGenerator
 from alhena.tools.output_store import OutputStore
 from alhena.wire.calls import CallIds
 from alhena.wire.content import MODEL, USER, Content, FunctionCall, FunctionResponse, Part

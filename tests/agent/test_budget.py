@@ -17,8 +17,7 @@ from alhena.config.settings import BudgetSettings, settings_of
 from alhena.errors import NetworkError, ServerFaultError
 from alhena.events import ApiResponseEvent, RunFinishedEvent, RunStartedEvent, ToolCallUpdateEvent
 from alhena.models.prices import Prices
-from alhena.models.retry.generator import RetryingGenerator
-from alhena.models.retry.policy import RetryPolicy
+from alhena.models.retry.generator import RetryingGenerator, RetryPolicy
 from alhena.policy.model import ApprovalMode
 from alhena.tools.builtin.ask_user import Answers
 from alhena.tools.confirmation import Question

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from alhena.agent.checkpointing import Checkpoints
 from alhena.events import CheckpointEvent
-from alhena.session.moments import content_name
+from alhena.session.shadow_files import content_name
 from tests.agent.kit import events_of, turn, warnings
 from tests.agent.test_checkpoints import checkpointed, shell, write
 from tests.session.shadows import put

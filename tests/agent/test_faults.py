@@ -21,8 +21,7 @@ from alhena.events import (
 )
 from alhena.http.client import Timeouts
 from alhena.models.generator import ContentGenerator
-from alhena.models.retry.generator import RetryingGenerator
-from alhena.models.retry.policy import RetryPolicy
+from alhena.models.retry.generator import RetryingGenerator, RetryPolicy
 from alhena.policy.model import ApprovalMode
 from alhena.wire.content import MODEL
 from tests.agent import faulty

@@ -10,10 +10,9 @@ from alhena.agent.options import AgentSettings
 from alhena.config.settings import settings_of
 from alhena.errors import ServerFaultError
 from alhena.events import Event, RunStartedEvent
-from alhena.models.config_oddities import MAX_TOLD, oddities
+from alhena.models.configs import MAX_TOLD, oddities
 from alhena.models.errors import DailyQuotaError
-from alhena.models.retry.generator import RetryingGenerator
-from alhena.models.retry.policy import RetryPolicy
+from alhena.models.retry.generator import RetryingGenerator, RetryPolicy
 from alhena.policy.model import ApprovalMode
 from alhena.wire.encode import encode_request
 from alhena.wire.envelope import enveloped_request

@@ -21,8 +21,8 @@ from alhena.config.accepted_states import (
     written,
 )
 from alhena.config.bound import bound_entries
+from alhena.config.documents import MAX_BYTES
 from alhena.config.errors import DamagedError
-from alhena.config.files import MAX_BYTES
 from alhena.config.home import trusted_commands_path
 from tests.config.binding import accepted, here, pending
 from tests.config.places import workspace, write

@@ -5,9 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.config.jsonc import strip_comments
-from alhena.config.jsonc_edit import JsonEditError, with_value, without_keys, without_value
-from alhena.config.jsonc_keys import key_lines, repeated_keys
+from alhena.config.jsonc import (
+    JsonEditError,
+    key_lines,
+    repeated_keys,
+    strip_comments,
+    with_value,
+    without_keys,
+    without_value,
+)
 
 PATH = ("hooksConfig", "disabled")
 

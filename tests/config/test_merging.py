@@ -3,9 +3,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.config.expansion import expanded, names_in
-from alhena.config.merging import UNION, merged
-from alhena.config.old_keys import MOVED, renewed, value_at
+from alhena.config.checking import MOVED, renewed, value_at
+from alhena.config.layers import UNION, expanded, merged, names_in
 
 NAMES = st.sampled_from(
     [

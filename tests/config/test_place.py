@@ -6,10 +6,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from alhena.config.checking import odd_keys
+from alhena.config.checking import REFERENCE_KEYS, odd_keys
 from alhena.config.errors import ConfigError
 from alhena.config.jsonc import strip_comments
-from alhena.config.reference_keys import REFERENCE_KEYS
 from alhena.config.settings import Settings, known_keys
 from tests.config.places import opened, system, user, workspace, write
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from alhena.config.errors import ConfigError
-from alhena.config.jsonc_edit import with_value
+from alhena.config.jsonc import with_value
 from alhena.frontends.json_files import change_json
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from alhena.config.expansion import expanded
+from alhena.config.layers import expanded
 from alhena.config.mcp_servers import configured_servers
 from alhena.config.settings import EnvironmentRedaction, settings_of
 from alhena.mcp.opening import Auth, Surroundings, opener

@@ -11,7 +11,7 @@ from alhena.agent.mcp_access import stored_access
 from alhena.agent.mcp_google import TokenAccess, google_access
 from alhena.errors import ServerFaultError
 from alhena.mcp.connection import McpConnectError
-from alhena.models.auth.identity import identity_tokens
+from alhena.models.auth.federated import identity_tokens
 from alhena.models.auth.tokens import FixedToken
 from alhena.models.errors import CredentialsError
 from tests.mcp.oauth_kit import environ, server_of

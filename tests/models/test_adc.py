@@ -12,9 +12,14 @@ from hypothesis import strategies as st
 from alhena.config.errors import ConfigError
 from alhena.errors import ModelError, NetworkError, ServerFaultError
 from alhena.http.client import Timeouts
-from alhena.models.auth.adc import SCOPE, Credentials, default_credentials, gcloud_file
-from alhena.models.auth.grants import account_tokens
-from alhena.models.auth.metadata import metadata_tokens
+from alhena.models.auth.adc import (
+    SCOPE,
+    Credentials,
+    account_tokens,
+    default_credentials,
+    gcloud_file,
+    metadata_tokens,
+)
 from alhena.models.errors import CredentialsError
 from alhena.models.select import ModelChoice, choose_generator
 from tests.models.asking import MODEL, chunks, texts

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.models.anthropic_terms import EMPTY, without_blanks
-from alhena.models.claude import claude_info
+from alhena.models.anthropic_api import EMPTY, without_blanks
+from alhena.models.catalogue import claude_info
 from alhena.wire.content import Content, FunctionCall, FunctionResponse, Part, text_content
 from alhena.wire.dialects.anthropic.forms import answer_form
 from alhena.wire.dialects.errors import DialectError

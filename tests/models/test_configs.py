@@ -9,8 +9,7 @@ from alhena.agent.session_model import SessionModels, config_for
 from alhena.config.errors import ConfigError
 from alhena.config.settings import ModelConfigSettings, Settings, settings_of
 from alhena.models.catalogue import MODELS, default_generation
-from alhena.models.config_oddities import oddities
-from alhena.models.configs import resolve
+from alhena.models.configs import oddities, resolve
 from alhena.wire.request import GenerationConfig, ThinkingConfig
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from alhena import Agent, tool
 from alhena.agent.options import AgentSettings
-from alhena.models.demo.generator import NOTICE, DemoGenerator
+from alhena.models.demo import NOTICE, DemoGenerator
 from alhena.models.errors import RequestRejectedError
 from alhena.policy.model import ApprovalMode
 from alhena.wire.content import USER, text_content

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alhena.errors import ModelError, NetworkError, ServerFaultError
+from alhena.models.catalogue import fallback_model, successors
 from alhena.models.errors import (
     CapacityError,
     CredentialsError,
@@ -14,7 +15,6 @@ from alhena.models.errors import (
     RequestRejectedError,
     ZeroQuotaError,
 )
-from alhena.models.fallback import fallback_model, successors
 
 DAILY = DailyQuotaError("x", status=429)
 MISSING = ModelNotFoundError("x", status=404)

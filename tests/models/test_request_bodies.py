@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.models.code_assist.service import CodeAssistService, address_from
+from alhena.models.code_assist.setup import CodeAssistService, address_from
 from alhena.models.errors import RequestRejectedError
 from alhena.wire.content import Content, Part, text_content
 from alhena.wire.decode import decode_enveloped

@@ -6,10 +6,10 @@ from collections.abc import Callable
 import pytest
 
 from alhena.errors import ModelError, NetworkError, ServerFaultError
-from alhena.models.auth.bearer import BearerAccess
 from alhena.models.auth.tokens import (
     EARLY,
     AccessToken,
+    BearerAccess,
     FixedToken,
     RenewedTokens,
     checked_token,

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from alhena.config.errors import ConfigError
 from alhena.config.settings import Settings, settings_of
-from alhena.models.auth.bearer import BearerAccess
-from alhena.models.auth.tokens import AccessToken, RenewedTokens
+from alhena.models.auth.tokens import AccessToken, BearerAccess, RenewedTokens
 from alhena.models.errors import CredentialsError, ModelNotFoundError
 from alhena.models.select import ChosenGenerator, ModelChoice, choose_generator
 from alhena.models.vertex import VertexApi, model_resource, vertex_from, vertex_service

@@ -21,7 +21,7 @@ from alhena import Agent, tool
 from alhena.agent.options import AgentSettings
 from alhena.config.home import project_temp
 from alhena.policy.model import ApprovalMode
-from alhena.session.reading import read_session
+from alhena.session.journal import read_session
 from alhena.session.records import Answered, Started, record_of
 from alhena.session.replay import NOT_STARTED, Replay
 from alhena.session.store import open_store

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import msgspec
 
-from alhena.session.journal import Disk, Journal
-from alhena.session.reading import Extent, read_session
+from alhena.session.journal import Disk, Extent, Journal, read_session
 from alhena.session.records import (
     VERSION,
     Answered,

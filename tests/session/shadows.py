@@ -5,10 +5,10 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from alhena.session.moments import Around, Limits, Snapshot
 from alhena.session.restorer import Restoration, Target
 from alhena.session.restoring import Step, go_back
 from alhena.session.shadow import ShadowRepository
+from alhena.session.shadow_files import Around, Limits, Snapshot
 
 
 def shadow(project: Path, limits: Limits | None = None) -> ShadowRepository:

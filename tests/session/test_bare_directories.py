@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from alhena.session.moments import Limits, Snapshot
 from alhena.session.restorer import Target
+from alhena.session.shadow_files import Limits, Snapshot
 from tests.session.shadows import back, git, kept, put, restore, shadow
 from tests.session.test_places import back as back_at
 from tests.session.test_places import keep, places

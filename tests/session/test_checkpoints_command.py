@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from alhena.config.home import project_checkpoints, project_temp
-from alhena.session.moments import content_name
+from alhena.session.shadow_files import content_name
 from alhena.session.store import open_store
 from tests.support.command import Ran, alhena, keyed
 from tests.support.server import ScriptedServer, call, chunk, sse, text

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from alhena.session.errors import CheckpointError
-from alhena.session.moments import Snapshot, content_name
 from alhena.session.restorer import Restoration, Target
+from alhena.session.shadow_files import Snapshot, content_name
 from tests.session.shadows import back, git, kept, put, restore, shadow, undo
 from tests.session.test_shadow_faults import REAL, environ, fake, on
 

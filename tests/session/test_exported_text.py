@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from alhena.session.markdown import fenced, inline, prose
-from alhena.session.transcript import as_html, as_markdown, read_transcript
+from alhena.session.transcript import as_html, as_markdown, fenced, inline, prose, read_transcript
 from alhena.wire.content import MODEL, USER, Content, FunctionCall, FunctionResponse, Part
 from tests.session.kit import HEADER, contents, raw, says, write
 

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alhena.session.errors import HeldSessionError, JournalError
-from alhena.session.journal import Disk, Journal
-from alhena.session.reading import read_session
+from alhena.session.journal import Disk, Journal, read_session
 from alhena.session.records import Prompted
 from alhena.session.replay import Replay
 from alhena.session.store import SessionStore
@@ -137,7 +136,7 @@ def test_a_line_that_was_lost_doubled_or_changed_ends_what_is_trusted(tmp_path: 
 def test_no_bytes_are_read_as_a_record_that_was_not_written(noise: bytes, at: int):
     import io
 
-    from alhena.session.reading import scan
+    from alhena.session.journal import scan
     from alhena.session.records import line_of
 
     lines: list[bytes] = []

@@ -13,8 +13,7 @@ import pytest
 from alhena.agent.recording import Recording
 from alhena.events import ApiRequestEvent, Event, UserMessageEvent, WarningEvent
 from alhena.session.errors import JournalError
-from alhena.session.journal import Disk, Journal
-from alhena.session.reading import read_session
+from alhena.session.journal import Disk, Journal, read_session
 from alhena.session.replay import Replay
 from alhena.system.durable import synchronise
 from tests.agent.kit import agent, events_of

@@ -9,8 +9,8 @@ import pytest
 
 from alhena.session.checkpoints import Checkpoint
 from alhena.session.errors import CheckpointError, LostMomentError, NoGitError, TooMuchError
-from alhena.session.moments import Limits
 from alhena.session.places import Places
+from alhena.session.shadow_files import Limits
 from tests.session.shadows import put
 from tests.session.test_damage import with_junk
 from tests.session.test_damaged_trees import tree_of

@@ -7,12 +7,10 @@ from pathlib import Path
 from alhena.agent.recording import Recording
 from alhena.agent.session_id import new_session_id
 from alhena.config.home import project_checkpoints, project_temp
-from alhena.config.sections import GeneralSettings, SessionRetention
-from alhena.config.settings import Settings
+from alhena.config.settings import GeneralSettings, SessionRetention, Settings
 from alhena.events import ApiRequestEvent, Event, UserMessageEvent, WarningEvent
 from alhena.session.checkpoints import Checkpoint, CheckpointFiles
-from alhena.session.retention import pruned_beside
-from alhena.session.store import open_store
+from alhena.session.store import open_store, pruned_beside
 from tests.agent.kit import agent
 from tests.session.kit import header_of, turns, write
 from tests.support.patience import PATIENCE_S

@@ -27,8 +27,7 @@ from alhena.events import (
     WarningEvent,
 )
 from alhena.session.errors import JournalError
-from alhena.session.journal import Disk
-from alhena.session.reading import scan
+from alhena.session.journal import Disk, scan
 from alhena.session.recorder import Recorder
 from alhena.session.records import KnownRecord, Started, line_of, record_of
 from alhena.session.replay import Replay

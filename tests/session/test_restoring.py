@@ -3,8 +3,8 @@
 import os
 from pathlib import Path
 
-from alhena.session.moments import Limits, Snapshot
 from alhena.session.restorer import Target
+from alhena.session.shadow_files import Limits, Snapshot
 from tests.session.shadows import back, git, kept, put, restore, shadow, state
 
 

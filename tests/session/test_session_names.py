@@ -11,11 +11,16 @@ from hypothesis import strategies as st
 from alhena.agent.session_id import new_session_id
 from alhena.config.home import claimed_project_temp
 from alhena.session.errors import NoSessionError, SessionError
-from alhena.session.names import SUFFIX, is_damaged_end, is_made_id, is_session_id, session_of
-from alhena.session.reading import is_begun
-from alhena.session.records import VERSION
-from alhena.session.retention import Retention, prune
-from alhena.session.store import open_store
+from alhena.session.journal import is_begun
+from alhena.session.records import (
+    SUFFIX,
+    VERSION,
+    is_damaged_end,
+    is_made_id,
+    is_session_id,
+    session_of,
+)
+from alhena.session.store import Retention, open_store, prune
 from tests.agent.kit import agent
 from tests.session.kit import HEADER, header_of, turns, write
 from tests.support.command import alhena, keyed

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from alhena.session.errors import CheckpointError, NoGitError
-from alhena.session.moments import Limits, Snapshot
 from alhena.session.restorer import Target
 from alhena.session.shadow import ShadowRepository
+from alhena.session.shadow_files import Limits, Snapshot
 from tests.session.shadows import back, git, kept, put, restore, shadow
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from alhena.session.errors import CheckpointError, TooMuchError
-from alhena.session.moments import Around
 from alhena.session.restorer import Target
 from alhena.session.shadow import ShadowRepository
+from alhena.session.shadow_files import Around
 from alhena.session.shadow_git import GitPlace, ShadowGit, search_path
 from tests.session.shadows import back, git, kept, put, restore, shadow
 

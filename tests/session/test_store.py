@@ -12,8 +12,7 @@ from alhena.session.checkpoints import Checkpoint, CheckpointFiles
 from alhena.session.errors import HeldSessionError, NoSessionError, SessionError
 from alhena.session.journal import Journal
 from alhena.session.records import VERSION, Header, Prompted
-from alhena.session.retention import Retention, outdated, prune, retention
-from alhena.session.store import SessionStore
+from alhena.session.store import Retention, SessionStore, outdated, prune, retention
 from alhena.session.transcript import as_html, as_json, as_markdown, facts, read_transcript
 from alhena.wire.content import MODEL, USER
 from tests.session.kit import AT, HEADER, contents, replayed, says, texts, turns, write

@@ -22,12 +22,16 @@ from alhena.config.home import (
 )
 from alhena.errors import AlhenaError
 from alhena.events import CheckpointEvent, Event, WarningEvent
+from alhena.session.adopting import Ownership
 from alhena.session.checkpoints import (
     Checkpoint,
     CheckpointFiles,
+    EditingTurn,
     KeptPlace,
     ToolCall,
     checkpoint_name,
+    last_turn,
+    named_later,
 )
 from alhena.session.errors import (
     CheckpointError,
@@ -36,14 +40,10 @@ from alhena.session.errors import (
     NoGitError,
     TooMuchError,
 )
-from alhena.session.moments import Limits
-from alhena.session.ownership import Ownership
 from alhena.session.places import PATIENCE_S, Goal, Kept, Places
-from alhena.session.remembering import conversation_at
-from alhena.session.replay import Replay
+from alhena.session.replay import Replay, conversation_at
 from alhena.session.restorer import Restoration
-from alhena.session.shadow_files import shown, trouble
-from alhena.session.turns import EditingTurn, last_turn, named_later
+from alhena.session.shadow_files import Limits, shown, trouble
 from alhena.system.errors import printable
 from alhena.tools.contract import ToolLocation
 from alhena.tools.daemon import in_daemon_thread

@@ -69,7 +69,7 @@ class SessionFallback:
 
     def offers(self, model: str, error: "ModelError") -> bool:
         """Whether another model could answer, and somebody may say so."""
-        from alhena.models.fallback import fallback_model
+        from alhena.models.catalogue import fallback_model
 
         if self._mode == "never" or (self._mode == "ask" and not self._consent.possible):
             return False
@@ -79,7 +79,7 @@ class SessionFallback:
         """The model to go on with, after a person agreed where one is to be asked."""
         from alhena.agent.session_model import traits_of
         from alhena.chat.recovery import Substitute
-        from alhena.models.fallback import fallback_model
+        from alhena.models.catalogue import fallback_model
 
         other = fallback_model(model, error)
         if other is None or not self.offers(model, error):

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from alhena.agent.mcp_turning import turn
-from alhena.config.mcp_enablement import Enablement, enablement, server_key
-from alhena.config.mcp_servers import ConfiguredServers
+from alhena.config.mcp_servers import ConfiguredServers, Enablement, enablement, server_key
 from alhena.errors import InputError, InterruptedRunError
 from alhena.mcp.servers import ServerReport, Servers
 from alhena.mcp.tool import McpTool

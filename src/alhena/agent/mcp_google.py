@@ -9,7 +9,7 @@ from alhena.config.mcp_servers import GOOGLE, IMPERSONATION, McpServer
 from alhena.errors import AlhenaError
 from alhena.mcp.connection import McpConnectError
 from alhena.models.auth.adc import default_credentials
-from alhena.models.auth.identity import identity_tokens
+from alhena.models.auth.federated import identity_tokens
 from alhena.models.auth.tokens import TokenSource
 
 HOSTS = (".googleapis.com", ".luci.app")

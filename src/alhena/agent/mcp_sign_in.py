@@ -12,8 +12,7 @@ from alhena.config.mcp_servers import McpServer
 from alhena.display_text import one_line
 from alhena.mcp.oauth.sign_in import Answered, sign_in
 from alhena.mcp.oauth.tokens import StoredToken
-from alhena.models.auth.authorization import StrayAnswerError
-from alhena.models.auth.callback import Callback, listening
+from alhena.models.auth.authorization import Callback, StrayAnswerError, listening
 from alhena.models.auth.login import (
     PASTE_ATTEMPTS,
     LoginWays,

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from alhena.config.mcp_enablement import enablement_path, with_server
+from alhena.config.mcp_servers import enablement_path, with_server
 from alhena.hooks.user_files import change_file
 
 

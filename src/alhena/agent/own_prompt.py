@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from alhena.agent.definitions import builtin_agents
+from alhena.config.documents import read_limited
 from alhena.config.errors import ConfigError
-from alhena.config.files import read_limited
 from alhena.config.trust import FolderTrust
 from alhena.system.errors import ChangedFileError, FileError, MissingFileError, printable
 from alhena.system.files import read_whole

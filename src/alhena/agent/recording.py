@@ -375,7 +375,7 @@ def begin(
         beginning.recording = Recording(beginning.session_id, temp, cwd, emit)
 
         def prune() -> "Thread | None":
-            from alhena.session.retention import pruned_beside
+            from alhena.session.store import pruned_beside
 
             return pruned_beside(temp, settings, beginning.session_id, emit)
 

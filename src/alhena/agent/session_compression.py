@@ -88,7 +88,7 @@ def question_limit(name: str, window: int | None) -> int:
     whole = window or model_info(name).input_limit
     if not name.startswith(ANTHROPIC):
         return whole
-    from alhena.models.claude import LEAST_OUTPUT
+    from alhena.models.catalogue import LEAST_OUTPUT
 
     return whole - min(LEAST_OUTPUT, whole // 4)
 

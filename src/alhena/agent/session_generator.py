@@ -9,7 +9,7 @@ from alhena.agent.options import AgentOptions
 from alhena.config.home import config_home, installation_id_path
 from alhena.config.settings import Settings
 from alhena.events import WarningEvent
-from alhena.models.retry.policy import retry_policy
+from alhena.models.retry.generator import retry_policy
 from alhena.models.select import ChosenGenerator, ModelChoice, choose_generator
 
 if TYPE_CHECKING:

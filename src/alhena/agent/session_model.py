@@ -37,7 +37,7 @@ class SessionModels:
         service does not know."""
         if self._configs == _UNCONFIGURED:
             return settings
-        from alhena.models.service_keys import known_to
+        from alhena.models.configs import known_to
 
         self._configs, self._left_out = known_to(auth_type, self._configs)
         return msgspec.structs.replace(settings, model_configs=self._configs)
@@ -47,7 +47,7 @@ class SessionModels:
         """What `modelConfigs` says to no effect."""
         if self._configs == _UNCONFIGURED:
             return ()
-        from alhena.models.config_oddities import oddities
+        from alhena.models.configs import oddities
 
         return (*self._left_out, *oddities(self._configs))
 

@@ -90,7 +90,7 @@ def _budget(options: WorkbenchOptions, _groups: ProcessGroups) -> "Iterable[str]
 
 
 def _retention(options: WorkbenchOptions, _groups: ProcessGroups) -> "Iterable[str]":
-    from alhena.session.retention import retention
+    from alhena.session.store import retention
 
     asked = options.settings.general.session_retention
     if asked.enabled:

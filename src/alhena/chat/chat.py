@@ -1,4 +1,5 @@
-"""A conversation with one model: sends parts, streams the answer, keeps the history and accounts for each request."""
+"""A conversation with one model: sends parts, streams the answer, keeps the history and accounts
+for each request."""
 
 import asyncio
 import time

@@ -1,4 +1,5 @@
-"""Room in a model's window: old results masked, old turns summarised, and the service's refusals learned from (CHAT-06)."""
+"""Room in a model's window: old results masked, old turns summarised, and the service's refusals
+learned from (CHAT-06)."""
 
 import asyncio
 import re

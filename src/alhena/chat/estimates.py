@@ -1,4 +1,14 @@
-"""Token counts without asking anybody: of texts, of media by their first bytes, and of a whole conversation."""
+"""Token counts without asking anybody: of texts, of media by their first bytes, and of a whole
+conversation.
+
+The weights: a quarter of a token for an ASCII character, TOKENS_LETTER for one of another alphabet,
+TOKENS_WIDE for any other one, whatever the length of the text; media as `media_tokens` has them.
+What is known is better than an estimate: see `gauge`.
+
+As the Gemini API documents it: an image of at most 384 pixels each way 258 tokens, a larger one
+258 for each of its tiles; a page of a PDF 258; a second of sound 32, of video 263. Where the size
+is not to be seen, the fallbacks below count.
+"""
 
 import re
 import struct

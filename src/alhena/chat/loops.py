@@ -1,4 +1,8 @@
-"""Loop detection: the same calls with the same results, or the same words over and over."""
+"""Loop detection: the same calls with the same results, or the same words over and over.
+
+What is repeated is not a call but a call with its result: whoever reads a file after an edit, pages
+through a long one or polls a process that goes on learns something each time.
+"""
 
 import os.path
 from collections import deque

@@ -19,7 +19,7 @@ from alhena.wire.response import FinishReason
 if TYPE_CHECKING:
     from alhena.chat.chat import ModelTraits
     from alhena.chat.turn import Turn
-    from alhena.models.retry.patience import Patience
+    from alhena.models.retry.manner import Patience
 
 NUDGE_EMPTY = (
     "\n[System: You previously returned an empty response with no text or thoughts. "

@@ -1,4 +1,5 @@
-"""Summaries: where a conversation is cut, the request for its summary, and what is left out of one that does not fit."""
+"""Summaries: where a conversation is cut, the request for its summary, and what is left out of
+one that does not fit."""
 
 import re
 from bisect import bisect_left

@@ -1,4 +1,5 @@
-"""One model turn: chunks in, events out; at the end the calls, the content for the history, and what was wrong (CHAT-01, CHAT-02)."""
+"""One model turn: chunks in, events out; at the end the calls, the content for the history, and
+what was wrong (CHAT-01, CHAT-02)."""
 
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING

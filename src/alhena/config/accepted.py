@@ -22,8 +22,8 @@ from alhena.config.accepted_states import (
     written,
 )
 from alhena.config.bound import Bound, part_words
+from alhena.config.documents import MAX_BYTES
 from alhena.config.errors import ConfigError
-from alhena.config.files import MAX_BYTES
 from alhena.config.home import trusted_commands_path
 from alhena.config.named_files import printable_path
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import msgspec
 
+from alhena.config.documents import MAX_BYTES, NotReadableError, read_limited
 from alhena.config.errors import ConfigError, DamagedError
-from alhena.config.files import MAX_BYTES, NotReadableError, read_limited
 
 MAX_STATES = 8
 """States of an entry that are kept."""

@@ -21,14 +21,14 @@ from alhena.config.accepted_states import (
     part_names,
     size_of,
 )
-from alhena.config.dotted import value_at
+from alhena.config.documents import value_at
 from alhena.config.environment import (
     CREDENTIALS,
     has_secret_name,
     has_secret_value,
     own_environment,
 )
-from alhena.config.expansion import expanded, names_in
+from alhena.config.layers import expanded, names_in
 from alhena.config.named_files import Looks, NamedFiles, TooManyWordsError, named_files
 
 SERVERS = "mcpServers"

@@ -1,4 +1,4 @@
-"""What is wrong or odd in a settings file: values of the wrong kind, keys that nobody knows."""
+"""Wrong and odd values in a settings file, keys of older versions and of the reference."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -6,7 +6,8 @@ from typing import Any, Literal, cast, get_args, get_origin
 
 import msgspec
 
-from alhena.config.dotted import without_value
+from alhena.config.documents import value_at, with_value, without_value
+from alhena.config.layers import union
 from alhena.config.settings import Settings, known_keys
 
 MAX_TOLD = 20
@@ -125,7 +126,6 @@ def _has_nul(value: Any) -> bool:
 def odd_keys(document: dict[str, Any]) -> list[OddKey]:
     """The keys that neither this program nor the reference knows; of the first MAX_TOLD, what was
     perhaps meant."""
-    from alhena.config.reference_keys import REFERENCE_KEYS
 
     every = known_keys() | REFERENCE_KEYS
     sections = {
@@ -193,3 +193,205 @@ def _allowed(path: tuple[str, ...]) -> tuple[str, ...]:
     kinds = (kind,) if get_origin(kind) is Literal else get_args(kind)
     words = [each for one in kinds if get_origin(one) is Literal for each in get_args(one)]
     return tuple(str(word) for word in words)
+
+
+MOVED = {
+    "accessibility": "ui.accessibility",
+    "allowedTools": "tools.allowed",
+    "allowMCPServers": "mcp.allowed",
+    "autoAccept": "tools.autoAccept",
+    "autoConfigureMaxOldSpaceSize": "advanced.autoConfigureMemory",
+    "bugCommand": "advanced.bugCommand",
+    "checkpointing": "general.checkpointing",
+    "contextFileName": "context.fileName",
+    "coreTools": "tools.core",
+    "customThemes": "ui.customThemes",
+    "customWittyPhrases": "ui.customWittyPhrases",
+    "debugKeystrokeLogging": "general.debugKeystrokeLogging",
+    "dnsResolutionOrder": "advanced.dnsResolutionOrder",
+    "enableInteractiveShell": "tools.shell.enableInteractiveShell",
+    "enforcedAuthType": "security.auth.enforcedType",
+    "excludedProjectEnvVars": "advanced.excludedEnvVars",
+    "excludeMCPServers": "mcp.excluded",
+    "excludeTools": "tools.exclude",
+    "extensionManagement": "experimental.extensionManagement",
+    "fileFiltering": "context.fileFiltering",
+    "folderTrust": "security.folderTrust.enabled",
+    "hasSeenIdeIntegrationNudge": "ide.hasSeenNudge",
+    "hideBanner": "ui.hideBanner",
+    "hideContextSummary": "ui.hideContextSummary",
+    "hideCWD": "ui.footer.hideCWD",
+    "hideFooter": "ui.hideFooter",
+    "hideModelInfo": "ui.footer.hideModelInfo",
+    "hideSandboxStatus": "ui.footer.hideSandboxStatus",
+    "hideTips": "ui.hideTips",
+    "hideWindowTitle": "ui.hideWindowTitle",
+    "ideMode": "ide.enabled",
+    "includeDirectories": "context.includeDirectories",
+    "loadMemoryFromIncludeDirectories": "context.loadMemoryFromIncludeDirectories",
+    "maxSessionTurns": "model.maxSessionTurns",
+    "mcpServerCommand": "mcp.serverCommand",
+    "memoryDiscoveryMaxDirs": "context.discoveryMaxDirs",
+    "memoryImportFormat": "context.importFormat",
+    "preferredEditor": "general.preferredEditor",
+    "retryFetchErrors": "general.retryFetchErrors",
+    "sandbox": "tools.sandbox",
+    "selectedAuthType": "security.auth.selectedType",
+    "shellPager": "tools.shell.pager",
+    "shellShowColor": "tools.shell.showColor",
+    "showCitations": "ui.showCitations",
+    "showLineNumbers": "ui.showLineNumbers",
+    "showMemoryUsage": "ui.showMemoryUsage",
+    "showStatusInTitle": "ui.showStatusInTitle",
+    "skipNextSpeakerCheck": "model.skipNextSpeakerCheck",
+    "summarizeToolOutput": "model.summarizeToolOutput",
+    "theme": "ui.theme",
+    "toolCallCommand": "tools.callCommand",
+    "toolDiscoveryCommand": "tools.discoveryCommand",
+    "usageStatisticsEnabled": "privacy.usageStatisticsEnabled",
+    "useExternalAuth": "security.auth.useExternal",
+    "useRipgrep": "tools.useRipgrep",
+    "vimMode": "general.vimMode",
+    "context.loadFromIncludeDirectories": "context.loadMemoryFromIncludeDirectories",
+    "tools.approvalMode": "general.defaultApprovalMode",
+}
+"""The old dotted key -> the new one."""
+RESTRICTING = frozenset({"tools.exclude", "mcp.excluded", "advanced.excludedEnvVars"})
+"""Lists of which nothing may get lost."""
+
+
+def renewed(document: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """`document` under the new keys, and which of them came from which old ones (new -> old).
+
+    Where both are there the new one counts; of lists that only restrict, both do.
+    """
+    found = document
+    moved: dict[str, str] = {}
+    for old, new in MOVED.items():
+        if (value := value_at(found, old)) is None:
+            continue
+        there = value_at(found, new)
+        found = without_value(found, tuple(old.split(".")))
+        if there is not None and new not in RESTRICTING:
+            continue
+        if isinstance(there, list) and isinstance(value, list):
+            value = union([*cast("list[Any]", there), *cast("list[Any]", value)])
+        found = with_value(found, tuple(new.split(".")), value)
+        moved[new] = old
+    if isinstance(found.get("model"), str):
+        found = {**found, "model": {"name": found["model"]}}
+        moved["model.name"] = "model"
+    return found, moved
+
+
+_SECTIONS = {
+    "": """
+        $schema mcpServers policyPaths adminPolicyPaths useWriteTodos experimental hooks
+    """,
+    "general": """
+        preferredEditor openEditorInNewWindow vimMode defaultApprovalMode devtools
+        enableAutoUpdate enableAutoUpdateNotification enableNotifications notificationMethod
+        checkpointing.enabled plan.enabled plan.directory plan.modelRouting retryFetchErrors
+        maxAttempts debugKeystrokeLogging sessionRetention.enabled sessionRetention.maxAge
+        sessionRetention.maxCount sessionRetention.minRetention topicUpdateNarration
+        logRagSnippets disableAutoUpdate disableUpdateNag enablePromptCompletion
+    """,
+    "output": """
+        format
+    """,
+    "ui": """
+        debugRainbow theme autoThemeSwitching terminalBackgroundPollingInterval customThemes
+        hideWindowTitle inlineThinkingMode showStatusInTitle dynamicWindowTitle
+        showHomeDirectoryWarning showCompatibilityWarnings hideTips escapePastedAtSymbols
+        showShortcutsHint compactToolOutput hideBanner hideContextSummary footer.items
+        footer.showLabels footer.hideCWD footer.hideSandboxStatus footer.hideModelInfo
+        footer.hideContextPercentage hideFooter collapseDrawerDuringApproval showMemoryUsage
+        showLineNumbers showCitations showModelInfoInChat showUserIdentity useAlternateBuffer
+        renderProcess terminalBuffer useBackgroundColor incrementalRendering showSpinner
+        loadingPhrases errorVerbosity customWittyPhrases accessibility.enableLoadingPhrases
+        accessibility.screenReader accessibility.disableLoadingPhrases
+    """,
+    "ide": """
+        enabled hasSeenNudge
+    """,
+    "privacy": """
+        usageStatisticsEnabled
+    """,
+    "telemetry": """
+        enabled target otlpEndpoint otlpProtocol logPrompts outfile useCollector useCliAuth
+        traces
+    """,
+    "billing": """
+        overageStrategy vertexAi.requestType vertexAi.sharedRequestType
+    """,
+    "model": """
+        name maxSessionTurns summarizeToolOutput compressionThreshold disableLoopDetection
+        skipNextSpeakerCheck chatCompression.contextPercentageThreshold
+    """,
+    "modelConfigs": """
+        aliases customAliases customOverrides overrides modelDefinitions modelIdResolutions
+        classifierIdResolutions modelChains
+    """,
+    "agents": """
+        overrides browser.sessionMode browser.headless browser.profilePath browser.visualModel
+        browser.allowedDomains browser.disableUserInput browser.maxActionsPerTask
+        browser.confirmSensitiveActions browser.blockFileUploads
+    """,
+    "context": """
+        fileName importFormat includeDirectoryTree discoveryMaxDirs memoryBoundaryMarkers
+        includeDirectories loadMemoryFromIncludeDirectories fileFiltering.respectGitIgnore
+        fileFiltering.respectGeminiIgnore fileFiltering.enableFileWatcher
+        fileFiltering.enableRecursiveFileSearch fileFiltering.enableFuzzySearch
+        fileFiltering.customIgnoreFilePaths loadFromIncludeDirectories
+        fileFiltering.disableFuzzySearch
+    """,
+    "tools": """
+        sandbox sandboxAllowedPaths sandboxNetworkAccess shell.enableInteractiveShell
+        shell.backgroundCompletionBehavior shell.pager shell.showColor shell.inactivityTimeout
+        shell.enableShellOutputEfficiency core allowed confirmationRequired exclude
+        discoveryCommand callCommand useRipgrep truncateToolOutputThreshold disableLLMCorrection
+        autoAccept enableToolOutputTruncation truncateToolOutputLines enableHooks
+        enableMessageBusIntegration approvalMode
+    """,
+    "mcp": """
+        serverCommand allowed excluded autoAllowInHeadless
+    """,
+    "security": """
+        toolSandboxing disableYoloMode disableAlwaysAllow enablePermanentToolApproval
+        autoAddToPolicyByDefault blockGitExtensions allowedExtensions folderTrust.enabled
+        environmentVariableRedaction.allowed environmentVariableRedaction.blocked
+        environmentVariableRedaction.enabled auth.selectedType auth.enforcedType
+        auth.useExternal enableConseca folderTrust.featureEnabled
+    """,
+    "advanced": """
+        autoConfigureMemory dnsResolutionOrder excludedEnvVars ignoreLocalEnv bugCommand
+    """,
+    "extensions": """
+        disabled workspacesWithMigrationNudge
+    """,
+    "skills": """
+        enabled disabled
+    """,
+    "hooksConfig": """
+        enabled disabled notifications
+    """,
+    "contextManagement": """
+        historyWindow.maxTokens historyWindow.retainedTokens messageLimits.normalMaxTokens
+        messageLimits.retainedMaxTokens messageLimits.normalizationHeadRatio
+        tools.distillation.maxOutputTokens tools.distillation.summarizationThresholdTokens
+        tools.outputMasking.protectionThresholdTokens
+        tools.outputMasking.minPrunableThresholdTokens tools.outputMasking.protectLatestTurn
+    """,
+    "admin": """
+        secureModeEnabled extensions.enabled mcp.enabled mcp.config mcp.requiredConfig
+        skills.enabled
+    """,
+}
+"""Section -> the names in it; "" has those of no section."""
+
+REFERENCE_KEYS = frozenset(
+    f"{section}.{name}" if section else name
+    for section, names in _SECTIONS.items()
+    for name in names.split()
+)
+"""All of them, dotted."""

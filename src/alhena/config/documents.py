@@ -1,12 +1,40 @@
-"""What a settings file holds, in plain values: JSON with comments and trailing commas."""
+"""Settings files as plain values: read within limits, keys by their dotted names."""
 
+import os
+import stat
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
 from alhena.config.errors import ConfigError
-from alhena.config.files import read_limited
+
+MAX_BYTES = 1024 * 1024
+
+
+class NotReadableError(OSError):
+    """Said of a file that is no regular file, or larger than it may be."""
+
+
+class TooLargeError(NotReadableError):
+    """Said of a file that is larger than it may be."""
+
+
+def read_limited(path: str | Path, limit: int = MAX_BYTES) -> bytes:
+    """The bytes of a regular file of at most `limit` bytes.
+
+    Raises FileNotFoundError, NotReadableError for FIFOs, devices, directories and what is too
+    large, or another OSError. Never waits for a writer.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    with os.fdopen(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise NotReadableError("it is no regular file")
+        data = file.read(limit + 1)
+        if len(data) > limit:
+            raise TooLargeError(f"it is larger than {limit} bytes")
+        return data
 
 
 def settings_document(path: Path) -> Any:
@@ -78,3 +106,41 @@ def _line_of(text: str, message: str) -> str:
     before = text.encode("utf-8")[: int(digits)]
     line = before.count(b"\n") + 1
     return f":{line}"
+
+
+def value_at(document: Any, key: str) -> Any:
+    """The value of a dotted key; None where there is none."""
+    return value_on(document, tuple(key.split(".")))
+
+
+def value_on(document: Any, path: tuple[str, ...]) -> Any:
+    """The value at a path, whose names may hold dots; None where there is none."""
+    for name in path:
+        if not isinstance(document, dict):
+            return None
+        document = cast("dict[str, Any]", document).get(name)
+    return document
+
+
+def with_value(document: dict[str, Any], path: tuple[str, ...], value: Any) -> dict[str, Any]:
+    """`document` with a value at a path; what stands in the way of an object is replaced."""
+    name, *rest = path
+    if rest:
+        inner = document.get(name)
+        below = cast("dict[str, Any]", inner) if isinstance(inner, dict) else {}
+        value = with_value(below, tuple(rest), value)
+    return {**document, name: value}
+
+
+def without_value(document: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
+    """`document` without what is at a path; the same where nothing is."""
+    name, *rest = path
+    if name not in document:
+        return document
+    if not rest:
+        return {key: value for key, value in document.items() if key != name}
+    inner = document[name]
+    if not isinstance(inner, dict):
+        return document
+    below = without_value(cast("dict[str, Any]", inner), tuple(rest))
+    return {**document, name: below}

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import msgspec
 
+from alhena.config.documents import read_limited
 from alhena.config.errors import ConfigError
-from alhena.config.files import read_limited
 
 MAX_NAMESAKES = 1_000
 _ROOT_MARK = ".project_root"

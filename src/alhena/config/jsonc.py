@@ -1,4 +1,10 @@
-"""JSON with comments: what editors and the reference accept in settings files."""
+"""JSON with comments: read, its keys found by line, values set and removed with the comments
+kept."""
+
+import json
+import re
+from collections.abc import Collection, Iterator
+from typing import Any, NamedTuple, cast
 
 
 def strip_comments(text: str) -> str:
@@ -54,3 +60,220 @@ def _end_of_comment(text: str, start: int) -> int:
         end = text.find("*/", start + 2)
         return start if end < 0 else end + 2
     return start
+
+
+_TOKENS = r'"(?:[^"\\]|\\.)*"|[{}\[\],:\n]|[^\s{}\[\],:"]+'
+
+
+class _Member(NamedTuple):
+    """A key and its value: in which object, counted as they begin, and on which lines."""
+
+    around: int
+    path: tuple[str, ...]
+    key_line: int
+    value_line: int
+    listed: bool
+
+
+class _Around:
+    """An object or a list that has begun and not ended. `entries` are those of a list so far;
+    `listed`: it is one, or is in one."""
+
+    def __init__(self, number: int, path: tuple[str, ...], *, is_list: bool, listed: bool) -> None:
+        self.number = number
+        self.path = path
+        self.is_list = is_list
+        self.listed = listed
+        self.entries = 0
+
+    def next_entry(self) -> tuple[str, ...]:
+        """The path of the entry of a list that begins, like `hooks[1]`."""
+        self.entries += 1
+        *above, last = self.path or ("",)
+        return (*above, f"{last}[{self.entries - 1}]")
+
+
+def key_lines(text: str) -> dict[tuple[str, ...], int]:
+    """The line on which each value of a JSON object begins, by its keys from the top; lines count
+    from 1. Of a key that stands there twice it is the last. What is in lists has no keys. `text` is
+    valid JSON with comments."""
+    return {each.path: each.value_line for each in _members(text) if not each.listed}
+
+
+def repeated_keys(text: str) -> list[tuple[tuple[str, ...], tuple[int, ...]]]:
+    """The keys that stand more than once in one object, with the lines they stand on; the last one
+    counts. `text` is valid JSON with comments."""
+    lines: dict[tuple[int, tuple[str, ...]], list[int]] = {}
+    for each in _members(text):
+        lines.setdefault((each.around, each.path), []).append(each.key_line)
+    return [(path, tuple(found)) for (_, path), found in lines.items() if len(found) > 1]
+
+
+def _members(text: str) -> Iterator[_Member]:
+    """The members of all objects, in the order in which their values begin."""
+    line = key_line = begun = 1
+    inside: list[_Around] = []
+    key: str | None = None
+    for token in re.finditer(_TOKENS, strip_comments(text)):
+        word = token[0]
+        around = inside[-1] if inside else None
+        if word == "\n":
+            line += 1
+        elif word in "}]":
+            inside.pop()
+        elif word in ",:":
+            continue
+        elif around is not None and not around.is_list and key is None:
+            key, key_line = str(json.loads(word)), line
+        else:
+            path: tuple[str, ...] = ()
+            if key is not None and around is not None:
+                path = (*around.path, key)
+                yield _Member(around.number, path, key_line, line, around.listed)
+                key = None
+            elif around is not None:
+                path = around.next_entry()
+            if word in "{[":
+                is_list = word == "["
+                listed = is_list or (around is not None and around.listed)
+                inside.append(_Around(begun, path, is_list=is_list, listed=listed))
+                begun += 1
+
+
+class JsonEditError(ValueError):
+    """The value cannot be set; the message says why, for people."""
+
+
+def with_value(text: str, path: tuple[str, ...], value: Any) -> str:
+    """`text`, a JSON object with comments, with `value` at `path`; "" counts as `{}`.
+
+    Objects that are missing on the way are made. Raises JsonEditError when the text is no JSON,
+    something on the way is no object, or a comment stands in what would be replaced.
+    """
+    if not text.strip():
+        text = "{}\n"
+    clean, start, _ = _opened(text)
+    return _set(text, clean, start, path, value)
+
+
+def without_value(text: str, path: tuple[str, ...]) -> str:
+    """`text`, a JSON object with comments, without the member at `path`, however often it stands
+    there; comments within its value go with it, and every other one stays. Raises JsonEditError
+    when the text is no JSON object."""
+    while True:
+        clean, start, value = _opened(text)
+        _object(value)
+        for key in path[:-1]:
+            found = [span for name, span in _members_edit(clean, start) if name == key]
+            if not found or clean[found[-1][0]] != "{":
+                return text
+            start = found[-1][0]
+        names = [name for name, _ in _members_edit(clean, start)]
+        if path[-1] not in names:
+            return text
+        text = _cut(text, clean, start, names.index(path[-1]))
+
+
+def without_keys(text: str, names: Collection[str]) -> str:
+    """`text`, a JSON object, without some of its members. Raises JsonEditError when it is none, or
+    has comments, which would be lost."""
+    clean, _, value = _opened(text)
+    entries = _object(value)
+    if _has_comment(text, clean):
+        raise JsonEditError("has comments, which would be lost")
+    kept = {name: entry for name, entry in entries.items() if name not in names}
+    return json.dumps(kept, ensure_ascii=False, indent=2) + "\n"
+
+
+def _opened(text: str) -> tuple[str, int, Any]:
+    """The text with its comments as spaces, where its value begins, and the value. Raises
+    JsonEditError."""
+    clean = strip_comments(text)
+    try:
+        value = json.loads(clean.removeprefix("\ufeff"))
+    except (ValueError, RecursionError) as error:
+        raise JsonEditError(f"is no valid JSON: {error}") from error
+    return clean, len(clean) - len(clean.lstrip("\ufeff \t\r\n")), value
+
+
+def _object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise JsonEditError("holds something else than an object")
+    return cast("dict[str, Any]", value)
+
+
+def _cut(text: str, clean: str, start: int, index: int) -> str:
+    """`text` without one member of the object at `start`, and without one comma beside it."""
+    spans = [span for _, span in _members_edit(clean, start)]
+    _, close = json.JSONDecoder().raw_decode(clean, start)
+    # With something behind it the comma of the last member is none that trails, and is seen.
+    bare = strip_comments(f"{text[: close - 1]}0{text[close - 1 :]}")
+    before = bare.find(",", spans[index - 1][1]) if index else -1
+    begin = _skip(clean, before + 1 if index else start + 1)
+    end = spans[index][1]
+    after = _skip(bare, end)
+    comma = after if bare[after] == "," else before
+    dropped = {*range(begin, end), comma}
+    first, last = text.rfind("\n", 0, begin) + 1, text.find("\n", max(end, comma))
+    left = "".join(text[at] for at in range(first, last) if at not in dropped)
+    if first > start and not left.strip():
+        dropped |= {*range(first, last + 1)}
+    return "".join(char for at, char in enumerate(text) if at not in dropped)
+
+
+def _set(text: str, clean: str, start: int, path: tuple[str, ...], value: Any) -> str:
+    end = len(clean)
+    for depth, key in enumerate(path):
+        if clean[start] != "{":
+            where = ".".join(path[:depth]) or "the document"
+            raise JsonEditError(f"holds something else than an object as {where}")
+        found = [span for name, span in _members_edit(clean, start) if name == key]
+        if not found:
+            return _inserted(text, clean, start, path[depth:], value)
+        start, end = found[-1]  # of a key that stands there twice, the last counts
+    old = text[start:end]
+    if _has_comment(old, clean[start:end]):
+        raise JsonEditError(f"has a comment in {'.'.join(path)}, which would be lost")
+    return text[:start] + json.dumps(value, ensure_ascii=False) + text[end:]
+
+
+def _inserted(text: str, clean: str, start: int, path: tuple[str, ...], value: Any) -> str:
+    """`text` with a new member at the beginning of the object at `start`."""
+    for key in reversed(path[1:]):
+        value = {key: value}
+    line = text.rfind("\n", 0, start) + 1
+    indent = text[line:start][: len(text[line:start]) - len(text[line:start].lstrip())]
+    inner = indent + "  "
+    written = json.dumps(value, ensure_ascii=False, indent=2).replace("\n", "\n" + inner)
+    empty = clean[_skip(clean, start + 1)] == "}"
+    end = (
+        "" if not empty else "" if "\n" in text[start : clean.index("}", start)] else f"\n{indent}"
+    )
+    member = f"\n{inner}{json.dumps(path[0], ensure_ascii=False)}: {written}"
+    return text[: start + 1] + member + ("" if empty else ",") + end + text[start + 1 :]
+
+
+def _members_edit(clean: str, start: int) -> Iterator[tuple[str, tuple[int, int]]]:
+    """The keys of the object at `start`, each with where its value begins and ends. `clean` is
+    valid JSON without comments."""
+    decoder = json.JSONDecoder()
+    position = _skip(clean, start + 1)
+    while clean[position] != "}":
+        key, position = decoder.raw_decode(clean, position)
+        begin = _skip(clean, _skip(clean, position) + 1)
+        _, position = decoder.raw_decode(clean, begin)
+        yield key, (begin, position)
+        position = _skip(clean, position)
+        if clean[position] == ",":
+            position = _skip(clean, position + 1)
+
+
+def _skip(clean: str, position: int) -> int:
+    while clean[position] in " \t\r\n":
+        position += 1
+    return position
+
+
+def _has_comment(old: str, clean: str) -> bool:
+    """Whether stripping has taken more out than trailing commas."""
+    return any(was not in (now, ",") for was, now in zip(old, clean, strict=True))

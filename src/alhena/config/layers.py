@@ -1,8 +1,7 @@
-"""Layers of settings, put one upon the other: an administrator's defaults, the user's, those of a
-trusted workspace as far as these may say anything, an administrator's settings."""
+"""Layers of settings, merged one upon the other, variables of the environment expanded."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
@@ -10,12 +9,53 @@ from typing import Any, cast
 
 import msgspec
 
-from alhena.config.documents import parse_settings, settings_text, too_deep
-from alhena.config.dotted import value_at, without_value
+from alhena.config.checking import renewed
+from alhena.config.documents import parse_settings, settings_text, too_deep, value_at, without_value
 from alhena.config.errors import ConfigError
-from alhena.config.merging import merged
-from alhena.config.old_keys import renewed
 from alhena.config.settings import Settings, known_keys
+
+UNION = frozenset(
+    {
+        *("policyPaths", "adminPolicyPaths", "tools.exclude", "advanced.excludedEnvVars"),
+        *("context.fileFiltering.customIgnoreFilePaths", "tools.confirmationRequired"),
+    }
+)
+"""Lists that hold the entries of all layers, each once; `*.disabled` are such, too."""
+CONCATENATED = frozenset({"context.includeDirectories"})
+"""Lists that are put one behind the other; those of `hooks` are such, too."""
+SHALLOW = frozenset({"mcpServers"})
+"""Objects of which a higher layer's members replace those of a lower one whole."""
+
+
+def merged(lower: Any, higher: Any, key: str = "") -> Any:
+    """`higher` upon `lower`; `key` is the dotted key whose values they are. Neither is changed."""
+    if isinstance(lower, dict) and isinstance(higher, dict):
+        below, above = cast("dict[str, Any]", lower), cast("dict[str, Any]", higher)
+        if key in SHALLOW:
+            return {**below, **above}
+        inner = f"{key}." if key else ""
+        found = {
+            name: merged(value, above[name], inner + name) if name in above else value
+            for name, value in below.items()
+        }
+        return found | {name: value for name, value in above.items() if name not in below}
+    if isinstance(lower, list) and isinstance(higher, list):
+        entries = [*cast("list[Any]", lower), *cast("list[Any]", higher)]
+        if key in CONCATENATED or key.startswith("hooks."):
+            return entries
+        if key in UNION or key.endswith(".disabled"):
+            return union(entries)
+    return cast("Any", higher)
+
+
+def union(entries: list[Any]) -> list[Any]:
+    """The entries, each once, in their order."""
+    found: list[Any] = []
+    for entry in entries:
+        if entry not in found:
+            found.append(entry)
+    return found
+
 
 MAX_NAMED = 10
 """How many keys one warning names."""
@@ -178,8 +218,6 @@ def _read(file: LayerFile, environ: Mapping[str, str], withheld: frozenset[str])
         )
     document, moved = renewed(cast("dict[str, Any]", value))
     if b"$" in file.data or b"\\u" in file.data:
-        from alhena.config.expansion import expanded
-
         document = cast("dict[str, Any]", expanded(document, environ, withheld=withheld))
     layer = Layer(kind=file.kind, path=file.path, document=document, data=file.data, moved=moved)
     _require_usable(layer)
@@ -197,7 +235,7 @@ def _repeated(file: LayerFile, document: Any) -> Iterator[str]:
     commented = b"//" in file.data or b"/*" in file.data
     if not commented and sum(map(bool, _STRING.findall(file.data))) == _members(document):
         return
-    from alhena.config.jsonc_keys import repeated_keys
+    from alhena.config.jsonc import repeated_keys
 
     for path, lines in repeated_keys(settings_text(file.path, file.data))[:MAX_NAMED]:
         yield (
@@ -309,7 +347,7 @@ def _without_held(layer: Layer, held: frozenset[tuple[str, ...]]) -> Layer:
 
 @lru_cache(maxsize=8)
 def _lines(path: Path, data: bytes) -> dict[tuple[str, ...], int]:
-    from alhena.config.jsonc_keys import key_lines
+    from alhena.config.jsonc import key_lines
 
     return key_lines(settings_text(path, data))
 
@@ -326,3 +364,77 @@ def _named(layer: Layer, path: tuple[str, ...], more: str = "") -> str:
 def _list(named: list[str]) -> str:
     more = len(named) - MAX_NAMED
     return ", ".join(named[:MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+MAX_ADDED = 4 * 1024 * 1024
+"""Characters that the variables of one document come to, at most; what is beyond stays as it is."""
+_COMMANDS = frozenset({"command"})
+"""Keys of hooks whose texts a shell reads, which knows how to quote what a variable holds."""
+_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
+_VARIABLE = rf"\\\$|\$(?:(?P<plain>{_NAME})|\{{(?P<braced>{_NAME})(?::-(?P<default>[^{{}}]*))?\}})"
+
+
+def expanded(value: Any, environ: Mapping[str, str], *, withheld: Collection[str] = ()) -> Any:
+    """`value`, a document of settings or a text, with the variables in its texts put in; keys of
+    objects stay as they are.
+
+    A variable that is not set or empty stands for its default. The text stays as it is where a
+    variable is not set and has no default, and where its name is in `withheld`.
+    """
+    return _Expansion(environ, withheld).of(value)
+
+
+class _Expansion:
+    def __init__(self, environ: Mapping[str, str], withheld: Collection[str]) -> None:
+        self._environ = environ
+        self._withheld = withheld
+        self._left = MAX_ADDED
+        self._pattern = re.compile(_VARIABLE)
+
+    def of(self, value: Any, key: str = "") -> Any:
+        """`value` with its variables; `key` is its dotted key."""
+        match value:
+            case str():
+                return self._pattern.sub(self._put_in, value) if "$" in value else value
+            case list():
+                return [self.of(item, key) for item in cast("list[Any]", value)]
+            case dict():
+                hooks = key.partition(".")[0] == "hooks"
+                members = cast("dict[str, Any]", value)
+                return {
+                    name: item
+                    if hooks and name in _COMMANDS
+                    else self.of(item, f"{key}.{name}" if key else name)
+                    for name, item in members.items()
+                }
+            case _:
+                return value
+
+    def _put_in(self, found: re.Match[str]) -> str:
+        name = found["plain"] or found["braced"]
+        if name is None:
+            return "$"
+        text = self._environ.get(name)
+        if not text and found["default"] is not None:
+            text = found["default"]
+        if text is None or name.upper() in self._withheld:
+            return found[0]
+        self._left -= len(text)
+        return text if self._left >= 0 else found[0]
+
+
+def names_in(value: Any) -> frozenset[str]:
+    """The variables that the texts of a value name, in upper case."""
+    found: set[str] = set()
+    pattern = re.compile(_VARIABLE)
+    waiting: list[Any] = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, str):
+            names = (match["plain"] or match["braced"] for match in pattern.finditer(each))
+            found.update(name.upper() for name in names if name)
+        elif isinstance(each, list):
+            waiting += cast("list[Any]", each)
+        elif isinstance(each, dict):
+            waiting += cast("dict[str, Any]", each).values()
+    return frozenset(found)

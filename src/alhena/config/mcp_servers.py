@@ -1,18 +1,94 @@
-"""The MCP servers of the settings: `mcpServers`, `mcp.serverCommand`, which are allowed.
+"""The MCP servers of the settings: their entries, what is odd in them, and those turned off.
 
 An entry that cannot be used is a problem of that one server; the others are there all the same.
 """
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, Literal, cast
 
 import msgspec
 
-from alhena.config.mcp_enablement import Enablement, enablement
+from alhena.config.documents import read_limited
+from alhena.config.errors import ConfigError
+from alhena.config.home import config_home
+from alhena.config.layers import Layer
 from alhena.config.settings import Settings
 from alhena.values import Value
+
+FILE = "mcp-server-enablement.json"
+
+
+class _EntryEnablement(msgspec.Struct, frozen=True):
+    enabled: bool = True
+
+
+class Enablement(msgspec.Struct, frozen=True):
+    """The servers that are turned off, by the keys of the file. `problem` says why it cannot be
+    used: then all count as turned off, for nobody knows which are."""
+
+    off: frozenset[str] = frozenset()
+    problem: str = ""
+
+    def why_off(self, name: str) -> str:
+        """Why a server is turned off; "" when it is not."""
+        if self.problem:
+            return self.problem
+        return f"alhena mcp enable {name} turns it on" if server_key(name) in self.off else ""
+
+
+def enablement_path(environ: Mapping[str, str]) -> Path:
+    """The file."""
+    return config_home(environ) / FILE
+
+
+def server_key(name: str) -> str:
+    """What a server is called in the file, whose names know no upper case."""
+    return name.strip().lower()
+
+
+def enablement(environ: Mapping[str, str]) -> Enablement:
+    """What the file says; a file that is not there turns nothing off."""
+    path = enablement_path(environ)
+    try:
+        data = read_limited(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return Enablement()
+    except OSError as error:
+        return Enablement(problem=f"{path} cannot be read: {error.strerror or error}")
+    try:
+        entries = _entries_enablement(path, data)
+    except ConfigError as error:
+        return Enablement(problem=str(error))
+    return Enablement(frozenset(name for name, entry in entries.items() if not entry.enabled))
+
+
+def with_server(path: Path, data: bytes, name: str, *, enabled: bool) -> bytes:
+    """The bytes of the file, of which `data` were, with one server turned on or off. Raises
+    ConfigError for a file that holds something else."""
+    _entries_enablement(path, data)
+    known: dict[str, Any] = msgspec.json.decode(data) if data.strip() else {}
+    known.pop(server_key(name), None)
+    if not enabled:
+        known[server_key(name)] = {"enabled": False}
+    return msgspec.json.format(msgspec.json.encode(known), indent=2) + b"\n"
+
+
+def _entries_enablement(path: Path, data: bytes) -> dict[str, _EntryEnablement]:
+    if not data.strip():
+        return {}
+    try:
+        return msgspec.json.decode(data, type=dict[str, _EntryEnablement])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise ConfigError(
+            f"{path} does not say which servers are turned off: {str(error).replace('`', '')}.",
+            remedy='It is a JSON object of names, each with {"enabled": false}; correct it, or '
+            "remove it to turn all of them on.",
+        ) from error
+
 
 COMMAND_SERVER = "mcp"
 """What the server of `mcp.serverCommand` is called."""
@@ -225,3 +301,75 @@ def server_of(name: str, entry: object) -> McpServer | str:
 
 def _word(value: str | float | bool) -> str:
     return str(value).lower() if isinstance(value, bool) else f"{value}"
+
+
+SERVERS = "mcpServers"
+_OTHERS = frozenset({"extension", "name"})
+"""Members that the reference writes itself."""
+
+
+def server_problems(layers: Iterable[Layer]) -> dict[str, str]:
+    """What is wrong with each server that cannot be used, as the strongest layer has it (the last
+    of them): file, line, the value and the remedy."""
+    found: dict[str, str] = {}
+    for layer, name, entry in _entries(layers):
+        found.pop(name, None)
+        made = server_of(name, entry)
+        if isinstance(made, str):
+            found[name] = _placed(layer, _path_in(made, name, entry), made)
+    return found
+
+
+def odd_members(layers: Iterable[Layer]) -> Iterator[str]:
+    """A line for each member of an entry that means nothing, and for what was perhaps meant."""
+    members = _members(McpServer) | _OTHERS
+    for layer, name, entry in _entries(layers):
+        if not isinstance(entry, dict):
+            continue
+        fields = cast("dict[str, Any]", entry)
+        yield from _odd(layer, (SERVERS, name), fields, members)
+        oauth = fields.get("oauth")
+        if isinstance(oauth, dict):
+            inner = cast("dict[str, Any]", oauth)
+            yield from _odd(layer, (SERVERS, name, "oauth"), inner, _members(McpOAuth))
+
+
+def _entries(layers: Iterable[Layer]) -> Iterator[tuple[Layer, str, object]]:
+    for layer in layers:
+        servers = layer.document.get(SERVERS)
+        if isinstance(servers, dict):
+            for name, entry in cast("dict[str, object]", servers).items():
+                yield layer, name, entry
+
+
+def _odd(
+    layer: Layer, path: tuple[str, ...], fields: Mapping[str, Any], known: frozenset[str]
+) -> Iterator[str]:
+    for each in fields:
+        if each in known:
+            continue
+        near = get_close_matches(each, sorted(known), n=1)
+        hint = f" Did you mean {near[0]}?" if near else " Remove it."
+        place = _line(layer, (*path, each))
+        yield f"{place}: {'.'.join((*path, each))} means nothing, and has no effect.{hint}"
+
+
+def _members(kind: type[msgspec.Struct]) -> frozenset[str]:
+    return frozenset(field.encode_name for field in msgspec.structs.fields(kind))
+
+
+def _path_in(problem: str, name: str, entry: object) -> tuple[str, ...]:
+    """The member that a problem of an entry speaks of."""
+    said = problem.partition(f"{SERVERS}.{name}.")[2].partition(":")[0].partition("[")[0]
+    parts = tuple(said.split("."))
+    there = isinstance(entry, dict) and parts[0] in entry
+    return (SERVERS, name, *parts) if there else (SERVERS, name)
+
+
+def _placed(layer: Layer, path: tuple[str, ...], problem: str) -> str:
+    return f"{_line(layer, path)}: {problem.removeprefix('settings: ')}"
+
+
+def _line(layer: Layer, path: tuple[str, ...]) -> str:
+    line = layer.line(path)
+    return f"{layer.path}" if line is None else f"{layer.path}:{line}"

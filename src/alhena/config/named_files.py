@@ -13,8 +13,8 @@ from typing import Any, cast
 import msgspec
 
 from alhena.config.command_words import pieces
+from alhena.config.documents import NotReadableError, read_limited
 from alhena.config.entry_words import EntryWord, entry_words
-from alhena.config.files import NotReadableError, read_limited
 from alhena.config.programs import ENTRY_FILES, PYTHON
 from alhena.config.runners import sought
 

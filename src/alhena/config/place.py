@@ -69,7 +69,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     def named(self, path: tuple[str, ...], value: Any) -> Any:
         """What stands at a path of the settings as people may see it: in the place of what a secret
         variable has put in, its name."""
-        from alhena.config.secret_variables import SecretVariables
+        from alhena.config.environment import SecretVariables
 
         return SecretVariables(self).named(path, value)
 

@@ -8,45 +8,334 @@ to be had from here, wherever they are written.
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from alhena.config.documents import settings_document
 from alhena.config.errors import ConfigError
-from alhena.config.model_sections import (
-    LONG_PROMPT,
-    BillingSettings,
-    BudgetSettings,
-    ContextManagementSettings,
-    ContextSettings,
-    ContextToolSettings,
-    ModelConfigSettings,
-    ModelSettings,
-    OutputMaskingSettings,
-    PriceSettings,
-    VertexBilling,
-)
-from alhena.config.sections import (
-    AdvancedSettings,
-    AuthSettings,
-    CheckpointingSettings,
-    EnvironmentRedaction,
-    FolderTrustSettings,
-    GeneralSettings,
-    HooksConfig,
-    McpSettings,
-    OAuthSettings,
-    OutputSettings,
-    PrivacySettings,
-    SandboxSettings,
-    Section,
-    SecuritySettings,
-    SessionRetention,
-    ShellSettings,
-    TelemetrySettings,
-    ToolSettings,
-)
+from alhena.values import Value
+
+
+class Section(Value, frozen=True, kw_only=True, rename="camel"):
+    """A table of settings.json."""
+
+
+class SessionRetention(Section, frozen=True, kw_only=True):
+    """`general.sessionRetention.*`: when sessions are removed. Ages are like `30d` or `12h`; one
+    that was used within `min_retention` stays, whatever the others say."""
+
+    enabled: bool = True
+    max_age: str | None = "30d"
+    max_count: int | None = None
+    min_retention: str = "1d"
+
+
+class CheckpointingSettings(Section, frozen=True, kw_only=True):
+    """`general.checkpointing.*`: whether the files are kept before each call that may change
+    them."""
+
+    enabled: bool = False
+
+
+class GeneralSettings(Section, frozen=True, kw_only=True):
+    """`general.*`. `max_attempts`: how often a request that fails is sent in all;
+    `retry_fetch_errors`: network errors of no known cause count as passing."""
+
+    default_approval_mode: Literal["default", "auto_edit", "plan"] = "default"
+    max_attempts: int = 10
+    retry_fetch_errors: bool = True
+    session_retention: SessionRetention = SessionRetention()
+    checkpointing: CheckpointingSettings = CheckpointingSettings()
+
+
+class OutputSettings(Section, frozen=True, kw_only=True):
+    """`output.*`."""
+
+    format: Literal["text", "json", "stream-json"] = "text"
+
+
+class ShellSettings(Section, frozen=True, kw_only=True):
+    """`tools.shell.*`; the inactivity timeout is in seconds, 0 for none."""
+
+    inactivity_timeout: float = 300
+
+
+class EnvironmentRedaction(Section, frozen=True, kw_only=True):
+    """`security.environmentVariableRedaction.*`: what child processes may not see.
+
+    `allowed` and `blocked` are names of variables. The model's own credentials are removed even
+    when it is not `enabled`.
+    """
+
+    enabled: bool = True
+    allowed: tuple[str, ...] = ()
+    blocked: tuple[str, ...] = ()
+
+
+class FolderTrustSettings(Section, frozen=True, kw_only=True):
+    """`security.folderTrust.*`: not `enabled`, every folder is trusted."""
+
+    enabled: bool = True
+
+
+class OAuthSettings(Section, frozen=True, kw_only=True):
+    """`security.auth.oauth.*`: the OAuth client of `alhena auth login`. `redirect_uri` is where the
+    browser goes when the code is to be pasted. The secret does not show in the repr."""
+
+    client_id: str | None = None
+    client_secret: str | None = None
+    redirect_uri: str | None = None
+
+    def __repr__(self) -> str:
+        return f"OAuthSettings(client_id={self.client_id!r}, redirect_uri={self.redirect_uri!r})"
+
+
+class AuthSettings(Section, frozen=True, kw_only=True):
+    """`security.auth.*`: how to sign in to a model (`models/auth_type.py` has the words).
+    `enforced_type`: in no other way. `use_external`: whoever runs this says how, by the
+    environment, and `selected_type` counts for nothing."""
+
+    selected_type: str | None = None
+    enforced_type: str | None = None
+    use_external: bool = False
+    oauth: OAuthSettings = OAuthSettings()
+
+
+class SecuritySettings(Section, frozen=True, kw_only=True):
+    """`security.*`. With `disable_always_allow` an approval holds for its call and no further; with
+    `disable_yolo_mode` nothing runs in yolo mode."""
+
+    environment_variable_redaction: EnvironmentRedaction = EnvironmentRedaction()
+    folder_trust: FolderTrustSettings = FolderTrustSettings()
+    auth: AuthSettings = AuthSettings()
+    disable_always_allow: bool = False
+    disable_yolo_mode: bool = False
+
+
+class PrivacySettings(Section, frozen=True, kw_only=True):
+    """`privacy.*`. With `usage_statistics_enabled` requests name this installation."""
+
+    usage_statistics_enabled: bool = False
+
+
+class McpSettings(Section, frozen=True, kw_only=True):
+    """`mcp.*`: names of servers, `*` for all. `allowed` None means all that are configured.
+    `auto_allow_in_headless`: where no person can be asked, calls need no approval. `server_command`
+    is the command line of one more server."""
+
+    allowed: tuple[str, ...] | None = None
+    excluded: tuple[str, ...] = ()
+    auto_allow_in_headless: bool = False
+    server_command: str | None = None
+
+
+class SandboxSettings(Section, frozen=True, kw_only=True):
+    """`tools.sandbox` as an object; `network` and `network_access` are one thing."""
+
+    enabled: bool = True
+    command: str | None = None
+    profile: str | None = None
+    network: bool | None = None
+    network_access: bool | None = None
+    allowed_paths: tuple[str, ...] = ()
+
+
+class ToolSettings(Section, frozen=True, kw_only=True):
+    """`tools.*`. The entries of `core`, `allowed`, `confirmation_required` and `exclude` are tool
+    names, or `run_shell_command(prefix)`: only these built-in tools are there (None: all), these
+    need no approval, these need one each time, these are denied.
+
+    Of a result over `truncate_tool_output_threshold` characters the model gets the two ends; 0 or
+    less turns that off. `sandbox`: whether commands run in one, or which
+    (`system/sandbox/wish.py` reads it); `sandbox_allowed_paths` are writable in it, and
+    `sandbox_network_access` false cuts the network. `discovery_command` lists further tools as
+    JSON, `call_command` runs one of them.
+    """
+
+    core: tuple[str, ...] | None = None
+    allowed: tuple[str, ...] = ()
+    confirmation_required: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    truncate_tool_output_threshold: int = 40_000
+    shell: ShellSettings = ShellSettings()
+    sandbox: bool | str | SandboxSettings = False
+    sandbox_allowed_paths: tuple[str, ...] = ()
+    sandbox_network_access: bool | None = None
+    discovery_command: str | None = None
+    call_command: str | None = None
+
+
+class HooksConfig(Section, frozen=True, kw_only=True):
+    """`hooksConfig.*`. `disabled` are names or commands of hooks."""
+
+    enabled: bool = True
+    disabled: tuple[str, ...] = ()
+    notifications: bool = True
+
+
+class TelemetrySettings(Section, frozen=True, kw_only=True):
+    """`telemetry.*`. `log_prompts` false: the outfile has nothing of what people, models, tools and
+    hooks wrote."""
+
+    enabled: bool = False
+    outfile: str | None = None
+    log_prompts: bool | None = None
+
+
+class AdvancedSettings(Section, frozen=True, kw_only=True):
+    """`advanced.*`. `excluded_env_vars` are variables that no project's .env file sets; with
+    `ignore_local_env` such files are not read."""
+
+    excluded_env_vars: tuple[str, ...] = ("DEBUG", "DEBUG_MODE")
+    ignore_local_env: bool = False
+
+
+LONG_PROMPT = 200_000
+"""Tokens of a prompt above which some models cost more."""
+
+
+class PriceSettings(Section, frozen=True, kw_only=True):
+    """`model.prices.NAME.*`: US dollars for a million tokens. The long ones are those of requests
+    with more than LONG_PROMPT tokens; what is None costs what stands beside it."""
+
+    input: float
+    output: float
+    cached: float | None = None
+    long_input: float | None = None
+    long_output: float | None = None
+    long_cached: float | None = None
+
+
+class BudgetSettings(Section, frozen=True, kw_only=True):
+    """`model.budget.*`: the tokens and US dollars that a session may take, and the seconds of a
+    run; null for no limit."""
+
+    max_tokens: int | None = None
+    max_seconds: float | None = None
+    max_cost: float | None = None
+
+
+class ModelSettings(Section, frozen=True, kw_only=True):
+    """`model.*`. `max_session_turns` -1 means no limit. `fallback`: whether a smaller model takes
+    over when this one is out of quota or room: after a person agreed, always, or never.
+    `compression_threshold`: from which share of the model's window on a conversation is compressed,
+    0 for never; `context_window`: how many tokens that is, None for what is known of the model.
+    `loop_check_turns`: after how many turns of a prompt a model is asked whether it goes in
+    circles, 0 for never. `prices` are those of models by name, which may end in `*`."""
+
+    name: str | None = None
+    max_session_turns: int = -1
+    compression_threshold: float = 0.5
+    context_window: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    disable_loop_detection: bool = False
+    loop_check_turns: int = 0
+    budget: BudgetSettings = BudgetSettings()
+    prices: dict[str, PriceSettings] = msgspec.field(default_factory=dict[str, PriceSettings])
+    fallback: Literal["ask", "always", "never"] = "ask"
+
+
+class ModelConfigSettings(Section, frozen=True, kw_only=True):
+    """`modelConfigs.*`: named configurations of models, and what is changed for which of them
+    (`models/configs.py` reads them). The custom ones add to the others."""
+
+    aliases: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
+    custom_aliases: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
+    overrides: tuple[Any, ...] = ()
+    custom_overrides: tuple[Any, ...] = ()
+
+
+class VertexBilling(Section, frozen=True, kw_only=True):
+    """`billing.vertexAi.*`: which of the bought capacities of Vertex answer."""
+
+    request_type: Literal["dedicated", "shared"] | None = None
+    shared_request_type: Literal["priority", "flex"] | None = None
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers that ask for them."""
+        asked = {
+            "x-vertex-ai-llm-request-type": self.request_type,
+            "x-vertex-ai-llm-shared-request-type": self.shared_request_type,
+        }
+        return {name: value for name, value in asked.items() if value is not None}
+
+
+class BillingSettings(Section, frozen=True, kw_only=True):
+    """`billing.*`."""
+
+    vertex_ai: VertexBilling = VertexBilling()
+
+
+class ContextSettings(Section, frozen=True, kw_only=True):
+    """`context.*`: which memory files there are. `file_name`: what they are called, one name or
+    several; `memory_boundary_markers`: what the root of a project holds; `max_import_depth`: how
+    many levels of `@path` imports are followed; `discovery_max_dirs`: directories that `alhena
+    memory` looks into below the workspace; `include_directories`: more workspace roots;
+    `include_directory_tree`: whether sessions begin with a picture of the folders."""
+
+    file_name: str | tuple[str, ...] = "GEMINI.md"
+    import_format: Literal["tree", "flat"] = "tree"
+    max_import_depth: Annotated[int, msgspec.Meta(ge=0)] = 5
+    discovery_max_dirs: int = 200
+    memory_boundary_markers: tuple[str, ...] = (".git",)
+    include_directories: tuple[str, ...] = ()
+    include_directory_tree: bool = True
+    load_memory_from_include_directories: bool = False
+
+    @property
+    def file_names(self) -> tuple[str, ...]:
+        """The names that can be used, in their order; GEMINI.md when none can."""
+        return tuple(filter(_is_inside, self._given)) or ("GEMINI.md",)
+
+    @property
+    def unusable_names(self) -> tuple[str, ...]:
+        """The names that cannot be used: absolute, empty, or leading out of a directory."""
+        return tuple(name for name in self._given if not _is_inside(name))
+
+    @property
+    def boundary_markers(self) -> tuple[str, ...]:
+        """The markers that can be used; the others say nothing."""
+        return tuple(filter(_is_inside, self.memory_boundary_markers))
+
+    @property
+    def _given(self) -> tuple[str, ...]:
+        names = (self.file_name,) if isinstance(self.file_name, str) else self.file_name
+        return tuple(dict.fromkeys(name.strip() for name in names))
+
+
+def _is_inside(name: str) -> bool:
+    """Whether a relative path leads to something in its directory."""
+    steps = name.split("/")
+    return (
+        not name.startswith("/")
+        and ".." not in steps
+        and any(step not in {"", "."} for step in steps)
+        and "\0" not in name
+    )
+
+
+class OutputMaskingSettings(Section, frozen=True, kw_only=True):
+    """`contextManagement.tools.outputMasking.*`, in tokens: the newest results that are not masked
+    (negative: none ever is), and how much there has to be to mask. With `protect_latest_turn` the
+    last content stays as it is."""
+
+    protection_threshold_tokens: int = 50_000
+    min_prunable_threshold_tokens: int = 30_000
+    protect_latest_turn: bool = True
+
+
+class ContextToolSettings(Section, frozen=True, kw_only=True):
+    """`contextManagement.tools.*`."""
+
+    output_masking: OutputMaskingSettings = OutputMaskingSettings()
+
+
+class ContextManagementSettings(Section, frozen=True, kw_only=True):
+    """`contextManagement.*`: what becomes of a conversation that grows."""
+
+    tools: ContextToolSettings = ContextToolSettings()
+
 
 __all__ = [
     "LONG_PROMPT",

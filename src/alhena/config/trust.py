@@ -7,8 +7,8 @@ from pathlib import Path
 
 import msgspec
 
+from alhena.config.documents import NotReadableError, read_limited
 from alhena.config.errors import ConfigError, DamagedError
-from alhena.config.files import NotReadableError, read_limited
 from alhena.config.home import trusted_folders_path
 
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from enum import StrEnum
 
-from alhena.config.files import NotReadableError, read_limited
+from alhena.config.documents import NotReadableError, read_limited
 from alhena.config.programs import ENTRY_FILES
 
 MAX_INDEX = 64 << 20

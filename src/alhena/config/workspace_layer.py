@@ -11,11 +11,10 @@ from typing import Any, cast
 
 import msgspec
 
-from alhena.config.dotted import value_at
+from alhena.config.documents import value_at
 from alhena.config.environment import CREDENTIALS
-from alhena.config.expansion import names_in
+from alhena.config.layers import names_in, union
 from alhena.config.mcp_servers import COMMAND_SERVER, EVERY, OF_GOOGLE, OF_WORKSPACE
-from alhena.config.merging import union
 from alhena.config.settings import known_keys
 
 FREE = frozenset(

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from alhena.config.errors import ConfigError
-from alhena.config.jsonc_edit import JsonEditError
+from alhena.config.jsonc import JsonEditError
 from alhena.hooks.user_files import change_file
 
 

@@ -11,6 +11,7 @@ import msgspec
 from alhena.config.accepted import folder_key, with_accepted, with_own_data, without_accepted
 from alhena.config.accepted_states import read_accepted
 from alhena.config.bound import Bound, bound_entries
+from alhena.config.checking import renewed
 from alhena.config.documents import settings_document
 from alhena.config.errors import ConfigError
 from alhena.config.home import (
@@ -18,8 +19,7 @@ from alhena.config.home import (
     trusted_folders_path,
     workspace_settings_path,
 )
-from alhena.config.jsonc_edit import with_value, without_keys
-from alhena.config.old_keys import renewed
+from alhena.config.jsonc import with_value, without_keys
 from alhena.config.place import Place, open_place
 from alhena.config.trust import TrustLevel, folder_trust, trust_entries
 from alhena.display_text import one_line

@@ -1,4 +1,5 @@
-"""Runs hooks: each command with JSON on its input, all hooks of one event, and their one verdict."""
+"""Runs hooks: each command with JSON on its input, all hooks of one event, and their one
+verdict."""
 
 import asyncio
 import os

@@ -1,4 +1,9 @@
-"""The JSON that hooks read for each event, requests and answers included, and their changes read back."""
+"""The JSON that hooks read for each event, requests and answers included, and their changes read
+back.
+
+A message is the text of a content; contents without text are not shown, and stay where they are.
+The shapes are checked when a hook's output is read (`hooks.output`).
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal

@@ -1,4 +1,10 @@
-"""A hook's output, read from what it wrote and how it ended, and the outputs of several made one. Pure."""
+"""A hook's output, read from what it wrote and how it ended, and the outputs of several made
+one. Pure.
+
+The forms are the reference's. Where it lets something pass that nobody can have meant, this is
+stricter: JSON that is no object, or holds a value of the wrong kind, is a failure; an exit code of
+2 or more blocks whatever the JSON says, unless that blocks or stops itself.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeVar, assert_never

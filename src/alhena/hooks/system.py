@@ -1,4 +1,5 @@
-"""The hooks of a session: which of them hear of an event, in what order, and what they say to it."""
+"""The hooks of a session: which of them hear of an event, in what order, and what they say to
+it."""
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from functools import lru_cache

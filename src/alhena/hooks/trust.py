@@ -1,4 +1,13 @@
-"""Trust in a project's hooks: accepted with the files that they run, and no longer when one changes."""
+"""Trust in a project's hooks: accepted with the files that they run, and no longer when one
+changes.
+
+`trusted_hooks.json` maps a project's directory to texts. Those that begin with "sha256:" are
+fingerprints; what else is there belongs to other programs, and is kept.
+
+A command is read generously: whatever might name a file is taken for a name, however it is quoted.
+What cannot be known before it runs (a variable from elsewhere, the output of another command)
+stands for anything, and then everything in `.gemini/hooks` counts.
+"""
 
 import hashlib
 import os
@@ -11,8 +20,8 @@ from pathlib import Path
 
 import msgspec
 
+from alhena.config.documents import read_limited
 from alhena.config.errors import ConfigError
-from alhena.config.files import read_limited
 from alhena.hooks.model import HookDefinition, HookEvent, HookGroup
 from alhena.values import Value
 

@@ -5,8 +5,8 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
+from alhena.config.documents import MAX_BYTES
 from alhena.config.errors import ConfigError, DamagedError
-from alhena.config.files import MAX_BYTES
 
 _ATTEMPTS = 5
 

@@ -1,4 +1,14 @@
-"""A connection to an MCP server, whatever carries it: its lists, calls and errors."""
+"""A connection to an MCP server, whatever carries it: its lists, calls and errors.
+
+AlhenaError
+└── McpError                  kind mcp_tool_error
+    ├── McpConnectError       it cannot be reached, or does not speak the protocol
+    │   └── McpAuthError      it wants to know who asks
+    ├── McpLostError          the connection ended
+    ├── McpTimeoutError       no answer in time
+    ├── McpRefusedError       it answered with an error of the protocol
+    └── McpScopeError         it wants more permissions than it was given
+"""
 
 from collections.abc import Callable
 from enum import StrEnum

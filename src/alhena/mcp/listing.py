@@ -1,4 +1,10 @@
-"""The lists of servers: which entries are taken (MCP-03), and the names their tools are declared under (MCP-02)."""
+"""The lists of servers: which entries are taken (MCP-03), and the names their tools are declared
+under (MCP-02).
+
+The bare name where nothing else has it, else `server__tool`, else that with a hash. The order of
+the settings decides, not who connected first; a name that a model has been told is never given to
+another tool for the rest of the session.
+"""
 
 import re
 from collections.abc import Callable, Iterable, Sequence

@@ -1,4 +1,22 @@
-"""Guards what servers send before the SDK reads it: bounded, decoded off the loop when long, mended where it is nearly JSON."""
+"""Guards what servers send before the SDK reads it: bounded, decoded off the loop when long,
+mended where it is nearly JSON.
+
+Results that are long, or all structure, are kept here; the SDK, which would look at all of them
+more than once, is given one that says where the real one is.
+
+Servers write NaN, halves of surrogate pairs, and answers without the shape that the protocol wants.
+The SDK drops what it cannot read, and whoever waits for that answer would wait until its deadline.
+
+They are mended where they stand, a slice at a time: what is done to the whole in one go holds up
+all threads.
+
+What a server sends may be all brackets, and building that, walking it and letting go of it again
+holds up everybody for seconds. So a text is looked at first, a slice at a time, by what is done in
+C: what stands in strings is taken out, and the brackets and commas that are left are counted.
+
+Otherwise one deep schema would cost a server all of its tools. What is cut are schemas below any
+level that is looked at, or told to a model.
+"""
 
 import asyncio
 import codecs

@@ -1,4 +1,10 @@
-"""Tools as they were when a person approved them, kept in a file, and how one differs now."""
+"""Tools as they were when a person approved them, kept in a file, and how one differs now.
+
+A server can say one thing when it is approved and another thing later. So name, description and
+schema are kept, and a tool that is not as it was is asked about again, with the difference. So is
+one of another program, or from another URL, under the name of a server that was approved; and one
+that was approved, but of which nothing is kept.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path

@@ -1,4 +1,13 @@
-"""Between a transport and the SDK's session: results kept aside as the server gave them, floods slowed, long lists cut."""
+"""Between a transport and the SDK's session: results kept aside as the server gave them, floods
+slowed, long lists cut.
+
+The SDK takes a result apart by the letter of the specification, and one odd tool or block of
+content would cost all of them. So it gets an empty result of the same kind, with a mark by which
+the real one is found again.
+
+Of a result the entries of its lists are built a few at a time, and its structured content stays the
+text that it is: nobody wants more of it. Of other messages hardly anything is needed.
+"""
 
 import asyncio
 import time

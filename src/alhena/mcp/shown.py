@@ -1,4 +1,5 @@
-"""Servers in words for people, hooks and logs, nothing secret; and what a server is, whatever it is called."""
+"""Servers in words for people, hooks and logs, nothing secret; and what a server is, whatever it
+is called."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,4 +1,5 @@
-"""A tool of a server as the registry holds it, a call of it, and its results as parts (MCP-04 to MCP-06)."""
+"""A tool of a server as the registry holds it, a call of it, and its results as parts (MCP-04 to
+MCP-06)."""
 
 import binascii
 from collections.abc import Callable, Iterable, Iterator

@@ -1,4 +1,9 @@
-"""Imports in memory files (@path): found outside code, allowed or refused, read and put in place."""
+"""Imports in memory files (@path): found outside code, allowed or refused, read and put in place.
+
+In the tree form an import is replaced by what the file holds, imports and all, between two
+comments. In the flat form the files follow each other, each once, and their texts stay as they
+are. What cannot be imported leaves a comment; past the depth limit an import stays as it is.
+"""
 
 import os
 import re

@@ -1,11 +1,16 @@
-"""The models: their names, what may be said in place of a name, and what each can do.
+"""The models: names, aliases, limits, thinking, and the ones that may stand in for another.
 
 What is not listed is understood by its name: the series decides how a model thinks, and a model of
 which nothing is known is sent nothing that it might refuse.
 """
 
+import re
 from enum import StrEnum
 
+import msgspec
+
+from alhena.errors import ModelError, ServerFaultError
+from alhena.models.errors import ModelNotFoundError, QuotaError
 from alhena.values import Value
 from alhena.wire.request import GenerationConfig, ThinkingConfig
 
@@ -214,3 +219,90 @@ def _by_series(name: str, major: int, minor: int) -> ModelInfo:
         needs_signatures=major == 3,
         preview="-preview" in name or "-exp" in name,
     )
+
+
+_NAME = re.compile(r"claude-(?:([a-z]+)-)?(\d{1,2})(?:[.-](\d{1,2}))?(?![\d.])(?:-([a-z]+))?")
+LEAST_OUTPUT = 8192
+"""What to ask for of a model of which nothing is known, or behind a question that leaves no room
+for more."""
+_USUAL = 32_000
+
+
+class ClaudeInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A model of Anthropic's, or of a server that speaks as it does.
+
+    `most_output` is the limit of output in tokens, thinking included, None where it is not known;
+    `default_output` what to ask for where nobody set a limit, which the service demands. `thinks`
+    and `schemas`: it can be told how much to think, and to which schema an answer keeps.
+    """
+
+    most_output: int | None = None
+    default_output: int = LEAST_OUTPUT
+    thinks: bool = True
+    schemas: bool = True
+
+
+def claude_info(name: str) -> ClaudeInfo:
+    """What is known of a model, by its version. More output than 32,000 tokens is asked for only
+    where somebody set such a limit: with the question it has to fit in the window."""
+    found = _NAME.search(name.lower())
+    if found is None:
+        return ClaudeInfo()
+    family = found[1] or found[4] or ""
+    version = int(found[2]), int(found[3] or 0)
+    most = _most_output(family, version)
+    return ClaudeInfo(
+        most_output=most,
+        default_output=min(most or _USUAL, _USUAL),
+        thinks=version >= (3, 7),
+        schemas=version >= ((4, 1) if family == "opus" else (4, 5)),
+    )
+
+
+def _most_output(family: str, version: tuple[int, int]) -> int | None:
+    if version < (3, 5):
+        return 4096
+    if version < (3, 7):
+        return 8192
+    if version > (4, 5):
+        return None
+    return 32_000 if family == "opus" and version in {(4, 0), (4, 1)} else 64_000
+
+
+_NAME_FALLBACK = re.compile(r"gemini-\d+(?:\.\d+)?-(pro|flash-lite|flash)(-preview(?:-[\w.-]+)?)?")
+_PREVIEW_FLASH = "gemini-3-flash-preview"
+_STABLE = "gemini-2.5-"
+
+
+def successors(model: str) -> tuple[str, ...]:
+    """All models that may come to answer instead of `model`, one after another."""
+    found: list[str] = []
+    waiting = [model]
+    while waiting:
+        asked = waiting.pop()
+        for error in (ModelNotFoundError("gone", status=404), QuotaError("spent", status=429)):
+            other = fallback_model(asked, error)
+            if other is not None and other not in found:
+                found.append(other)
+                waiting.append(other)
+    return tuple(found)
+
+
+def fallback_model(model: str, error: ModelError) -> str | None:
+    """The next model after `model`, when `error` says that it is out of quota or room, is not to be
+    had, or goes on failing; None when there is none, or another model would fail alike.
+
+    From pro it goes to flash of the same series, from a preview that is not there to its stable
+    elder; nothing leads back, so a chain of such steps ends.
+    """
+    found = _NAME_FALLBACK.fullmatch(model.removeprefix("models/"))
+    if found is None:
+        return None
+    size, preview = found[1], found[2]
+    if isinstance(error, ModelNotFoundError):
+        return f"{_STABLE}{size}" if preview else None
+    if not isinstance(error, QuotaError | ServerFaultError) or error.status is None:
+        return None
+    if preview:
+        return _PREVIEW_FLASH if size == "pro" else f"{_STABLE}{size}"
+    return found[0].replace("-pro", "-flash") if size == "pro" else None

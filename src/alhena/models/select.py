@@ -10,8 +10,7 @@ from alhena.models.auth_type import AuthType, auth_type
 from alhena.models.catalogue import ANTHROPIC, OPENAI
 from alhena.models.errors import CredentialsError
 from alhena.models.generator import ContentGenerator
-from alhena.models.retry.generator import RetryingGenerator
-from alhena.models.retry.policy import REPLAY, RetryPolicy
+from alhena.models.retry.generator import REPLAY, RetryingGenerator, RetryPolicy
 from alhena.values import Value
 
 if TYPE_CHECKING:
@@ -75,7 +74,7 @@ def choose_generator(choice: ModelChoice) -> ChosenGenerator:
     chosen = _choose(choice)
     generator = chosen.generator
     if choice.record_responses is not None:
-        from alhena.models.recorder import Recorder
+        from alhena.models.recorded import Recorder
 
         generator = Recorder(generator, choice.record_responses)
     if choice.retry is not None and chosen.model != DEMO:
@@ -225,7 +224,7 @@ def _vertex(choice: ModelChoice) -> ChosenGenerator:
 
 
 def _code_assist(choice: ModelChoice, kind: AuthType) -> ChosenGenerator:
-    from alhena.models.code_assist.choose import for_login, for_machine
+    from alhena.models.code_assist.generator import for_login, for_machine
 
     environ, oauth = choice.environ, choice.settings.security.auth.oauth
     try:
@@ -285,7 +284,7 @@ def is_demo(model: str) -> bool:
 
 
 def _demo(*notices: str) -> ChosenGenerator:
-    from alhena.models.demo.generator import DemoGenerator
+    from alhena.models.demo import DemoGenerator
 
     return ChosenGenerator(
         generator=DemoGenerator(), model=DEMO, speaks_gemini=False, notices=notices

@@ -155,9 +155,8 @@ def _error(
     label: str = "",
 ) -> ModelError:
     """The error for a status. `label`: what the service called it where that was no status."""
-    from alhena.models.retry.hints import longest, retry_hint
-    from alhena.models.retry.policy import LONGEST_WAIT_S
-    from alhena.models.retry.quota import minute_hint, quota_class
+    from alhena.models.retry.generator import LONGEST_WAIT_S
+    from alhena.models.retry.quota import longest, minute_hint, quota_class, retry_hint
 
     said = asked.clean(api.message) or asked.clean(api.status) or "no reason given"
     said = f"{label or f'HTTP {code}'}: {said}"
@@ -223,7 +222,7 @@ def _not_let_in(code: int, api: ApiStatus, asked: Asked, said: str) -> Credentia
         error = validation(api, f"{asked.place} wants the account to be verified first ({said}).")
         if error is not None:
             return error
-        from alhena.models.projects import project_remedy
+        from alhena.models.retry.quota import project_remedy
 
         remedy = project_remedy(api, lambda text: asked.clean(text, 100))
         if remedy is not None:

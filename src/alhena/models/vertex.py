@@ -102,8 +102,7 @@ def _missing(project: str, location: str) -> CredentialsError:
 
 
 def _token_access(environ: Mapping[str, str]) -> Access:
-    from alhena.models.auth.bearer import BearerAccess, quota_project
-    from alhena.models.auth.tokens import FixedToken, checked_token
+    from alhena.models.auth.tokens import BearerAccess, FixedToken, checked_token, quota_project
 
     given = environ.get("GOOGLE_CLOUD_ACCESS_TOKEN", "").strip()
     if given:

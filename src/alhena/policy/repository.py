@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Iterator
 
-from alhena.config.files import read_limited
+from alhena.config.documents import read_limited
 from alhena.values import Value
 
 MAX_REPOSITORIES = 64

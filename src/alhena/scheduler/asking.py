@@ -1,4 +1,5 @@
-"""One call before a person, from the first question to the last answer; edits of the call included."""
+"""One call before a person, from the first question to the last answer; edits of the call
+included."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,9 @@
-"""The message bus: typed messages, subscriptions, and requests that always come to an answer (SCHED-09)."""
+"""The message bus: typed messages, subscriptions, and requests that always come to an answer
+(SCHED-09).
+
+A request carries a correlation id, which its response repeats. `refused` is the response that
+means no: it is what a request comes to when nobody answers.
+"""
 
 import asyncio
 import os

@@ -1,4 +1,9 @@
-"""The gate: a call that was built becomes one that may run, or ends here with the reason."""
+"""The gate: a call that was built becomes one that may run, or ends here with the reason.
+
+The policy is asked first, then a person when the policy says so, then the BeforeTool hooks. A hook
+may stop or block the call, want a person asked, or change the input: then the policy, and a person
+if it says so, are asked again about what would run now.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable

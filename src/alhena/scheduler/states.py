@@ -1,4 +1,5 @@
-"""The seven states of a tool call, each its own type, and the transitions between them (SCHED-01)."""
+"""The seven states of a tool call, each its own type, and the transitions between them
+(SCHED-01)."""
 
 from enum import StrEnum
 from typing import Any, ClassVar

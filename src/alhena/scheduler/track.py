@@ -1,4 +1,5 @@
-"""One call, and the batch it belongs to, on their way through the states; the listeners hear of both."""
+"""One call, and the batch it belongs to, on their way through the states; the listeners hear of
+both."""
 
 import asyncio
 import threading

@@ -17,11 +17,10 @@ import msgspec
 
 from alhena.session.checkpoints import Checkpoint, KeptPlace, directory_of, moments
 from alhena.session.errors import CheckpointError, NoGitError, TooMuchError
-from alhena.session.moments import EMPTY, Around, Limits, Snapshot
 from alhena.session.restorer import Restoration, Target
 from alhena.session.restoring import Plan, Step, go_back
 from alhena.session.shadow import ShadowRepository
-from alhena.session.shadow_files import is_there, trouble
+from alhena.session.shadow_files import EMPTY, Around, Limits, Snapshot, is_there, trouble
 from alhena.system.ignore import IgnoreRules
 
 MANY_GONE = 20

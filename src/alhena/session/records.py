@@ -1,4 +1,4 @@
-"""The lines of a journal: JSON objects, each with a checksum that depends on all before it.
+"""The lines of a journal, JSON objects each with a checksum; and the names of sessions.
 
     {"type":"event","at":"2026-01-31T12:00:00.000Z","event":{…},"crc":"89abcdef"}
 
@@ -7,6 +7,7 @@ for the first). So a line that was changed, lost, doubled or moved ends what can
 record of a type that is not known is one of a later version; it is left where it is.
 """
 
+import re
 import time
 import zlib
 from typing import Any
@@ -181,3 +182,40 @@ def record_of(line: bytes) -> KnownRecord | None:
         if _typed.decode(line).type in _KNOWN:
             raise
         return None
+
+
+SUFFIX = ".jsonl"
+
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,199}")
+_MADE = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_TAKEN = frozenset({"checkpoints", "sessions", "tags", "tool-outputs"})
+"""Directories of a project's own, beside those that bear the names of sessions."""
+
+
+def session_of(file_name: str) -> str | None:
+    """The id of the session whose journal has this name; None when it is no session's."""
+    session_id = file_name.removesuffix(SUFFIX)
+    return session_id if session_id != file_name and is_session_id(session_id) else None
+
+
+def is_session_id(name: str) -> bool:
+    """Whether a session can have this id: letters, digits, `_` and `-`, and nothing that a path
+    or a pattern could mean something else by."""
+    return _PLAIN.fullmatch(name) is not None and name.lower() not in _TAKEN
+
+
+def is_made_id(name: str) -> bool:
+    """Whether the id is one that sessions are given when they begin: a UUID, which nobody takes
+    for a directory of another kind."""
+    return _MADE.fullmatch(name) is not None
+
+
+def damaged_name(session_id: str, number: int) -> str:
+    """The file that holds the `number`-th damaged end of a session."""
+    return f"{session_id}.damaged-{number}"
+
+
+def is_damaged_end(file_name: str, session_id: str) -> bool:
+    """Whether a file holds a damaged end of that session."""
+    head, mark, number = file_name.rpartition(".damaged-")
+    return bool(mark) and head == session_id and number.isascii() and number.isdecimal()

@@ -1,10 +1,12 @@
-"""What a journal says: the conversation as it stands, and what became of its last calls."""
+"""A journal replayed: the conversation as it stands, and the fate of each call."""
 
 from functools import cache
+from pathlib import Path
 from typing import assert_never
 
 import msgspec
 
+from alhena.session.journal import read_session
 from alhena.session.records import (
     Answered,
     CallRefs,
@@ -255,3 +257,32 @@ def _refs() -> msgspec.json.Decoder[CallRefs]:
 @cache
 def _counts() -> msgspec.json.Decoder[_Responded]:
     return msgspec.json.Decoder(_Responded)
+
+
+_MARK = b'"type":"checkpoint"'
+
+
+def conversation_at(journal: Path, name: str) -> Replay | None:
+    """The conversation of a recorded session as it was when the checkpoint `name` was made; None
+    when the journal does not know of it. Raises SessionError."""
+    replay = Replay()
+    found = False
+
+    def take(line: bytes) -> bool:
+        nonlocal found
+        if line.startswith(_EVENT) and _MARK in line and _names(line, name):
+            found = True
+            return True
+        replay.feed(line)
+        return False
+
+    read_session(journal, take)
+    return replay if found else None
+
+
+def _names(line: bytes, name: str) -> bool:
+    record = record_of(line)
+    if not isinstance(record, Happened):
+        return False
+    said = msgspec.json.decode(record.event)
+    return said.get("type") == "checkpoint" and said.get("name") == name

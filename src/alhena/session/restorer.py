@@ -8,16 +8,7 @@ from pathlib import Path
 import msgspec
 
 from alhena.session.errors import CheckpointError
-from alhena.session.moments import (
-    ALL,
-    EXECUTABLE,
-    NOTHING,
-    SYMLINK,
-    Change,
-    Snapshot,
-    within,
-)
-from alhena.session.placing import (
+from alhena.session.restoring import (
     LIMIT,
     made_directory,
     new_private,
@@ -29,7 +20,17 @@ from alhena.session.placing import (
     without_link,
 )
 from alhena.session.shadow import ShadowRepository
-from alhena.session.shadow_files import shown, trouble
+from alhena.session.shadow_files import (
+    ALL,
+    EXECUTABLE,
+    NOTHING,
+    SYMLINK,
+    Change,
+    Snapshot,
+    shown,
+    trouble,
+    within,
+)
 from alhena.system.errors import FileError, MissingFileError
 from alhena.system.files import read_whole
 from alhena.system.leftovers import temporary_name

@@ -20,17 +20,15 @@ from alhena.session.errors import (
     HeldShadowError,
     TooMuchError,
 )
-from alhena.session.moments import (
+from alhena.session.shadow_files import (
     FULL_NAME,
     NO_NAMES,
+    RULES,
     Around,
     Snapshot,
+    below,
     is_name,
     items,
-)
-from alhena.session.shadow_files import (
-    RULES,
-    below,
     require_readable,
     rule_of,
     shown,
@@ -38,10 +36,16 @@ from alhena.session.shadow_files import (
     work_tree,
 )
 from alhena.session.shadow_git import GitPlace, ShadowGit, search_path
-from alhena.session.shadow_index import ShadowIndex
-from alhena.session.shadow_making import make_ready, write_whole
-from alhena.session.shadow_mending import keep_index_anew, keep_trees_anew
-from alhena.session.shadow_trees import TREE, Difference, damaged, difference, unreadable
+from alhena.session.shadow_index import ShadowIndex, make_ready, write_whole
+from alhena.session.shadow_trees import (
+    TREE,
+    Difference,
+    damaged,
+    difference,
+    keep_index_anew,
+    keep_trees_anew,
+    unreadable,
+)
 from alhena.system.errors import FileError, WriteFailureError, printable
 from alhena.system.files import read_small_text
 from alhena.system.gitconfig import excludes_file

@@ -1,26 +1,125 @@
-"""The trees of a shadow repository, read one by one: one that is damaged hides no other.
+"""The trees and objects of a shadow repository, read one by one; damage found when it matters.
 
 git ends at the first tree that it cannot read, and takes one for another where their files were
 mixed up. Here each is looked at by its checksum.
+
+git writes no object of which it believes that it is there. So what is damaged is put in its place
+here, in the form of a loose object, to which git turns as well where a pack is damaged.
+
+An object's name is the checksum of what its file holds unpacked: kind, size and content.
 """
 
 import os
+import stat
+import zlib
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
+from hashlib import sha1
+from pathlib import Path
 
 import msgspec
 
 from alhena.session.errors import GitFailedError
-from alhena.session.loose import is_loose_and_whole, loose_object
-from alhena.session.moments import (
+from alhena.session.shadow_files import (
     DIRECTORY,
     EMPTY,
     FULL_NAME,
     NOTHING,
     SUBMODULE,
+    SYMLINK,
     Change,
     content_name,
+    items,
+    object_name,
 )
 from alhena.session.shadow_git import ShadowGit
+from alhena.system.durable import CREATE, synchronise
+from alhena.system.errors import FileError
+from alhena.system.files import read_whole
+
+_LEVEL = 1
+_PIECE = 1 << 20
+_TEMPORARY = "tmp_obj_"  # git removes what is left of these
+
+
+def loose_object(git_dir: Path, name: str, kind: str) -> bytes | None:
+    """The content of an object; None for one that is packed, damaged or not there."""
+    unpacker = zlib.decompressobj()
+    try:
+        data = unpacker.decompress(_path(git_dir, name).read_bytes())
+    except (OSError, zlib.error):
+        return None
+    head, _, content = data.partition(b"\0")
+    if unpacker.unused_data or not unpacker.eof or head != b"%s %d" % (kind.encode(), len(content)):
+        return None
+    return content if content_name(content, kind) == name else None
+
+
+def is_loose_and_whole(git_dir: Path, name: str) -> bool:
+    """Whether an object of any size is a file of its own that can be read to its end."""
+    try:
+        return _is_whole(git_dir, name)
+    except OSError:
+        return False
+
+
+def keep_loose(git_dir: Path, data: bytes, kind: str) -> str:
+    """Has an object there, whole, and young enough not to be collected at once; its name. Raises
+    OSError."""
+    name = content_name(data, kind)
+    if is_loose_and_whole(git_dir, name):
+        with suppress(FileNotFoundError):
+            os.utime(_path(git_dir, name))
+            return name
+    put_loose(git_dir, data, kind)
+    return name
+
+
+def put_loose(git_dir: Path, data: bytes, kind: str) -> None:
+    """Puts an object there in one step, whatever is there. Raises OSError."""
+    path = _path(git_dir, content_name(data, kind))
+    path.parent.mkdir(exist_ok=True)
+    fresh = path.with_name(f"{_TEMPORARY}{os.urandom(4).hex()}")
+    descriptor = os.open(fresh, CREATE, stat.S_IRUSR)
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(zlib.compress(b"%s %d\0" % (kind.encode(), len(data)) + data, _LEVEL))
+            file.flush()
+            synchronise(file.fileno())
+        fresh.replace(path)
+    except BaseException:
+        fresh.unlink(missing_ok=True)
+        raise
+
+
+def discard_loose(git_dir: Path, name: str) -> None:
+    """Removes an object that is damaged, so that git takes in its content when it sees that again.
+    One that is whole stays, whatever git says of it; so does what cannot be read now."""
+    with suppress(OSError):
+        if not _is_whole(git_dir, name):
+            _path(git_dir, name).unlink()
+
+
+def _is_whole(git_dir: Path, name: str) -> bool:
+    """As `is_loose_and_whole`. Raises OSError for what cannot be read."""
+    unpacker, found = zlib.decompressobj(), sha1(usedforsecurity=False)
+    with _path(git_dir, name).open("rb") as file:
+        try:
+            while piece := file.read(_PIECE):
+                while piece and not unpacker.eof:
+                    found.update(unpacker.decompress(piece, _PIECE))
+                    piece = unpacker.unused_data or unpacker.unconsumed_tail
+                if piece:  # more than there may be
+                    return False
+            found.update(unpacker.flush())
+        except zlib.error:
+            return False
+    return unpacker.eof and found.hexdigest() == name
+
+
+def _path(git_dir: Path, name: str) -> Path:
+    return git_dir / "objects" / name[:2] / name[2:]
+
 
 TREE = "tree"
 _MODES = frozenset({DIRECTORY, SUBMODULE, "100644", "100664", "100755", "120000"})
@@ -200,3 +299,70 @@ def _file(entry: Entry) -> Entry:
 
 def _by_path(change: Change) -> bytes:
     return os.fsencode(change.path)
+
+
+LIMIT = 1 << 30
+
+
+class HeldFile(msgspec.Struct, frozen=True):
+    """A file or symlink that had the content `name` when it was last looked at."""
+
+    path: Path
+    mode: str
+    name: str
+
+
+def keep_anew(git: ShadowGit, files: Iterable[HeldFile], wanted: Iterable[str]) -> frozenset[str]:
+    """Keeps anew what is lost of the contents of files; what is lost for good of that, and of the
+    contents `wanted`. Raises CheckpointError."""
+    held = tuple(files)
+    lost = unreadable(git, (*wanted, *(file.name for file in held)))
+    for file in held:
+        if file.name in lost:
+            _keep(git, file)
+    lost = unreadable(git, lost)
+    for name in lost:
+        discard_loose(git.place.git_dir, name)
+    return lost
+
+
+def keep_trees_anew(git: ShadowGit, prefix: str) -> None:
+    """Keeps anew what is lost of the trees of the index, in the directory `prefix` (with a slash at
+    its end, "" for all). Raises CheckpointError."""
+    start = os.fsencode(prefix)
+    inside = ((path, entry) for path, entry in _index(git) if path.startswith(start))
+    made = made_of((path.removeprefix(start), entry) for path, entry in inside)
+    for name in unreadable(git, made, TREE):
+        with suppress(OSError):  # it stays lost
+            put_loose(git.place.git_dir, made[name], TREE)
+
+
+def keep_index_anew(git: ShadowGit, prefix: str) -> None:
+    """As both of these, for what files have of the contents of the index, and for its trees.
+    Raises CheckpointError."""
+    top = git.place.work_tree
+    listed = _index(git)
+    held = (HeldFile(top / os.fsdecode(path), each.mode, each.content) for path, each in listed)
+    keep_anew(git, held, ())
+    keep_trees_anew(git, prefix)
+
+
+def _index(git: ShadowGit) -> list[tuple[bytes, Entry]]:
+    found: list[tuple[bytes, Entry]] = []
+    for item in items(git.run(("ls-files", "-s", "-z"))):
+        head, _, path = item.partition(b"\t")
+        mode, _, rest = head.decode("ascii", "replace").partition(" ")
+        found.append((path, Entry(mode, object_name(rest[:FULL_NAME], "ls-files"))))
+    return found
+
+
+def _keep(git: ShadowGit, file: HeldFile) -> None:
+    try:
+        if file.mode == SYMLINK:
+            data = os.readlink(os.fsencode(file.path))
+        else:
+            data = read_whole(file.path, LIMIT)[0]
+        if content_name(data) == file.name:
+            put_loose(git.place.git_dir, data, "blob")
+    except (FileError, OSError):  # it stays lost
+        return

@@ -11,9 +11,9 @@ from typing import BinaryIO, NamedTuple
 import msgspec
 
 from alhena.session.errors import NoSessionError, NoTagError, SessionError, TakenTagError
-from alhena.session.names import SUFFIX
-from alhena.session.reading import Extent, Take, read_session
+from alhena.session.journal import Extent, Take, read_session
 from alhena.session.records import (
+    SUFFIX,
     Header,
     KnownRecord,
     Prompted,

@@ -7,7 +7,7 @@ from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from alhena.config.files import NotReadableError, TooLargeError, read_limited
+from alhena.config.documents import NotReadableError, TooLargeError, read_limited
 from alhena.system.durable import (
     CREATE,
     remove_name,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from alhena.config.files import read_limited
+from alhena.config.documents import read_limited
 from alhena.config.settings import TelemetrySettings
 
 

@@ -10,8 +10,13 @@ from typing import Any
 
 from alhena.config.settings import OAuthSettings
 from alhena.errors import AlhenaError
-from alhena.models.auth.client import OAuthClient, find_addresses, find_client, require_client
-from alhena.models.auth.exchange import TokenEndpoint
+from alhena.models.auth.exchange import (
+    OAuthClient,
+    TokenEndpoint,
+    find_addresses,
+    find_client,
+    require_client,
+)
 from alhena.models.auth.login import Login
 from alhena.models.auth.store import LoginStore
 from alhena.models.auth.user import UserLogin

@@ -18,7 +18,7 @@ from alhena.models.auth.authorization import (
     new_attempt,
     pasted_code,
 )
-from alhena.models.auth.client import OAuthClient, find_addresses, find_client, require_client
+from alhena.models.auth.exchange import OAuthClient, find_addresses, find_client, require_client
 from alhena.models.errors import CredentialsError
 
 CLIENT = OAuthClient(id="id", secret="GOCSPX-secret")

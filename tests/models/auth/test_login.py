@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from alhena.config.errors import ConfigError
 from alhena.errors import AlhenaError, ServerFaultError
-from alhena.models.auth.authorization import new_attempt
-from alhena.models.auth.callback import DONE, FAILED, STRAY, Callback, listening
+from alhena.models.auth.authorization import DONE, FAILED, STRAY, Callback, listening, new_attempt
 from alhena.models.auth.login import LoginWays, ways_from
 from alhena.models.errors import CredentialsError
 from tests.models.auth.kit import BrokenFiles, ScriptedPerson, accounts, get, kept, login

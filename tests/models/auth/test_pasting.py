@@ -6,8 +6,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from alhena.models.auth.browser import has_browser
-from alhena.models.auth.client import PASTE_PAGE, OAuthClient
+from alhena.models.auth.authorization import has_browser
+from alhena.models.auth.exchange import PASTE_PAGE, OAuthClient
 from alhena.models.auth.login import LoginWays, NoAnswerError
 from alhena.models.errors import CredentialsError
 from tests.models.auth.kit import ScriptedPerson, kept, login

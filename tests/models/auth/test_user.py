@@ -104,7 +104,7 @@ RENEW = """
 import asyncio, os, sys
 from pathlib import Path
 from alhena.config.settings import OAuthSettings
-from alhena.models.auth.signed_in import signed_in
+from alhena.models.auth.user import signed_in
 from alhena.system.private_files import PrivateFiles
 found = signed_in(os.environ, PrivateFiles(Path(sys.argv[1])), OAuthSettings())
 sys.stdin.readline()

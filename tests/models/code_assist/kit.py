@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from alhena.models.auth.bearer import BearerAccess
-from alhena.models.auth.tokens import FixedToken, TokenSource
+from alhena.models.auth.tokens import BearerAccess, FixedToken, TokenSource
 from alhena.models.code_assist.generator import CodeAssist, code_assist
 from alhena.wire.content import Content, text_content
 from alhena.wire.encode import EncodedContent

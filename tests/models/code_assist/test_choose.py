@@ -7,9 +7,8 @@ import pytest
 
 from alhena.config.errors import ConfigError
 from alhena.config.settings import OAuthSettings, settings_of
-from alhena.models.auth.signed_in import signed_in
-from alhena.models.code_assist.choose import for_login, for_machine
-from alhena.models.code_assist.generator import CodeAssist
+from alhena.models.auth.user import signed_in
+from alhena.models.code_assist.generator import CodeAssist, for_login, for_machine
 from alhena.models.errors import CredentialsError
 from alhena.models.older_schemas import OlderSchemas
 from alhena.models.select import ModelChoice, choose_generator

@@ -6,7 +6,7 @@ import pytest
 
 from alhena.errors import ModelError
 from alhena.models.errors import CapacityError, CredentialsError, QuotaError
-from alhena.models.projects import SHARED
+from alhena.models.retry.quota import SHARED
 from tests.models.asking import api
 from tests.models.asking import asked as asked_of_api
 from tests.models.code_assist.kit import asked, generator

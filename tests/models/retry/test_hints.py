@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.models.retry.hints import (
+from alhena.models.retry.quota import (
     FAR_S,
     duration_s,
     retry_after_ms,

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from alhena.config.settings import GeneralSettings
 from alhena.errors import AlhenaError, NetworkError, ServerFaultError, StreamCutError
 from alhena.models.errors import CapacityError, QuotaError, RecordingError
-from alhena.models.retry.manner import Manner, manner_of
-from alhena.models.retry.patience import Patience
-from alhena.models.retry.policy import RetryPolicy, retry_policy
+from alhena.models.retry.generator import RetryPolicy, retry_policy
+from alhena.models.retry.manner import Manner, Patience, manner_of
 from alhena.wire.errors import DecodeError, EncodeError, SseError
 
 

@@ -9,8 +9,7 @@ import pytest
 from alhena.errors import NetworkError, ServerFaultError, StreamCutError
 from alhena.events import RetryEvent
 from alhena.models.errors import CredentialsError, DailyQuotaError
-from alhena.models.retry.generator import RetryingGenerator
-from alhena.models.retry.policy import RetryPolicy
+from alhena.models.retry.generator import RetryingGenerator, RetryPolicy
 from tests.models.asking import api, asked, chunks, contents, listening, texts
 from tests.support.server import Reply, ScriptedServer, json_reply, sse, text
 

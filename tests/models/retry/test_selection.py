@@ -4,11 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from alhena.models.demo.generator import DemoGenerator
+from alhena.models.demo import DemoGenerator
 from alhena.models.gemini_api import GeminiApi
-from alhena.models.recorder import Recorder
-from alhena.models.retry.generator import RetryingGenerator
-from alhena.models.retry.policy import REPLAY, RetryPolicy
+from alhena.models.recorded import Recorder
+from alhena.models.retry.generator import REPLAY, RetryingGenerator, RetryPolicy
 from alhena.models.select import ModelChoice, choose_generator
 
 POLICY = RetryPolicy(max_attempts=3)

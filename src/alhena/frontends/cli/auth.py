@@ -69,8 +69,12 @@ def _options(argv: list[str]) -> "Namespace":
 
 async def _login(place: Place, files: PrivateFiles, *, browser: bool) -> int:
     from alhena.frontends.cli.auth_person import TerminalPerson
-    from alhena.models.auth.client import find_addresses, find_client, require_client
-    from alhena.models.auth.exchange import TokenEndpoint
+    from alhena.models.auth.exchange import (
+        TokenEndpoint,
+        find_addresses,
+        find_client,
+        require_client,
+    )
     from alhena.models.auth.login import Login, ways_from
     from alhena.models.code_assist.generator import project_from
 
@@ -91,7 +95,7 @@ async def _login(place: Place, files: PrivateFiles, *, browser: bool) -> int:
 
 async def _account(place: Place, files: PrivateFiles) -> "Account":
     """The account at Code Assist, signed up if it is new there; by the login and no other token."""
-    from alhena.models.code_assist.choose import for_login
+    from alhena.models.code_assist.generator import for_login
 
     environ = {name: value for name, value in place.environ.items() if name not in _OTHER_TOKENS}
     generator = for_login(

@@ -6,7 +6,7 @@ from contextlib import suppress
 from threading import Thread
 
 from alhena.frontends.streams import write_stdout
-from alhena.models.auth.browser import open_browser
+from alhena.models.auth.authorization import open_browser
 
 _LONGEST = 16 * 1024
 

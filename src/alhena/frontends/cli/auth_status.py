@@ -9,11 +9,11 @@ import msgspec
 from alhena.config.settings import Settings
 from alhena.display_text import one_line
 from alhena.errors import AlhenaError
-from alhena.models.auth.client import find_client
-from alhena.models.auth.signed_in import signed_in
+from alhena.models.auth.exchange import find_client
 from alhena.models.auth.store import CREDENTIALS_FILE, LoginStore
+from alhena.models.auth.user import signed_in
 from alhena.models.auth_type import AuthType, auth_type
-from alhena.models.code_assist.quota import QuotaBucket
+from alhena.models.code_assist.setup import QuotaBucket
 from alhena.models.errors import CredentialsError
 from alhena.system.private_files import PrivateFiles
 
@@ -87,7 +87,7 @@ async def with_quota(
 ) -> AuthStatus:
     """`status` with the quota, and the project, that Code Assist tells. Raises CredentialsError for
     another transport, and ModelError."""
-    from alhena.models.code_assist.choose import for_login, for_machine
+    from alhena.models.code_assist.generator import for_login, for_machine
 
     if status.auth_type == AuthType.LOGIN:
         generator = for_login(environ, files, settings.security.auth.oauth)

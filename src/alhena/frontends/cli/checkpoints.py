@@ -7,8 +7,8 @@ from alhena.config.home import project_checkpoints, project_temp
 from alhena.display_text import one_line
 from alhena.frontends.checkpoint_words import checkpoint_words, listed, restored_words
 from alhena.frontends.streams import write_json, write_stdout
+from alhena.session.adopting import Ownership
 from alhena.session.checkpoints import Checkpoint, CheckpointFiles
-from alhena.session.ownership import Ownership
 from alhena.session.places import named
 from alhena.session.shadow_files import shown
 from alhena.system.workspace import current_directory

@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 
 from alhena.agent.mcp_surroundings import surroundings
+from alhena.config.environment import SecretVariables
 from alhena.config.home import config_home
 from alhena.config.mcp_servers import ConfiguredServers, configured_servers
 from alhena.config.place import Place
-from alhena.config.secret_variables import SecretVariables
 from alhena.display_text import one_line
 from alhena.frontends.cli.arguments import Parser
 from alhena.frontends.here import place_here, tell
@@ -71,7 +71,7 @@ def _placed(configured: ConfiguredServers, place: Place) -> ConfiguredServers:
     """The same with file and line of each entry that cannot be used."""
     if not configured.problems:
         return configured
-    from alhena.config.server_entries import server_problems
+    from alhena.config.mcp_servers import server_problems
 
     found = server_problems(place.layers)
     problems = {name: found.get(name, why) for name, why in configured.problems.items()}

@@ -9,7 +9,7 @@ from alhena.agent.mcp_turning import turn
 from alhena.config.accepted import folder_key
 from alhena.config.documents import settings_document
 from alhena.config.home import user_settings_path, workspace_settings_path
-from alhena.config.jsonc_edit import with_value, without_value
+from alhena.config.jsonc import with_value, without_value
 from alhena.config.mcp_servers import EVERY
 from alhena.display_text import one_line
 from alhena.errors import InputError, UsageError

@@ -14,7 +14,7 @@ from alhena.frontends.cli.arguments import Parser
 from alhena.frontends.here import place_here
 from alhena.frontends.streams import write_stderr, write_stdout
 from alhena.http.endpoint import is_loopback
-from alhena.models.retry.policy import RetryPolicy
+from alhena.models.retry.generator import RetryPolicy
 from alhena.models.select import (
     ANTHROPIC,
     DEMO,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from alhena.config.environment import REDACTED, has_secret_name, without_secrets
+from alhena.config.environment import REDACTED, SecretVariables, has_secret_name, without_secrets
 from alhena.config.errors import ConfigError
 from alhena.config.home import (
     system_defaults_path,
@@ -15,7 +15,6 @@ from alhena.config.home import (
 )
 from alhena.config.layers import ORDER, Layer, LayerKind
 from alhena.config.place import Place
-from alhena.config.secret_variables import SecretVariables
 from alhena.config.settings import known_keys
 from alhena.display_text import escaped, one_line
 from alhena.errors import InputError
@@ -266,6 +265,6 @@ def _of_servers(place: Place) -> tuple[str, ...]:
     """What is wrong with MCP servers. A session tells it of each when it starts them."""
     if not place.settings.mcp_servers:
         return ()
-    from alhena.config.server_entries import odd_members, server_problems
+    from alhena.config.mcp_servers import odd_members, server_problems
 
     return (*server_problems(place.layers).values(), *odd_members(place.layers))

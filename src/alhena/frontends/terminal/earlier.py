@@ -15,7 +15,7 @@ from alhena.frontends.terminal.lines import Block, Line, Markdown, line
 from alhena.frontends.terminal.shown_session import ToolTitles
 from alhena.frontends.terminal.splitting import at_margin, split
 from alhena.frontends.terminal.view import Step, View, gap, printed
-from alhena.session.reading import read_session
+from alhena.session.journal import read_session
 from alhena.session.records import Prompted, record_of
 from alhena.session.replay import Replay
 from alhena.session.store import project_store

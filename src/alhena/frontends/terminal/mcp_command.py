@@ -81,7 +81,7 @@ class _Person:
 
     async def open(self, url: str) -> bool:
         """Shows a page in the browser."""
-        from alhena.models.auth.browser import open_browser
+        from alhena.models.auth.authorization import open_browser
 
         return await open_browser(url)
 

@@ -1,4 +1,8 @@
-"""The access token of a server: shown with requests, and renewed once for all processes."""
+"""The access token of a server: shown with requests, and renewed once for all processes.
+
+What fails here takes nothing away: a token that could not be renewed stays where it is, whatever
+the reason was.
+"""
 
 import asyncio
 import time

@@ -1,4 +1,15 @@
-"""Requests to authorization servers: short, bounded, to no private place; token requests and their errors."""
+"""Requests to authorization servers: short, bounded, to no private place; token requests and
+their errors.
+
+What a server says of where to sign in is not trusted: it could name a host of the local network, or
+one whose name means another address a moment later. So the addresses of a name are looked up once,
+and the request goes to one of those that were looked at.
+
+McpConnectError
+└── SignInError           exit 41   nobody could be signed in
+    └── RefusedError                an authorization server said no, and will say so again
+TokenFileError            exit 41   the file of the tokens cannot be used
+"""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence

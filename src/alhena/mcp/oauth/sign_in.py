@@ -1,4 +1,11 @@
-"""Signs a person in to a server: discovery, registration, consent in a browser, tokens."""
+"""Signs a person in to a server: discovery, registration, consent in a browser, tokens.
+
+The SDK's client makes the requests of the code grant (PKCE, state, resource); the answers are read
+here, so that no message of a refusal quotes a secret.
+
+What it finds is held against what it was looked for by: the resource has to be the server, the
+issuer the one that was named (RFC 9728, RFC 8414).
+"""
 
 import time
 from collections.abc import AsyncGenerator, Callable

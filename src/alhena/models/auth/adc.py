@@ -1,20 +1,36 @@
-"""Application Default Credentials: what Google's tools leave on a machine for programs to use.
+"""Application Default Credentials: files of Google's tools, user and service accounts, the
+metadata server.
 
 Looked for are, in this order, the file that GOOGLE_APPLICATION_CREDENTIALS names, the one that
 `gcloud auth application-default login` writes, and on Google's machines the metadata server.
 """
 
+import asyncio
 import os
+import time
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from alhena.config.files import NotReadableError, read_limited
-from alhena.models.auth.bearer import quota_project
-from alhena.models.auth.tokens import TokenSource
+from alhena.config.documents import NotReadableError, read_limited
+from alhena.errors import NetworkError, ServerFaultError
+from alhena.http.client import Timeouts
+from alhena.http.endpoint import parse_endpoint
+from alhena.models.auth.tokens import (
+    AccessToken,
+    RenewedTokens,
+    TokenSource,
+    ask_grant,
+    fetch,
+    quota_project,
+    read_grant,
+    token_endpoint,
+)
 from alhena.models.errors import CredentialsError
+from alhena.version import __version__
 from alhena.wire.plain import as_object
 
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
@@ -56,8 +72,6 @@ def default_credentials(
     if path is not None and path.exists():
         return _from_file(path, environ, str(path))
     if metadata or _on_google(environ, product or _product_name):
-        from alhena.models.auth.metadata import metadata_tokens
-
         return Credentials(
             tokens=metadata_tokens(environ),
             source="the metadata server",
@@ -84,7 +98,7 @@ def gcloud_file(environ: Mapping[str, str]) -> Path | None:
 def _from_file(path: Path, environ: Mapping[str, str], source: str) -> Credentials:
     info = _read(path, source)
     if info.get("type") == "impersonated_service_account":
-        from alhena.models.auth.impersonated import impersonated_tokens
+        from alhena.models.auth.federated import impersonated_tokens
 
         actor = _tokens(as_object(info.get("source_credentials")) or {}, environ, source)
         tokens: TokenSource = impersonated_tokens(info, actor, SCOPE, source, environ)
@@ -98,12 +112,8 @@ def _tokens(info: Mapping[str, Any], environ: Mapping[str, str], source: str) ->
     """The tokens of credentials that stand for themselves."""
     kind = info.get("type")
     if kind == "authorized_user":
-        from alhena.models.auth.grants import user_tokens
-
         return user_tokens(info, environ, source)
     if kind == "service_account":
-        from alhena.models.auth.grants import account_tokens
-
         return account_tokens(info, environ, source)
     if kind in {"external_account", "external_account_authorized_user"}:
         from alhena.models.auth.federated import federated_tokens
@@ -149,3 +159,163 @@ def _product_name() -> str:
         return _PRODUCT_NAME.read_text(encoding="ascii", errors="replace").strip()
     except OSError:
         return ""
+
+
+_ENDPOINT = "https://oauth2.googleapis.com/token"
+_ASSERTION = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+LIFETIME = 3600
+"""Seconds for which a service account's assertion asks."""
+
+
+def user_tokens(
+    info: Mapping[str, Any],
+    environ: Mapping[str, str],
+    source: str,
+    *,
+    now: Callable[[], float] = time.time,
+) -> RenewedTokens:
+    """Tokens of a user who signed in by gcloud ("authorized_user"). Raises CredentialsError for
+    fields that are missing, ConfigError for an address that cannot be used."""
+    form = {
+        "grant_type": "refresh_token",
+        "client_id": _field(info, "client_id", source),
+        "client_secret": _field(info, "client_secret", source),
+        "refresh_token": _field(info, "refresh_token", source),
+    }
+    endpoint = token_endpoint(_address(info), f"token_uri of {source}")
+
+    async def renew() -> AccessToken:
+        asked = await ask_grant(
+            endpoint, form, environ=environ, remedy=f"Sign in again: {LOGIN}.", now=now
+        )
+        return asked.grant.access(asked.at)
+
+    return RenewedTokens(renew, now=now)
+
+
+def account_tokens(
+    info: Mapping[str, Any],
+    environ: Mapping[str, str],
+    source: str,
+    *,
+    now: Callable[[], float] = time.time,
+) -> RenewedTokens:
+    """Tokens of a service account, by its key. Raises as `user_tokens` does."""
+    email, key = _field(info, "client_email", source), _field(info, "private_key", source)
+    key_id = info.get("private_key_id")
+    address = _address(info)
+    endpoint = token_endpoint(address, f"token_uri of {source}")
+
+    async def renew() -> AccessToken:
+        issued = int(now())
+        claims = {
+            "iss": email,
+            "scope": SCOPE,
+            "aud": address,
+            "iat": issued,
+            "exp": issued + LIFETIME,
+        }
+        # In a thread: what signs takes a tenth of a second to load.
+        assertion = await asyncio.to_thread(_signed, claims, key, key_id, source)
+        asked = await ask_grant(
+            endpoint,
+            {"grant_type": _ASSERTION, "assertion": assertion},
+            environ=environ,
+            remedy="Check that the service account and its key are still there.",
+            now=now,
+        )
+        return asked.grant.access(asked.at)
+
+    return RenewedTokens(renew, now=now)
+
+
+def _signed(claims: Mapping[str, Any], key: str, key_id: object, source: str) -> str:
+    crypt, jwt = import_module("google.auth.crypt"), import_module("google.auth.jwt")
+    try:
+        signer = crypt.RSASigner.from_string(key, key_id if isinstance(key_id, str) else None)
+    except ValueError:
+        # Not chained: the cause may quote the key.
+        raise CredentialsError(
+            f"the private_key of {source} is no RSA key.",
+            remedy="Download the service account's key file again.",
+        ) from None
+    encoded: bytes = jwt.encode(signer, claims)
+    return encoded.decode("ascii")
+
+
+def _address(info: Mapping[str, Any]) -> str:
+    given = info.get("token_uri")
+    return given if isinstance(given, str) and given else _ENDPOINT
+
+
+def _field(info: Mapping[str, Any], name: str, source: str) -> str:
+    value = info.get(name)
+    if not isinstance(value, str) or not value:
+        raise CredentialsError(
+            f"the credentials of {source} have no {name}.",
+            remedy=f"Get them again, by `{LOGIN}` or as a service account's key file.",
+        )
+    return value
+
+
+ADDRESS = "169.254.169.254"
+"""By number: a name could be answered by whoever answers for names here."""
+
+LIMITS = Timeouts(connect=1.0, idle=5.0)
+_PATH = "/computeMetadata/v1/instance/service-accounts/default/token"
+_REMEDY = "Attach a service account with the scope cloud-platform to this machine."
+
+
+def metadata_tokens(
+    environ: Mapping[str, str], *, now: Callable[[], float] = time.time, limits: Timeouts = LIMITS
+) -> RenewedTokens:
+    """Tokens of the account that is attached to this machine; GCE_METADATA_HOST may say where.
+
+    The server is asked directly, never through a proxy. Raises ConfigError for an address that
+    cannot be used.
+    """
+    host = environ.get("GCE_METADATA_HOST", "").strip() or ADDRESS
+    endpoint = parse_endpoint(f"http://{host}", "GCE_METADATA_HOST")
+    headers = [
+        ("host", endpoint.authority),
+        ("user-agent", f"alhena/{__version__}"),
+        ("metadata-flavor", "Google"),
+        ("accept", "application/json"),
+    ]
+
+    answered = False
+
+    async def renew() -> AccessToken:
+        nonlocal answered
+        from alhena.http.client import Transport
+
+        at = now()
+        transport = Transport(endpoint, limits, {})
+        try:
+            response, body = await fetch(transport, "GET", endpoint.prefix + _PATH, headers)
+        except NetworkError as error:
+            if answered:
+                raise
+            raise CredentialsError(
+                f"the metadata server gives no token: {error.message}",
+                remedy=f"Run this on a machine of Google's. {_REMEDY}",
+            ) from error
+        if response.header("metadata-flavor").lower() != "google":
+            raise CredentialsError(
+                f"{endpoint.place} is no metadata server.", remedy="Check GCE_METADATA_HOST."
+            )
+        if response.status >= 500:
+            raise ServerFaultError(
+                f"the metadata server failed (HTTP {response.status}).", status=response.status
+            )
+        if response.status != 200:
+            raise CredentialsError(
+                f"the metadata server gives no token (HTTP {response.status}).",
+                remedy=_REMEDY,
+                status=response.status,
+            )
+        token = read_grant(body, endpoint).access(at)
+        answered = True
+        return token
+
+    return RenewedTokens(renew, now=now)

@@ -1,4 +1,4 @@
-"""Tokens for identities of other providers (workload identity federation), by google-auth.
+"""Tokens for identities of other providers, and of service accounts they may act as.
 
 google-auth knows the protocols; its requests go over the transports of this package, so that
 proxies and certificates hold for them as well. It waits in a thread, and loads when the first token
@@ -12,19 +12,29 @@ from concurrent.futures import Future
 from datetime import UTC, datetime
 from importlib import import_module
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, quote, urlsplit
 
 import msgspec
 
-from alhena.errors import ServerFaultError
+from alhena.errors import ModelError, ServerFaultError
 from alhena.http.client import open_transport
-from alhena.http.endpoint import parse_endpoint
+from alhena.http.endpoint import Endpoint, parse_endpoint
 from alhena.models.auth.adc import LOGIN, SCOPE
-from alhena.models.auth.grant import TIMEOUTS, fetch
-from alhena.models.auth.tokens import AccessToken, RenewedTokens, checked_token
+from alhena.models.auth.tokens import (
+    TIMEOUTS,
+    AccessToken,
+    RenewedTokens,
+    TokenSource,
+    checked_token,
+    fetch,
+    other_token,
+    token_endpoint,
+)
 from alhena.models.errors import CredentialsError
 from alhena.models.status import Asked
-from alhena.wire.plain import as_object
+from alhena.version import __version__
+from alhena.wire.decode import decode_error
+from alhena.wire.plain import as_array, as_object
 
 _AWS = "urn:ietf:params:aws:token-type:aws4_request"
 _FRAMING = frozenset({"host", "content-length", "transfer-encoding", "connection"})
@@ -151,3 +161,148 @@ def _credentials(info: dict[str, Any]) -> Any:
     else:
         name = "google.auth.identity_pool"
     return import_module(name).Credentials.from_info(info, scopes=[SCOPE])
+
+
+class IamService(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a token is asked for. `environ` is read for proxies and certificates; `what` and
+    `remedy` are for the error when there is none."""
+
+    endpoint: Endpoint
+    environ: Mapping[str, str]
+    what: str
+    remedy: str
+
+    async def ask(self, path: str, body: bytes, actor: TokenSource) -> bytes:
+        """The answer to a JSON body, for the identity of `actor`, whose token is renewed once when
+        the service refuses it. Raises ModelError when it is no token; no message quotes the one
+        that was sent."""
+        token = await actor.token()
+        status, answer = await self._answer(path, body, token)
+        if status == 401 and (other := await other_token(actor, token)) is not None:
+            token = other
+            status, answer = await self._answer(path, body, token)
+        if status != 200:
+            place = self.endpoint
+            asked = Asked("", place.place, [token], source=place.source, remedy=self.remedy)
+            raise _no_token(status, answer, asked, self.what)
+        return answer
+
+    async def _answer(self, path: str, body: bytes, token: str) -> tuple[int, bytes]:
+        headers = [
+            ("host", self.endpoint.authority),
+            ("user-agent", f"alhena/{__version__}"),
+            ("authorization", f"Bearer {token}"),
+            ("content-type", "application/json"),
+            ("accept", "application/json"),
+        ]
+        transport = open_transport(self.endpoint, self.environ, TIMEOUTS)
+        response, answer = await fetch(transport, "POST", path, headers, body)
+        return response.status, answer
+
+
+def _no_token(status: int, answer: bytes, asked: Asked, what: str) -> ModelError:
+    """The error of a token that is not given. What is missing here is no model, and no quota of
+    one, so the words for those (`status.refusal`) do not fit."""
+    api = decode_error(answer)
+    said = f"HTTP {status}" + (f": {asked.clean(api.message)}" if api is not None else "")
+    message = f"{asked.place} gives no {what} ({said})."
+    if status == 429 or status >= 500:
+        return ServerFaultError(message, remedy="Run again.", status=status)
+    return CredentialsError(message, remedy=asked.remedy, status=status)
+
+
+SERVICE = "https://iamcredentials.googleapis.com"
+LIFETIME_S = 3600.0
+_REMEDY = "Check that your credentials may create identity tokens for the service account."
+
+
+class _Granted(msgspec.Struct, frozen=True):
+    token: str
+
+
+def identity_tokens(
+    actor: TokenSource,
+    account: str,
+    audience: str,
+    environ: Mapping[str, str],
+    *,
+    service: str = SERVICE,
+    now: Callable[[], float] = time.time,
+) -> RenewedTokens:
+    """Tokens that say to `audience` that `account` asks, as `actor` may have them. Raises
+    ConfigError for an address of the service that is none."""
+    endpoint = token_endpoint(service, "address of the IAM service")
+    path = f"{endpoint.prefix}/v1/projects/-/serviceAccounts/{quote(account, safe='@')}"
+    body = msgspec.json.encode({"audience": audience, "includeEmail": True})
+
+    iam = IamService(endpoint=endpoint, environ=environ, what="identity token", remedy=_REMEDY)
+
+    async def renew() -> AccessToken:
+        asked_at = now()
+        answer = await iam.ask(f"{path}:generateIdToken", body, actor)
+        return AccessToken(_token(answer, endpoint.place), asked_at + LIFETIME_S)
+
+    return RenewedTokens(renew, now=now)
+
+
+def _token(answer: bytes, place: str) -> str:
+    try:
+        granted = msgspec.json.decode(answer, type=_Granted)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        # Not chained: the cause may quote a token.
+        raise ServerFaultError(
+            f"{place} answered a request for an identity token with something else."
+        ) from None
+    return checked_token(granted.token, place)
+
+
+LIFETIME = "3600s"
+_REMEDY_IMPERSONATED = (
+    "Check that the identity of that file may create tokens for the service account."
+)
+
+
+class _GrantedImpersonated(msgspec.Struct, frozen=True, rename="camel"):
+    access_token: str
+    expire_time: str
+
+
+def impersonated_tokens(
+    info: Mapping[str, Any],
+    actor: TokenSource,
+    scope: str,
+    source: str,
+    environ: Mapping[str, str],
+) -> RenewedTokens:
+    """Tokens of the account at `service_account_impersonation_url`, asked for by `actor`. Raises
+    CredentialsError or ConfigError when the file does not say which account."""
+    url = info.get("service_account_impersonation_url")
+    if not isinstance(url, str) or not url:
+        raise CredentialsError(
+            f"the credentials of {source} have no service_account_impersonation_url.",
+            remedy="Get them again: gcloud auth application-default login.",
+        )
+    endpoint = token_endpoint(url, f"service_account_impersonation_url of {source}")
+    delegates = [one for one in as_array(info.get("delegates")) or () if isinstance(one, str)]
+    body = msgspec.json.encode({"delegates": delegates, "scope": [scope], "lifetime": LIFETIME})
+
+    what = "token for the service account"
+    iam = IamService(endpoint=endpoint, environ=environ, what=what, remedy=_REMEDY_IMPERSONATED)
+
+    async def renew() -> AccessToken:
+        answer = await iam.ask(endpoint.prefix, body, actor)
+        return _token_impersonated(answer, endpoint.place)
+
+    return RenewedTokens(renew)
+
+
+def _token_impersonated(answer: bytes, place: str) -> AccessToken:
+    try:
+        granted = msgspec.json.decode(answer, type=_GrantedImpersonated)
+        expires_at = datetime.fromisoformat(granted.expire_time).timestamp()
+    except (msgspec.MsgspecError, UnicodeDecodeError, ValueError):
+        # Not chained: the cause may quote a token.
+        raise ServerFaultError(
+            f"{place} answered a request for a token with something else."
+        ) from None
+    return AccessToken(checked_token(granted.access_token, place), expires_at)

@@ -8,11 +8,16 @@ import msgspec
 
 from alhena.config.errors import ConfigError
 from alhena.errors import AlhenaError
-from alhena.models.auth.authorization import authorization_url, new_attempt, pasted_code
-from alhena.models.auth.browser import has_browser
-from alhena.models.auth.callback import HOST, Callback, listening
-from alhena.models.auth.client import OAuthClient
-from alhena.models.auth.exchange import TokenEndpoint
+from alhena.models.auth.authorization import (
+    HOST,
+    Callback,
+    authorization_url,
+    has_browser,
+    listening,
+    new_attempt,
+    pasted_code,
+)
+from alhena.models.auth.exchange import OAuthClient, TokenEndpoint
 from alhena.models.auth.store import LoginStore, OAuthCredentials, alone
 from alhena.models.errors import CredentialsError
 

@@ -1,18 +1,24 @@
-"""Answers by Code Assist, for a user who signs in with a Google account (WIRE-05)."""
+"""Answers by Code Assist, for a user who signs in with a Google account."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 
+from alhena.config.settings import OAuthSettings
 from alhena.http.client import Timeouts
 from alhena.http.endpoint import Endpoint
-from alhena.models.auth.tokens import LoopLock
+from alhena.models.auth.store import PrivateFiles
+from alhena.models.auth.tokens import BearerAccess, LoopLock
 from alhena.models.code_assist.account import Account, given_project
-from alhena.models.code_assist.quota import QuotaBucket, user_quota
-from alhena.models.code_assist.service import CodeAssistService, address_from
-from alhena.models.code_assist.setup import AccountSetup
+from alhena.models.code_assist.setup import (
+    AccountSetup,
+    CodeAssistService,
+    QuotaBucket,
+    address_from,
+    user_quota,
+)
 from alhena.models.errors import RequestRejectedError
-from alhena.models.projects import SHARED
+from alhena.models.retry.quota import SHARED
 from alhena.models.service import Access
 from alhena.wire.decode import decode_count_tokens, decode_enveloped
 from alhena.wire.encode import EncodedContent
@@ -118,3 +124,33 @@ def project_from(environ: Mapping[str, str]) -> str:
     project = given_project(environ.get("GOOGLE_CLOUD_PROJECT", ""), "GOOGLE_CLOUD_PROJECT")
     other = environ.get("GOOGLE_CLOUD_PROJECT_ID", "")
     return project or given_project(other, "GOOGLE_CLOUD_PROJECT_ID")
+
+
+Tell = Callable[[str], None]
+
+
+def for_login(
+    environ: Mapping[str, str],
+    files: PrivateFiles | None,
+    settings: OAuthSettings,
+    *,
+    tell: Tell | None = None,
+) -> CodeAssist:
+    """For the user who signed in with a Google account (oauth-personal). `tell` gets warnings, and
+    what a new user should read. Raises CredentialsError when nobody has signed in, ConfigError."""
+    from alhena.models.auth.user import signed_in
+
+    found = signed_in(environ, files, settings, warn=tell)
+    access = BearerAccess(found.tokens, remedy=found.remedy, quota_project=found.quota_project)
+    return code_assist(environ, access, tell=tell)
+
+
+def for_machine(environ: Mapping[str, str], *, tell: Tell | None = None) -> CodeAssist:
+    """For the credentials of this machine (compute-default-credentials, cloud-shell): the metadata
+    server is asked where there is no file. Raises CredentialsError, ConfigError."""
+    from alhena.models.auth.adc import default_credentials
+
+    found = default_credentials(environ, metadata=True)
+    remedy = f"Check the credentials of {found.source}."
+    access = BearerAccess(found.tokens, remedy=remedy, quota_project=found.quota_project)
+    return code_assist(environ, access, tell=tell)

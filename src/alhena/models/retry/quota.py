@@ -1,6 +1,10 @@
-"""What a service's error says of quota, capacity and the account (WIRE-18)."""
+"""Quota errors: their kind (WIRE-18), when a service may be asked again, and the project they
+count to."""
 
+import math
 import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from alhena.models.errors import (
     CapacityError,
@@ -11,10 +15,117 @@ from alhena.models.errors import (
     ValidationRequiredError,
     ZeroQuotaError,
 )
-from alhena.models.retry.hints import details_of
-from alhena.models.retry.policy import LONGEST_WAIT_S
+from alhena.models.retry.generator import LONGEST_WAIT_S
 from alhena.wire.plain import as_array, as_object
 from alhena.wire.status import ApiStatus
+
+FAR_S = 366 * 86_400.0
+"""What is later than a year from now is cut to that."""
+
+_DURATION = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*s\s*")
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+_LENGTH = (
+    r"(\d{1,12}(?:\.\d{1,12})?)\s?"
+    r"(?:(ms|milliseconds?)|(s|secs?|seconds?)|(m|mins?|minutes?)|(h|hours?)|(d|days?))(?![a-z])"
+)
+_SAID = re.compile(
+    rf"(?:retry|try again) (?:in|after)\s+({_LENGTH}(?:,?\s?{_LENGTH}){{0,4}})",
+    re.IGNORECASE,
+)
+_ONE_LENGTH = re.compile(_LENGTH, re.IGNORECASE)
+_MILLISECONDS = re.compile(r"\d{1,15}(?:\.\d{1,15})?", re.ASCII)
+_DIGITS = re.compile(r"[0-9]+")
+
+
+def retry_hint(api: ApiStatus) -> float | None:
+    """The wait that an error asks for: its RetryInfo, else what its message says."""
+    for detail in details_of(api, "RetryInfo"):
+        seconds = duration_s(detail.get("retryDelay"))
+        if seconds is not None:
+            return seconds
+    said = _SAID.search(api.message)
+    return _said_s(said[1]) if said is not None else None
+
+
+def _said_s(length: str) -> float | None:
+    """The seconds of "8s", "7m12.5s", "20 seconds"."""
+    seconds = 0.0
+    for found in _ONE_LENGTH.finditer(length):
+        unit = next(name for name, said in zip(_UNITS, found.groups()[1:], strict=True) if said)
+        seconds += float(found[1]) * _UNITS[unit]
+    return _bounded(seconds)
+
+
+def retry_after_s(header: str, date: str, now: float) -> float | None:
+    """The wait that a Retry-After header asks for: seconds, or a date.
+
+    A date is measured from the response's own `date` header, for clocks differ, and from `now`
+    (seconds since the epoch) when there is none. None for what is neither, and for no header.
+    """
+    header = header.strip()
+    if _DIGITS.fullmatch(header):
+        return _bounded(float(header))
+    until = _epoch_s(header)
+    if until is None:
+        return None
+    since = _epoch_s(date)
+    return _bounded(until - (now if since is None else since))
+
+
+def retry_after_ms(header: str) -> float | None:
+    """The wait, in seconds, that a header in milliseconds asks for; None for no number."""
+    found = _MILLISECONDS.fullmatch(header.strip())
+    return _bounded(float(found[0]) / 1000) if found else None
+
+
+def longest(hints: Iterable[float | None]) -> float | None:
+    """The longest of some waits; None when none is asked for."""
+    return max((hint for hint in hints if hint is not None), default=None)
+
+
+def duration_s(value: object) -> float | None:
+    """A google.protobuf.Duration in seconds: "2.5s", or an object with seconds and nanos."""
+    if isinstance(value, str):
+        found = _DURATION.fullmatch(value)
+        return _bounded(float(found[1])) if found else None
+    fields = as_object(value)
+    if fields is None or not fields.keys() & {"seconds", "nanos"}:
+        return None
+    seconds, nanos = _number(fields.get("seconds", 0)), _number(fields.get("nanos", 0))
+    return None if seconds is None or nanos is None else _bounded(seconds + nanos / 1e9)
+
+
+def details_of(api: ApiStatus, kind: str) -> Iterator[dict[str, Any]]:
+    """The details of a type, such as "RetryInfo". Keys may have blanks around them, as some
+    services write " @type"."""
+    for detail in api.details:
+        trimmed = {key.strip(): value for key, value in detail.items()}
+        name = trimmed.get("@type")
+        if isinstance(name, str) and name.rpartition(".")[2].strip() == kind:
+            yield trimmed
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, str):
+        return float(value) if _DIGITS.fullmatch(value) else None
+    return None if isinstance(value, bool) or not isinstance(value, int | float) else float(value)
+
+
+def _bounded(seconds: float) -> float | None:
+    """`seconds` between none and a year; None for what is no number."""
+    return None if math.isnan(seconds) else min(max(seconds, 0.0), FAR_S)
+
+
+def _epoch_s(date: str) -> float | None:
+    if not date.strip():
+        return None
+    from email.utils import parsedate_to_datetime
+
+    try:
+        return parsedate_to_datetime(date).timestamp()
+    except (ValueError, OverflowError, TypeError):
+        return None
+
 
 MINUTE_S = 60.0
 """The wait behind a limit per minute when the service names none."""
@@ -148,3 +259,61 @@ def _https(url: object) -> str | None:
     if not isinstance(url, str) or not _URL.fullmatch(url):
         return None
     return url
+
+
+SHARED = (
+    "GOOGLE_CLOUD_PROJECT is not set, so that the requests count to a project that Code Assist "
+    "shares among many users: set it to a project of your own, or use a key of your own "
+    "(GEMINI_API_KEY)."
+)
+"""What to say of a quota where the user named no project."""
+
+_CLIENTS = frozenset({"764086051850", "32555940559"})
+"""The projects that gcloud signs its users in with. No service can be enabled in them."""
+
+_ADDRESS = re.compile(r"https://[!-~]{1,2000}")
+_NO_OWN = (
+    "The requests count to a project of gcloud's, for which no service can be enabled: set "
+    "GOOGLE_CLOUD_QUOTA_PROJECT to a project of your own, or let the credentials name it "
+    "(gcloud auth application-default set-quota-project PROJECT)."
+)
+
+
+def project_remedy(api: ApiStatus, clean: Callable[[str], str]) -> str | None:
+    """What to do about an error that is about a project; None for one that is not. `clean` makes
+    names that the service gave fit to be shown."""
+
+    for info in details_of(api, "ErrorInfo"):
+        metadata = as_object(info.get("metadata")) or {}
+        project = _text(metadata.get("consumer")).removeprefix("projects/")
+        service = clean(_text(metadata.get("service"))) or "the API"
+        named = f"the project {clean(project)}" if project else "the project"
+        match info.get("reason"):
+            case "SERVICE_DISABLED" if project in _CLIENTS:
+                return _NO_OWN
+            case "SERVICE_DISABLED":
+                link = _text(metadata.get("activationUrl"))
+                place = f" ({link})" if _ADDRESS.fullmatch(link) else ""
+                return (
+                    f"Enable {service} in {named}{place} and run again some minutes later, or use "
+                    "credentials of another project."
+                )
+            case "USER_PROJECT_DENIED":
+                return (
+                    f"Ask for the role roles/serviceusage.serviceUsageConsumer in {named}, or set "
+                    "GOOGLE_CLOUD_QUOTA_PROJECT to a project that you may use."
+                )
+            case "BILLING_DISABLED":
+                return f"Set up billing for {named}, or use credentials of another project."
+            case "CONSUMER_INVALID" | "RESOURCE_PROJECT_INVALID":
+                return (
+                    f"There is no usable project of that name ({clean(project) or 'none is told'}):"
+                    " correct GOOGLE_CLOUD_PROJECT, and GOOGLE_CLOUD_QUOTA_PROJECT if it is set."
+                )
+            case _:
+                continue
+    return None
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
