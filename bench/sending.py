@@ -17,7 +17,7 @@ from alhena.http.connect import Channel
 from alhena.models.service import FixedAccess
 from alhena.models.vertex import VertexApi, vertex_service
 from alhena.wire.calls import CallIds
-from alhena.wire.conformance.gate import RequestGate
+from alhena.wire.conformance.check import RequestGate
 from alhena.wire.content import Content, FunctionCall, FunctionResponse, Part, text_content
 from alhena.wire.encode import EncodedContent, encode_request
 from alhena.wire.request import (

@@ -18,14 +18,11 @@ from alhena.models.generator import ContentGenerator
 from alhena.models.select import ModelChoice, choose_generator
 from alhena.wire.calls import CallIds
 from alhena.wire.content import FunctionCall, Part
-from alhena.wire.dialects.anthropic.blocks import blocks_of
 from alhena.wire.dialects.anthropic.reading import read_request
-from alhena.wire.dialects.arguments import read_arguments, write_arguments
-from alhena.wire.dialects.conversation import DialectRequest, NewId, unique_id
-from alhena.wire.dialects.errors import DialectError
-from alhena.wire.dialects.fields import Fields
-from alhena.wire.dialects.names import ToolNames
-from alhena.wire.dialects.openai.settings import read_tools
+from alhena.wire.dialects.anthropic.response import blocks_of
+from alhena.wire.dialects.conversation import DialectRequest, NewId, ToolNames, unique_id
+from alhena.wire.dialects.fields import DialectError, Fields, read_arguments, write_arguments
+from alhena.wire.dialects.openai.reading import read_tools
 from alhena.wire.request import (
     FunctionCallingConfig,
     FunctionCallingMode,

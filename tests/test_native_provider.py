@@ -23,9 +23,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alhena.wire.content import Content, FunctionCall, Part
-from alhena.wire.dialects.errors import DialectError
+from alhena.wire.dialects.conversation import ToolNames
+from alhena.wire.dialects.fields import DialectError
 from alhena.wire.dialects.gemini import write_request
-from alhena.wire.dialects.names import ToolNames
 from alhena.wire.encoded import EncodedContent
 from alhena.wire.envelope import enveloped_request
 from alhena.wire.request import FunctionCallingMode, GenerateContentRequest

@@ -20,7 +20,7 @@ from alhena.scheduler.states import CompletedToolCall
 from alhena.tools.builtin.delegate_to_agent import DelegateToAgent
 from alhena.tools.contract import Tool
 from alhena.wire.conformance import check_request
-from alhena.wire.violation import Level
+from alhena.wire.errors import Level
 from tests.scheduler.kit import request
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import call, chunk

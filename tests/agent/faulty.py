@@ -14,7 +14,7 @@ from random import Random
 from typing import Any
 
 from alhena.wire.conformance import check_json
-from alhena.wire.violation import Level
+from alhena.wire.errors import Level
 from tests.models.asking import read_request, response
 from tests.support.server import call, chunk
 

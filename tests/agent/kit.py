@@ -7,7 +7,7 @@ from alhena.agent.options import AgentSettings
 from alhena.errors import AlhenaError
 from alhena.events import Event, WarningEvent
 from alhena.wire.conformance import check_request
-from alhena.wire.violation import Level
+from alhena.wire.errors import Level
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import chunk
 

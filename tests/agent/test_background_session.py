@@ -10,7 +10,7 @@ import pytest
 from alhena import Agent
 from alhena.agent.options import AgentSettings
 from alhena.policy.model import ApprovalMode
-from alhena.system.descent import session_members
+from alhena.system.child import session_members
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import call, chunk
 from tests.support.steady import skip_when

@@ -24,7 +24,7 @@ from alhena.policy.model import ApprovalMode
 from alhena.tools.confirmation import Question
 from alhena.wire.conformance import check_request
 from alhena.wire.content import SIGNATURE_SENTINEL
-from alhena.wire.violation import Level
+from alhena.wire.errors import Level
 from tests.agent.kit import events_of, of
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import call, chunk, text

@@ -13,7 +13,7 @@ from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule
 from alhena.scheduler.confirmation import Approver, ConfirmationRequest
 from alhena.tools.confirmation import ExitPlanModeConfirmation
 from alhena.wire.conformance import check_request
-from alhena.wire.violation import Level
+from alhena.wire.errors import Level
 from tests.agent.delegating import Office
 from tests.agent.kit import answers, turn
 from tests.support.scripted import ScriptedGenerator

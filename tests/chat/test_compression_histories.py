@@ -36,8 +36,8 @@ from alhena.wire.content import (
     text_content,
 )
 from alhena.wire.encoded import EncodedContent
+from alhena.wire.errors import Level
 from alhena.wire.request import GenerateContentConfig, GenerateContentRequest
-from alhena.wire.violation import Level
 from tests.support.scripted import ScriptedGenerator
 
 EXAMPLES = 100

@@ -21,13 +21,13 @@ from alhena.wire.calls import CallIds
 from alhena.wire.conformance import check_json, check_request, slice_history
 from alhena.wire.content import Blob, Content, Part, text_content
 from alhena.wire.encode import encode_request
+from alhena.wire.errors import Level
 from alhena.wire.request import (
     FunctionDeclaration,
     GenerateContentConfig,
     GenerateContentRequest,
     Tool,
 )
-from alhena.wire.violation import Level
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import chunk
 

@@ -18,9 +18,9 @@ from alhena.models.retry.generator import RetryingGenerator, RetryPolicy
 from alhena.wire.calls import CallIds
 from alhena.wire.conformance import check_request
 from alhena.wire.content import FunctionResponse, Part, text_content
+from alhena.wire.errors import Level
 from alhena.wire.request import GenerateContentConfig, GenerateContentRequest
 from alhena.wire.response import CUT_CALL, GenerateContentResponse
-from alhena.wire.violation import Level
 from tests.support.scripted import Script, ScriptedGenerator
 from tests.support.server import call, chunk, text
 

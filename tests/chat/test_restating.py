@@ -17,8 +17,8 @@ from alhena.wire.content import (
     Part,
     text_content,
 )
+from alhena.wire.errors import Level
 from alhena.wire.request import GenerateContentRequest
-from alhena.wire.violation import Level
 
 SIGNED = "c2ln"
 

@@ -14,7 +14,7 @@ from alhena.frontends.cli.arguments import RunLimits, parse_run
 from alhena.frontends.loop_words import is_news, loop_words
 from alhena.frontends.terminal.view import View
 from alhena.wire.conformance import check_json
-from alhena.wire.violation import Level
+from alhena.wire.errors import Level
 from tests.frontends.terminal.kit import played
 from tests.support.command import alhena, keyed
 from tests.support.patience import PATIENCE_S

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from alhena.config.settings import EnvironmentRedaction
 from alhena.hooks.firing import HookSurroundings, run_hook, substituted
 from alhena.hooks.model import OUTPUT_LIMIT, HookRun
-from alhena.system.descent import session_members
+from alhena.system.child import session_members
 from alhena.system.processes import ProcessGroups
 from tests.hooks.kit import hook, surroundings
 from tests.support.disk import written

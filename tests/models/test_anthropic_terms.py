@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from alhena.models.anthropic_api import EMPTY, without_blanks
 from alhena.models.catalogue import claude_info
 from alhena.wire.content import Content, FunctionCall, FunctionResponse, Part, text_content
-from alhena.wire.dialects.anthropic.forms import answer_form
-from alhena.wire.dialects.errors import DialectError
+from alhena.wire.dialects.anthropic.writing import answer_form
+from alhena.wire.dialects.fields import DialectError
 from alhena.wire.request import (
     FunctionCallingConfig,
     FunctionCallingMode,

@@ -54,7 +54,6 @@ def test_a_direct_request_loads_no_full_http_client(server: ScriptedServer):
         "alhena.models.generator",
         "alhena.models.retry",
         "alhena.models.retry.generator",
-        "alhena.models.retry.generator",
         "alhena.models.select",
     }
     assert not before & {"h11", "dataclasses"}

@@ -16,7 +16,7 @@ from alhena.session.journal import Disk, Journal, read_session
 from alhena.session.records import Prompted
 from alhena.session.replay import Replay
 from alhena.session.store import SessionStore
-from alhena.system.durable import synchronise
+from alhena.system.files import synchronise
 from tests.session.kit import AT, HEADER, replayed, texts, turns, write
 
 

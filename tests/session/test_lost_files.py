@@ -15,7 +15,7 @@ from alhena.events import ApiRequestEvent, Event, UserMessageEvent, WarningEvent
 from alhena.session.errors import JournalError
 from alhena.session.journal import Disk, Journal, read_session
 from alhena.session.replay import Replay
-from alhena.system.durable import synchronise
+from alhena.system.files import synchronise
 from tests.agent.kit import agent, events_of
 from tests.session.kit import replayed, turns, write
 from tests.support.command import alhena

@@ -31,7 +31,7 @@ from alhena.session.journal import Disk, scan
 from alhena.session.recorder import Recorder
 from alhena.session.records import KnownRecord, Started, line_of, record_of
 from alhena.session.replay import Replay
-from alhena.system.durable import synchronise
+from alhena.system.files import synchronise
 from alhena.wire.calls import CallIds
 from alhena.wire.content import MODEL, Content, FunctionCall, FunctionResponse, Part, text_content
 from alhena.wire.request import GenerateContentConfig

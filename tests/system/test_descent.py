@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from alhena.system.descent import Marks, command_line, descendants, marking, session_members
+from alhena.system.child import Marks, command_line, descendants, marking, session_members
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux has the limit")
 

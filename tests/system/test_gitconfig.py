@@ -6,8 +6,7 @@ import pytest
 
 from alhena.system.errors import MissingFileError
 from alhena.system.files import open_real, open_regular, read_small_text
-from alhena.system.gitconfig import excludes_file, git_directory
-from alhena.system.ignore import IgnoreRules
+from alhena.system.ignore import IgnoreRules, excludes_file, git_directory
 from tests.support.command import alhena
 from tests.support.server import ScriptedServer, call, chunk, sse, text
 

@@ -7,10 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.system.web.address import address_problem, host_problem
-from alhena.system.web.errors import BlockedAddressError, FetchError, UrlError
 from alhena.system.web.fetch import GuardedFetcher
-from alhena.system.web.url import parse_web_url, raw_form, redirected
+from alhena.system.web.url import (
+    BlockedAddressError,
+    FetchError,
+    UrlError,
+    address_problem,
+    host_problem,
+    parse_web_url,
+    raw_form,
+    redirected,
+)
 
 EVIL_HOSTS = [
     "localhost", "LOCALHOST", "localhost.", "ip6-localhost", "IP6-LOOPBACK", "localhost6", "a.localhost", "printer.local", "db.internal",

@@ -9,14 +9,14 @@ import zlib
 import pytest
 
 from alhena.config.errors import ConfigError
-from alhena.system.web.errors import (
+from alhena.system.web.fetch import FetchLimits, GuardedFetcher, system_connector
+from alhena.system.web.url import (
     AnswerError,
     BlockedAddressError,
     FetchError,
     UnreachableError,
+    parse_web_url,
 )
-from alhena.system.web.fetch import FetchLimits, GuardedFetcher, system_connector
-from alhena.system.web.url import parse_web_url
 from tests.system.web import PUBLIC, Web, plain, redirect, web
 
 SITE = "http://site.example"

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from alhena.system.web.errors import UnreachableError
-from alhena.system.web.url import parse_web_url
+from alhena.system.web.url import UnreachableError, parse_web_url
 from tests.support.certificates import certificate
 from tests.system.web import PUBLIC, plain, web
 

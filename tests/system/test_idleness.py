@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from alhena.system.idleness import IDLE_S, Idle
+from alhena.system.processes import IDLE_S, Idle
 from alhena.system.search import Query, SearchBackend
 from alhena.system.search_finders import GitGrepSearch, RipgrepSearch
 from tests.support.patience import PATIENCE_S

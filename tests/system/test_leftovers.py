@@ -8,8 +8,7 @@ import threading
 from pathlib import Path
 
 from alhena.system.files import read_whole
-from alhena.system.leftovers import is_temporary, remove_leftovers, temporary_name
-from alhena.system.replacement import replace_file
+from alhena.system.replacement import is_temporary, remove_leftovers, replace_file, temporary_name
 from alhena.system.search import PythonSearch, Query
 from alhena.system.walk import walk
 from alhena.system.workspace import Workspace

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from alhena.system.child import watch_exit_in_thread
-from alhena.system.descent import session_members
+from alhena.system.child import session_members, watch_exit_in_thread
 from alhena.system.errors import ProcessStartError
 from alhena.system.processes import (
     Command,

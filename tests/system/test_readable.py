@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from alhena.system.web.errors import AnswerError
 from alhena.system.web.fetch import WebPage
 from alhena.system.web.readable import ReadableText, readable
-from alhena.system.web.url import parse_web_url
+from alhena.system.web.url import AnswerError, parse_web_url
 
 BASE = parse_web_url("https://h.example/d/page.html")
 

@@ -10,9 +10,7 @@ from hypothesis import strategies as st
 
 from alhena.system.errors import SandboxError
 from alhena.system.sandbox.bwrap import Mount, Rank, bwrap_arguments, mounts
-from alhena.system.sandbox.denial import denied_line
-from alhena.system.sandbox.ending import only_ends
-from alhena.system.sandbox.layout import Look, protections
+from alhena.system.sandbox.layout import Look, Placeholders, protections
 from alhena.system.sandbox.model import (
     Entry,
     Filler,
@@ -23,8 +21,7 @@ from alhena.system.sandbox.model import (
     SandboxWish,
 )
 from alhena.system.sandbox.opening import Surroundings, layout_of, open_sandbox
-from alhena.system.sandbox.placeholders import Placeholders
-from alhena.system.sandbox.sandbox import Sandbox
+from alhena.system.sandbox.sandbox import Sandbox, denied_line, only_ends
 from tests.system.sandboxing import needs_bwrap, needs_landlock
 
 

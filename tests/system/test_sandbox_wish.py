@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from alhena.config.errors import ConfigError
 from alhena.config.settings import ToolSettings, settings_of
 from alhena.system.errors import SandboxError
-from alhena.system.sandbox.model import Mechanism, Profile, SandboxWish
-from alhena.system.sandbox.wish import is_inside, wished
+from alhena.system.sandbox.model import Mechanism, Profile, SandboxWish, is_inside, wished
 
 
 def tools(**values: Any) -> ToolSettings:

@@ -7,8 +7,7 @@ import pytest
 import regex
 
 from alhena.system.encoding import decode_text
-from alhena.system.search import Query, SearchBackend
-from alhena.system.search_context import lines_around
+from alhena.system.search import Query, SearchBackend, lines_around
 from alhena.system.search_lines import WHOLE
 from tests.system.searching import Write, found
 

@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from alhena.system.environment import shield_memory
 from alhena.system.errors import SearchError, SearchTimeoutError
 from alhena.system.search import Query
-from alhena.system.search_finders import RipgrepSearch
+from alhena.system.search_finders import Listing, RipgrepSearch, listing_environment
 from alhena.system.search_lines import Deadline
-from alhena.system.search_listing import Listing, listing_environment
-from alhena.system.shielding import shield_memory
 from tests.support.disk import written
 from tests.support.patience import PATIENCE_S
 

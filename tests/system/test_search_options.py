@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from alhena.system.errors import PatternError
-from alhena.system.search import Query, SearchBackend
-from alhena.system.search_context import lines_around
+from alhena.system.search import Query, SearchBackend, lines_around
 from alhena.system.search_finders import RipgrepSearch
 from tests.system.searching import RG, Write, found
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from alhena.system.descent import session_members
+from alhena.system.child import session_members
 from alhena.system.processes import Command, ProcessGroups, run_process
 from alhena.system.watchdog import Watchdog
 from tests.support.disk import descriptors

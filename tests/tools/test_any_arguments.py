@@ -21,7 +21,7 @@ from alhena.tools.builtin.save_memory import SaveMemory
 from alhena.tools.builtin.write_todos import WriteTodos
 from alhena.tools.confirmation import Question
 from alhena.tools.contract import ExecutionContext, Tool, ToolErrorType, ToolFailure, ToolResult
-from alhena.wire.text import scrub
+from alhena.wire.plain import scrub
 from tests.tools.test_plan_mode_tools import Modes
 from tests.tools.web import ScriptedModel, response
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from alhena.system.descent import session_members
+from alhena.system.child import session_members
 from alhena.system.processes import MAX_ENDED, ProcessGroups
 from alhena.system.workspace import Workspace
 from alhena.tools.builtin.read_background_output import ReadBackgroundOutput

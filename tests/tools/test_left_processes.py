@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from alhena.system.descent import command_line, session_members
+from alhena.system.child import command_line, session_members
 from alhena.system.processes import ProcessGroups
 from alhena.system.workspace import Workspace
 from alhena.tools.builtin.read_background_output import ReadBackgroundOutput

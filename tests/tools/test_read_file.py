@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from alhena.system.textwindow import window_of_bytes, window_of_file
+from alhena.system.encoding import window_of_bytes, window_of_file
 from alhena.system.workspace import Workspace
 from alhena.tools.builtin.read_file import ReadFile
 from alhena.tools.contract import ExecutionContext, ToolFailure

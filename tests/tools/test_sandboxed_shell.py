@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from alhena.system.descent import session_members
+from alhena.system.child import session_members
 from alhena.system.processes import ProcessGroups
 from alhena.system.sandbox.model import Mechanism
 from alhena.system.sandbox.sandbox import Sandbox

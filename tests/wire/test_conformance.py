@@ -19,9 +19,8 @@ from alhena.wire.content import (
     text_content,
 )
 from alhena.wire.encode import encode_request
-from alhena.wire.errors import ConformanceError
+from alhena.wire.errors import ConformanceError, Level
 from alhena.wire.request import GenerateContentConfig
-from alhena.wire.violation import Level
 from tests.wire.conformance_cases import CASES, HI
 from tests.wire.histories import (
     call,

@@ -7,9 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alhena.wire.conformance import check_request
-from alhena.wire.conformance.check import RequestChecker
+from alhena.wire.conformance.check import RequestChecker, RequestGate
 from alhena.wire.conformance.contents import SIGNATURE_STAND_INS
-from alhena.wire.conformance.gate import RequestGate
 from alhena.wire.content import Content, FunctionCall, FunctionResponse, Part
 from alhena.wire.encode import EncodedContent
 from alhena.wire.errors import ConformanceError

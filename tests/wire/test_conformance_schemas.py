@@ -6,16 +6,16 @@ from typing import Any
 import pytest
 
 from alhena.wire.conformance import check_json, check_request
-from alhena.wire.conformance.schemas import MAX_NESTING
+from alhena.wire.conformance.declarations import MAX_NESTING
 from alhena.wire.content import Part
 from alhena.wire.encode import encode_request
+from alhena.wire.errors import Level, Violation
 from alhena.wire.request import (
     FunctionDeclaration,
     GenerateContentConfig,
     GenerationConfig,
     Tool,
 )
-from alhena.wire.violation import Level, Violation
 from tests.wire.histories import request_of, user
 
 HI = user(Part(text="hi"))

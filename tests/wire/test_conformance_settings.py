@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from alhena.wire.conformance import RequestGate, check_json, check_request
-from alhena.wire.conformance.repair_json import repair_json
+from alhena.wire.conformance.repair import repair_json
 from alhena.wire.content import Content, Part
 from alhena.wire.encode import encode_request
-from alhena.wire.errors import ConformanceError
+from alhena.wire.errors import ConformanceError, Level, Violation
 from alhena.wire.request import (
     FunctionCallingConfig,
     FunctionCallingMode,
@@ -19,7 +19,6 @@ from alhena.wire.request import (
     Tool,
     ToolConfig,
 )
-from alhena.wire.violation import Level, Violation
 from tests.wire.histories import CONFIG, NAMES, PNG, request_of, user
 
 HI = user(Part(text="hi"))

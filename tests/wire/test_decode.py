@@ -15,9 +15,8 @@ from alhena.wire.decode import (
     decode_error,
     decode_response,
 )
-from alhena.wire.errors import DecodeError
+from alhena.wire.errors import ApiStatus, DecodeError
 from alhena.wire.response import FinishReason, GenerateContentResponse
-from alhena.wire.status import ApiStatus
 
 QUOTA = {
     "error": {

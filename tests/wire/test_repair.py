@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from alhena.wire.conformance import check_request
-from alhena.wire.conformance.pairing import UNKNOWN_OUTCOME
+from alhena.wire.conformance.mending import UNKNOWN_OUTCOME
 from alhena.wire.conformance.repair import GO_ON, LEFT_OUT, REPAIRED, repair
 from alhena.wire.content import Blob, Content, FunctionCall, FunctionResponse, Part, text_content
-from alhena.wire.violation import Level
+from alhena.wire.errors import Level
 from tests.wire.conformance_cases import CASES, HI
 from tests.wire.histories import call, histories, model, request_of, response, user
 

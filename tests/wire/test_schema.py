@@ -8,17 +8,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from alhena.wire.conformance.declarations import check_schema
 from alhena.wire.conformance.rules import Findings
-from alhena.wire.conformance.schemas import check_schema
+from alhena.wire.errors import Level
 from alhena.wire.request import FunctionDeclaration, GenerateContentConfig, Tool
 from alhena.wire.schema.adapt import SchemaForm, adapt, adapted, with_form
-from alhena.wire.schema.errors import SchemaError
+from alhena.wire.schema.keywords import is_plain, refers_to_itself, untyped_at
 from alhena.wire.schema.local import MAX_DEPTH, local_schema
-from alhena.wire.schema.openapi import to_parameters
-from alhena.wire.schema.plain import is_plain
-from alhena.wire.schema.references import refers_to_itself
-from alhena.wire.schema.types import untyped_at
-from alhena.wire.violation import Level
+from alhena.wire.schema.openapi import SchemaError, to_parameters
 from tests.wire.schemas import as_json_schema, parameters, values, words
 
 OBJECT = {"type": "object"}

@@ -19,8 +19,8 @@ from alhena.wire.request import (
     Tool,
 )
 from alhena.wire.schema.adapt import SchemaForm, adapt, adapted
+from alhena.wire.schema.keywords import is_plain
 from alhena.wire.schema.local import local_schema
-from alhena.wire.schema.plain import is_plain
 from tests.scheduler.kit import SmallTool
 
 NAN, INFINITE = float("nan"), float("inf")

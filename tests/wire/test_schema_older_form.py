@@ -9,13 +9,13 @@ from alhena.agent.links import SessionLinks
 from alhena.agent.workbench import WorkbenchOptions
 from alhena.agent.workbench_opening import open_workbench
 from alhena.config.settings import Settings
+from alhena.wire.conformance.declarations import check_schema
 from alhena.wire.conformance.rules import Findings
-from alhena.wire.conformance.schemas import check_schema
 from alhena.wire.request import FunctionDeclaration
 from alhena.wire.schema.adapt import SchemaForm, adapted
+from alhena.wire.schema.keywords import is_plain
 from alhena.wire.schema.local import local_schema
 from alhena.wire.schema.openapi import to_parameters
-from alhena.wire.schema.plain import is_plain
 from tests.support.scripted import ScriptedGenerator
 
 OBJECT = {"type": "object"}

@@ -11,7 +11,7 @@ from alhena.config.home import claimed_project_temp, project_temp
 from alhena.session.errors import SessionError
 from alhena.session.tags import Tag, Tags, project_tags, tag_name
 from alhena.version import __version__
-from alhena.wire.text import scrub
+from alhena.wire.plain import scrub
 
 if TYPE_CHECKING:
     from alhena.chat.chat import Chat

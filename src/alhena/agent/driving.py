@@ -29,7 +29,7 @@ from alhena.events import (
 )
 from alhena.wire.calls import ToolCallRequestInfo
 from alhena.wire.content import Part
-from alhena.wire.text import scrub
+from alhena.wire.plain import scrub
 
 Around = tuple[tuple[Part, ...], tuple[Part, ...]]
 """What is sent with a prompt: before its text, and behind it."""

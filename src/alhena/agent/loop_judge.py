@@ -11,7 +11,7 @@ from alhena.chat.loops import Loop, LoopKind, loop_question
 from alhena.errors import AlhenaError
 from alhena.events import LoopCheckEvent
 from alhena.models.catalogue import FLASH
-from alhena.wire.conformance.slices import slice_history
+from alhena.wire.conformance.history import slice_history
 from alhena.wire.content import MODEL, USER, Content, text_content
 
 if TYPE_CHECKING:

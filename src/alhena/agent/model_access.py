@@ -65,7 +65,7 @@ class SessionModel:
         from alhena.models.errors import UnusableAnswerError
         from alhena.models.retry.generator import RetryingGenerator, retry_event
         from alhena.models.retry.manner import Manner
-        from alhena.wire.conformance.gate import RequestGate
+        from alhena.wire.conformance.check import RequestGate
 
         generator, own = self._source()
         if isinstance(generator, RetryingGenerator):

@@ -14,7 +14,7 @@ from alhena.config.home import claim_project_temp, claimed_project_temp, project
 from alhena.config.settings import Settings
 from alhena.errors import AlhenaError
 from alhena.events import ApiRequestEvent, Event, RunFinishedEvent, UserMessageEvent, WarningEvent
-from alhena.wire.text import scrub
+from alhena.wire.plain import scrub
 
 if TYPE_CHECKING:
     from threading import Thread

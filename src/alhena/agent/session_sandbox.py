@@ -17,7 +17,7 @@ def session_sandbox(
     tools = options.settings.tools
     if not (options.sandbox or tools.sandbox or options.environ.get("GEMINI_SANDBOX")):
         return None, ""
-    from alhena.system.sandbox.wish import is_inside, wished
+    from alhena.system.sandbox.model import is_inside, wished
 
     wish = wished(tools, options.sandbox, options.environ)
     if wish is None:

@@ -22,12 +22,19 @@ from alhena.events import (
 from alhena.models.generator import ContentGenerator
 from alhena.models.retry.generator import RetryingGenerator
 from alhena.wire.calls import CallIds
-from alhena.wire.conformance.gate import RequestGate
-from alhena.wire.content import MODEL, USER, Content, Part, holds_data, text_content
+from alhena.wire.conformance.check import RequestGate
+from alhena.wire.content import (
+    MODEL,
+    USER,
+    Content,
+    Part,
+    holds_data,
+    sign_first_call,
+    text_content,
+)
 from alhena.wire.encoded import EncodedContent
 from alhena.wire.request import GenerateContentConfig, GenerateContentRequest
 from alhena.wire.response import GenerateContentResponse, UsageMetadata
-from alhena.wire.signatures import sign_first_call
 
 if TYPE_CHECKING:
     from alhena.chat.recovery import Fallback, Recovery, Substitute

@@ -2,9 +2,8 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from alhena.wire.conformance.check import RequestChecker
-from alhena.wire.conformance.gate import calls_for_repair
-from alhena.wire.conformance.slices import has_calls
+from alhena.wire.conformance.check import RequestChecker, calls_for_repair
+from alhena.wire.conformance.history import has_calls
 from alhena.wire.content import MODEL, USER, Content, Part, holds_data, text_content
 from alhena.wire.encode import EncodedContent
 from alhena.wire.encoded import many_encoder
@@ -50,7 +49,7 @@ class History:
         length = len(self._entries)
         answers = any(part.function_response for part in parts)
         if not answers and self._entries and has_calls(self._entries[-1]):
-            from alhena.wire.conformance.pairing import unanswered
+            from alhena.wire.conformance.mending import unanswered
 
             missing = unanswered(self._entries[-1].content)
             self._entries.append(EncodedContent(Content(role=USER, parts=missing)))

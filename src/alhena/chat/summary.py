@@ -12,7 +12,7 @@ import msgspec
 from alhena.chat.estimates import content_tokens, part_tokens, response_tokens, text_tokens
 from alhena.chat.masking import Keep, masked, preview, said
 from alhena.errors import AlhenaError
-from alhena.wire.conformance.slices import has_calls, has_responses, slice_history, split_point
+from alhena.wire.conformance.history import has_calls, has_responses, slice_history, split_point
 from alhena.wire.content import (
     MODEL,
     USER,

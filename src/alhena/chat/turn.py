@@ -9,7 +9,16 @@ import msgspec
 from alhena.errors import AlhenaError, StreamCutError
 from alhena.events import ContentEvent, Event, ThoughtEvent, ToolCallRequestEvent
 from alhena.wire.calls import CallIds, ToolCallRequestInfo, request_info
-from alhena.wire.content import DATA_FIELDS, MODEL, Content, FunctionCall, Part, holds_data
+from alhena.wire.content import (
+    DATA_FIELDS,
+    MODEL,
+    Content,
+    FunctionCall,
+    Part,
+    holds_data,
+    sign_first_call,
+    without_thoughts,
+)
 from alhena.wire.response import (
     CUT_CALL,
     NO_REASON,
@@ -17,7 +26,6 @@ from alhena.wire.response import (
     GenerateContentResponse,
     UsageMetadata,
 )
-from alhena.wire.signatures import sign_first_call, without_thoughts
 
 if TYPE_CHECKING:
     from alhena.chat.loops import Chanting

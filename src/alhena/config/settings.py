@@ -148,7 +148,7 @@ class ToolSettings(Section, frozen=True, kw_only=True):
 
     Of a result over `truncate_tool_output_threshold` characters the model gets the two ends; 0 or
     less turns that off. `sandbox`: whether commands run in one, or which
-    (`system/sandbox/wish.py` reads it); `sandbox_allowed_paths` are writable in it, and
+    (`system/sandbox/model.py` reads it); `sandbox_allowed_paths` are writable in it, and
     `sandbox_network_access` false cuts the network. `discovery_command` lists further tools as
     JSON, `call_command` runs one of them.
     """

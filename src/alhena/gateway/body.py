@@ -12,7 +12,7 @@ from alhena.errors import AlhenaError
 from alhena.gateway.closing import Closing
 from alhena.gateway.faults import FaultKind, refused
 from alhena.gateway.limits import MB, Limits
-from alhena.wire.dialects.errors import DialectError
+from alhena.wire.dialects.fields import DialectError
 
 _SKIPPED = 4
 """A body of up to so many times the limit is read to its end, so that its client reads the answer

@@ -16,9 +16,9 @@ from alhena.models.errors import (
     RequestRejectedError,
     SpentQuotaError,
 )
-from alhena.wire.dialects.errors import DialectError, UnusableAnswerError
+from alhena.wire.dialects.fields import DialectError, UnusableAnswerError
 from alhena.wire.errors import ConformanceError, DecodeError, EncodeError
-from alhena.wire.schema.errors import SchemaError
+from alhena.wire.schema.openapi import SchemaError
 
 
 class FaultKind(StrEnum):

@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from alhena.models.catalogue import ModelInfo, Thinking
-from alhena.wire.dialects.forms import is_formed, with_form_in_words
+from alhena.wire.dialects.results import is_formed, with_form_in_words
 from alhena.wire.request import GenerateContentConfig, GenerationConfig, ThinkingConfig
 
 _LOW, _MEDIUM = 1024, 8192

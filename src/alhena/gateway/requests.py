@@ -9,7 +9,7 @@ from starlette.requests import Request
 from alhena.gateway.faults import FaultKind, refused
 from alhena.wire.dialects import anthropic, gemini, openai
 from alhena.wire.dialects.conversation import DialectRequest
-from alhena.wire.dialects.errors import DialectError
+from alhena.wire.dialects.fields import DialectError
 from alhena.wire.plain import as_array, as_object
 
 MAX_MESSAGES = 20_000

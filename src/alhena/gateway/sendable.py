@@ -3,14 +3,13 @@
 from msgspec.structs import replace
 
 from alhena.models.catalogue import model_info
+from alhena.wire.conformance.check import RequestGate
 from alhena.wire.conformance.contents import is_signature
-from alhena.wire.conformance.gate import RequestGate
-from alhena.wire.content import Content, Part
+from alhena.wire.content import Content, Part, without_thoughts
 from alhena.wire.dialects.conversation import DialectRequest
 from alhena.wire.dialects.results import beside_results
 from alhena.wire.encoded import EncodedContent
 from alhena.wire.request import GenerateContentRequest
-from alhena.wire.signatures import without_thoughts
 
 
 def sendable(

@@ -11,12 +11,11 @@ from alhena.gateway.names import ModelNames
 from alhena.gateway.sendable import sendable
 from alhena.models.catalogue import model_info
 from alhena.models.generator import ContentGenerator
-from alhena.wire.conformance.calling import without_idle_calling
 from alhena.wire.conformance.check import require_conformance
-from alhena.wire.conformance.repair import repair_entries
+from alhena.wire.conformance.repair import repair_entries, without_idle_calling
 from alhena.wire.content import USER, Content, Part
 from alhena.wire.dialects.conversation import DialectRequest
-from alhena.wire.dialects.errors import DialectError
+from alhena.wire.dialects.fields import DialectError
 from alhena.wire.encoded import EncodedContent, encode_value
 from alhena.wire.request import GenerateContentConfig, GenerateContentRequest
 from alhena.wire.response import GenerateContentResponse

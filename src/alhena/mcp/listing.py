@@ -16,7 +16,7 @@ from alhena.display_text import exact, one_line
 from alhena.mcp.connection import ListedPrompt, ListedResource, ListedTool, PromptArgument
 from alhena.tools.names import MAX_NAME_LENGTH, qualified_names
 from alhena.wire.plain import as_object
-from alhena.wire.schema.types import untyped_at
+from alhena.wire.schema.keywords import untyped_at
 
 MAX_NAME = 300
 MAX_DESCRIPTION = 10_000

@@ -20,8 +20,7 @@ from alhena.tools.contract import (
     ToolResult,
 )
 from alhena.tools.names import READ_RESOURCE
-from alhena.wire.content import Blob, Part
-from alhena.wire.media import takes_media
+from alhena.wire.content import Blob, Part, takes_media
 from alhena.wire.plain import as_array, as_object
 
 NO_CONTENT = "No content returned from resource."

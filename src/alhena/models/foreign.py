@@ -12,11 +12,10 @@ from alhena.errors import StreamCutError
 from alhena.http.endpoint import Endpoint, is_loopback
 from alhena.models.errors import CredentialsError
 from alhena.wire.decode import decode_error
-from alhena.wire.dialects.errors import DialectError
+from alhena.wire.dialects.fields import DialectError
 from alhena.wire.errors import DecodeError
-from alhena.wire.plain import as_object
+from alhena.wire.plain import as_object, excerpt, is_token
 from alhena.wire.response import GenerateContentResponse
-from alhena.wire.text import excerpt, is_token
 
 E = TypeVar("E")
 

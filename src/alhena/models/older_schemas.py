@@ -83,8 +83,8 @@ class OlderSchemas:
         if not self._older or config.tools is None:
             return request
         if self._last is None or self._last[0] is not config:
-            from alhena.wire.conformance.calling import without_idle_calling
             from alhena.wire.conformance.check import check_config, refuse_errors
+            from alhena.wire.conformance.repair import without_idle_calling
             from alhena.wire.conformance.rules import Findings
             from alhena.wire.schema.adapt import SchemaForm, with_form
 

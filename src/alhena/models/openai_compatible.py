@@ -20,9 +20,8 @@ from alhena.models.foreign import (
 from alhena.models.service import FixedAccess, HttpService
 from alhena.wire.content import Content
 from alhena.wire.dialects import openai
-from alhena.wire.dialects.conversation import DialectRequest, service_names
-from alhena.wire.dialects.errors import DialectError
-from alhena.wire.dialects.names import ToolNames
+from alhena.wire.dialects.conversation import DialectRequest, ToolNames, service_names
+from alhena.wire.dialects.fields import DialectError
 from alhena.wire.dialects.results import beside_results
 from alhena.wire.encode import EncodedContent
 from alhena.wire.encoded import encode_value

@@ -160,7 +160,7 @@ def api_key(environ: Mapping[str, str], variables: tuple[str, ...] = _KEY_VARIAB
 
     Raises CredentialsError, which does not quote it, when the key cannot be sent in a header.
     """
-    from alhena.wire.text import is_token
+    from alhena.wire.plain import is_token
 
     for variable in variables:
         key = environ.get(variable, "").strip()

@@ -17,10 +17,8 @@ from alhena.models.errors import (
     ZeroQuotaError,
 )
 from alhena.wire.decode import decode_error
-from alhena.wire.errors import DecodeError, SseError
-from alhena.wire.plain import as_array, as_object
-from alhena.wire.status import ApiStatus
-from alhena.wire.text import excerpt
+from alhena.wire.errors import ApiStatus, DecodeError, SseError
+from alhena.wire.plain import as_array, as_object, excerpt
 
 E = TypeVar("E", SseError, DecodeError)
 

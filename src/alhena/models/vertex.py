@@ -14,7 +14,7 @@ from alhena.models.gemini_api import wants_bearer
 from alhena.models.service import Access, FixedAccess, HttpService, parse_version
 from alhena.wire.decode import decode_count_tokens, decode_embed, decode_response
 from alhena.wire.encode import EncodedContent, encode_count_tokens, request_body
-from alhena.wire.predict import decode_predictions, encode_embed_contents, encode_predict
+from alhena.wire.envelope import decode_predictions, encode_embed_contents, encode_predict
 from alhena.wire.request import GenerateContentRequest
 from alhena.wire.response import EmbedContentResponse, GenerateContentResponse
 

@@ -36,7 +36,7 @@ from alhena.tools.editing import ProposedContents
 from alhena.tools.modify import ModifiableInvocation
 from alhena.tools.registry import RegisteredTool
 from alhena.values import Value
-from alhena.wire.text import scrub
+from alhena.wire.plain import scrub
 
 Outcome = ToolConfirmationOutcome
 

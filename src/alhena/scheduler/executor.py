@@ -29,7 +29,7 @@ from alhena.tools.truncation import Truncation, bounded, bounded_display
 from alhena.values import Value
 from alhena.wire.calls import ToolCallRequestInfo
 from alhena.wire.content import Part
-from alhena.wire.text import scrub
+from alhena.wire.plain import scrub
 
 if TYPE_CHECKING:
     from alhena.hooks.model import TailCall

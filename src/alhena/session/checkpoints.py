@@ -18,8 +18,8 @@ import msgspec
 
 from alhena.session.errors import CheckpointError, NoCheckpointError
 from alhena.session.shadow_files import NO_NAMES, trouble
-from alhena.system.durable import CREATE, synchronise
 from alhena.system.errors import printable
+from alhena.system.files import CREATE, synchronise
 from alhena.wire.encoded import encode_value, mend
 from alhena.wire.errors import EncodeError
 

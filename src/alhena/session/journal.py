@@ -18,9 +18,8 @@ import msgspec
 
 from alhena.session.errors import HeldSessionError, JournalError, NoSessionError, SessionError
 from alhena.session.records import Header, KnownRecord, checked, damaged_name, line_of, record_of
-from alhena.system.durable import CREATE, synchronise, synchronise_directory
 from alhena.system.errors import WriteFailureError, from_os_error, printable
-from alhena.system.files import require_regular
+from alhena.system.files import CREATE, require_regular, synchronise, synchronise_directory
 from alhena.system.locking import alone_on
 
 _PIECE = 1 << 20

@@ -33,8 +33,7 @@ from alhena.session.shadow_files import (
 )
 from alhena.system.errors import FileError, MissingFileError
 from alhena.system.files import read_whole
-from alhena.system.leftovers import temporary_name
-from alhena.system.replacement import replace_file
+from alhena.system.replacement import replace_file, temporary_name
 
 _RULES = (".gitignore", ".geminiignore")
 DAMAGED = "what it was is damaged in the checkpoint"

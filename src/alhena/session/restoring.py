@@ -26,10 +26,9 @@ from alhena.session.shadow_files import (
     trouble,
 )
 from alhena.session.shadow_trees import Difference, HeldFile, keep_anew, unreadable
-from alhena.system.durable import CREATE
 from alhena.system.errors import FileError
+from alhena.system.files import CREATE, open_directory, open_real, read_whole
 from alhena.system.files import Snapshot as FileState
-from alhena.system.files import open_directory, open_real, read_whole
 from alhena.system.replacement import open_made, remove_directory
 
 

@@ -48,7 +48,7 @@ from alhena.session.shadow_trees import (
 )
 from alhena.system.errors import FileError, WriteFailureError, printable
 from alhena.system.files import read_small_text
-from alhena.system.gitconfig import excludes_file
+from alhena.system.ignore import excludes_file
 from alhena.system.locking import alone_on
 
 REFS = "refs/alhena/"

@@ -11,7 +11,7 @@ import msgspec
 
 from alhena.session.errors import CheckpointError, GitFailedError
 from alhena.system.errors import printable
-from alhena.system.gitconfig import git_directory
+from alhena.system.ignore import git_directory
 
 RULES = (".gitignore", ".gitattributes")
 """What git reads in every directory of a project."""

@@ -23,9 +23,9 @@ import msgspec
 from alhena.session.errors import CheckpointError, GitFailedError, NoGitError, TooMuchError
 from alhena.session.shadow_files import content_name, refuse_blocking, trouble
 from alhena.session.shadow_trees import loose_object
+from alhena.system.environment import shield_memory
 from alhena.system.errors import ProcessStartError, printable
-from alhena.system.idleness import Idle
-from alhena.system.shielding import shield_memory
+from alhena.system.processes import Idle
 
 STALL_S = 3.0
 """A command that is silent for so long may be waiting for something."""

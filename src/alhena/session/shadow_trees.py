@@ -33,9 +33,8 @@ from alhena.session.shadow_files import (
     object_name,
 )
 from alhena.session.shadow_git import ShadowGit
-from alhena.system.durable import CREATE, synchronise
 from alhena.system.errors import FileError
-from alhena.system.files import read_whole
+from alhena.system.files import CREATE, read_whole, synchronise
 
 _LEVEL = 1
 _PIECE = 1 << 20

@@ -25,11 +25,11 @@ from alhena.session.records import (
     title_of,
 )
 from alhena.session.store import require_readable
-from alhena.system.durable import CREATE, synchronise, synchronise_directory
 from alhena.system.errors import FileError, from_os_error, printable
-from alhena.system.leftovers import hold, remove_leftovers, temporary_name
+from alhena.system.files import CREATE, synchronise, synchronise_directory
 from alhena.system.locking import alone_in
-from alhena.wire.text import scrub
+from alhena.system.replacement import hold, remove_leftovers, temporary_name
+from alhena.wire.plain import scrub
 
 MAX_NAME = 200
 """Characters that a tag may have."""

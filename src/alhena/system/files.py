@@ -1,7 +1,9 @@
-"""Opening and reading regular files, and nothing else: no FIFO blocks, no device is touched."""
+"""Opening and reading regular files, and nothing else; writes that last on the disk."""
 
+import errno
 import os
 import stat
+import threading
 from pathlib import Path
 
 import msgspec
@@ -13,6 +15,7 @@ from alhena.system.errors import (
     FileTooLargeError,
     MissingFileError,
     NotRegularFileError,
+    WriteFailureError,
     from_os_error,
     printable,
 )
@@ -228,3 +231,54 @@ def read_small_text(path: Path, warnings: list[str], limit: int = _CHUNK) -> str
         warnings.append(str(too_large(path, limit)))
         return ""
     return data.decode("utf-8-sig", "surrogateescape")
+
+
+CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+"""Opens a file that was not there."""
+
+_NO_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EROFS, errno.EACCES)
+
+
+def stop_if(cancellation: threading.Event) -> None:
+    """Raises WriteFailureError when the write is cancelled."""
+    if cancellation.is_set():
+        raise WriteFailureError("Cancelled before the file was written; the old content stands.")
+
+
+def write_all(descriptor: int, data: bytes, cancellation: threading.Event) -> None:
+    """Writes at the descriptor's position. Raises WriteFailureError when cancelled, and OSError."""
+    rest = memoryview(data)
+    while rest:
+        stop_if(cancellation)
+        rest = rest[os.write(descriptor, rest[:_CHUNK]) :]
+
+
+def remove_name(directory: int, name: str) -> None:
+    """Takes a file's name away, if it is still there. Raises OSError."""
+    try:
+        os.unlink(name, dir_fd=directory)
+    except FileNotFoundError:  # it has taken its place already
+        return
+
+
+def synchronise(descriptor: int) -> None:
+    """Brings a file to the disk, where that can be done. Raises OSError."""
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _NO_SYNC:
+            raise
+
+
+def synchronise_directory(directory: int) -> None:
+    """Best effort: the file is in its place, and a directory one may not read cannot be synced."""
+    try:
+        readable = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=directory)
+    except OSError:
+        return
+    try:
+        os.fsync(readable)
+    except OSError:
+        return
+    finally:
+        os.close(readable)

@@ -8,19 +8,19 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from alhena.config.documents import NotReadableError, TooLargeError, read_limited
-from alhena.system.durable import (
-    CREATE,
-    remove_name,
-    synchronise,
-    synchronise_directory,
-    write_all,
-)
 from alhena.system.errors import (
     FileTooLargeError,
     LockHeldError,
     NotRegularFileError,
     from_os_error,
     printable,
+)
+from alhena.system.files import (
+    CREATE,
+    remove_name,
+    synchronise,
+    synchronise_directory,
+    write_all,
 )
 from alhena.system.locking import exclusive
 
@@ -115,7 +115,7 @@ class PrivateFiles:
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def _replace(self, path: Path, data: bytes) -> None:
-        from alhena.system.leftovers import hold, remove_leftovers, temporary_name
+        from alhena.system.replacement import hold, remove_leftovers, temporary_name
 
         directory = os.open(path.parent, _DIRECTORY)
         try:

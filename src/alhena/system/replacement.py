@@ -1,19 +1,18 @@
-"""Putting new bytes in a file's place: all of them or none, with nothing left over."""
+"""Puts new bytes in a file's place, all of them or none, whatever names it has.
+
+A writer holds the lock of its temporary file until the file has its place. The lock ends with the
+process, so one that is free tells of a writer that is gone; where there are no locks nothing tells.
+"""
 
 import errno
 import os
+import re
 import stat
 import threading
+import time
+from contextlib import suppress
 from pathlib import Path
 
-from alhena.system.durable import (
-    CREATE,
-    remove_name,
-    stop_if,
-    synchronise,
-    synchronise_directory,
-    write_all,
-)
 from alhena.system.errors import (
     ChangedFileError,
     DirectoryTargetError,
@@ -23,14 +22,166 @@ from alhena.system.errors import (
     printable,
 )
 from alhena.system.files import (
+    CREATE,
     STEP,
     Snapshot,
+    changed_since_read,
     open_directory,
+    read_bytes,
+    remove_name,
     require_regular,
     require_unchanged,
+    snapshot_of,
+    stop_if,
+    synchronise,
+    synchronise_directory,
+    write_all,
 )
-from alhena.system.leftovers import hold, remove_leftovers, temporary_name
-from alhena.system.locking import alone_in
+from alhena.system.locking import alone_in, alone_on
+
+_OPEN = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+
+def overwrite(
+    directory: int,
+    path: Path,
+    data: bytes,
+    expected: Snapshot,
+    limit: int,
+    cancellation: threading.Event,
+) -> int:
+    """Makes `data` the content of the file at `path`, in the open `directory`, under all its names.
+
+    The old content, which has to be the `expected`, is on the disk beside the file before a byte of
+    it changes, and goes when all is written or all is as it was; if neither can be had, the error
+    names where it stands. Returns the number of further names. Raises FileError and OSError.
+    """
+    descriptor = os.open(path.name, _OPEN, dir_fd=directory)
+    try:
+        status = os.fstat(descriptor)
+        require_regular(status, path)
+        # Others may come by a name in another directory, while only this directory is held.
+        with alone_on(descriptor, path, cancellation=cancellation):
+            old = read_bytes(descriptor, limit + 1)
+            if snapshot_of(status, old).digest != expected.digest:
+                raise changed_since_read(path)
+            aside = f".alhena-{os.urandom(8).hex()}.old"
+            _put_aside(directory, aside, old, cancellation)
+            try:
+                require_unchanged(path, expected, limit)
+                now = os.stat(path.name, dir_fd=directory, follow_symlinks=False)
+                if not os.path.samestat(now, status):
+                    raise changed_since_read(path)
+                stop_if(cancellation)
+            except BaseException:
+                remove_name(directory, aside)
+                raise
+            try:
+                _fill(descriptor, data)
+            except BaseException as error:
+                _put_back(descriptor, old, path, path.with_name(aside), error)
+                remove_name(directory, aside)
+                raise
+            _keep_mode(descriptor, status)
+            remove_name(directory, aside)
+    finally:
+        os.close(descriptor)
+    return status.st_nlink - 1
+
+
+def _put_aside(directory: int, name: str, content: bytes, cancellation: threading.Event) -> None:
+    copy = os.open(name, CREATE, 0o600, dir_fd=directory)
+    try:
+        try:
+            write_all(copy, content, cancellation)
+            synchronise(copy)
+        finally:
+            os.close(copy)
+    except BaseException:
+        remove_name(directory, name)
+        raise
+    synchronise_directory(directory)
+
+
+def _fill(descriptor: int, content: bytes) -> None:
+    """Cut to its length last, so that until then the file keeps the room that it has."""
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    write_all(descriptor, content, threading.Event())
+    os.ftruncate(descriptor, len(content))
+    synchronise(descriptor)
+
+
+def _put_back(descriptor: int, old: bytes, path: Path, aside: Path, cause: BaseException) -> None:
+    try:
+        _fill(descriptor, old)
+    except OSError as error:
+        raise WriteFailureError(
+            f"Error writing to file '{printable(path)}': {cause}. Its old content could not be put "
+            f"back either ({error.strerror}); it stands in {printable(aside)}.",
+            remedy="Copy it back from there when there is room.",
+        ) from cause
+
+
+def _keep_mode(descriptor: int, old: os.stat_result) -> None:
+    """The system takes set-user-ID away when another than root writes; the owner may keep it."""
+    mode = stat.S_IMODE(old.st_mode)
+    if stat.S_IMODE(os.fstat(descriptor).st_mode) != mode and old.st_uid == os.geteuid():
+        os.fchmod(descriptor, mode)
+
+
+TEMPORARY = re.compile(r"\.alhena-[0-9a-f]{16}\.tmp")
+_AGE_S = 60.0
+"""How old one has to be: a new file is there for a moment before its lock is held."""
+
+_OPEN_LEFTOVERS = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+
+
+def temporary_name() -> str:
+    """A name for a file that will have another one."""
+    return f".alhena-{os.urandom(8).hex()}.tmp"
+
+
+def is_temporary(name: str) -> bool:
+    """Whether a file of this name is one on its way, which concerns nobody else."""
+    return name.startswith(".alhena-") and TEMPORARY.fullmatch(name) is not None
+
+
+def hold(descriptor: int) -> None:
+    """Shows for as long as the file is open that its writer lives, where there are locks."""
+    import fcntl
+
+    with suppress(OSError):
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def remove_leftovers(directory: int) -> None:
+    """Takes away this user's temporary files in an open directory whose writers are gone. What
+    cannot be looked at or removed stays."""
+    with suppress(OSError):
+        # By "." and not by the descriptor, which may be for going through only.
+        listed = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=directory)
+        try:
+            names = [name for name in os.listdir(listed) if is_temporary(name)]
+        finally:
+            os.close(listed)
+        for name in names:
+            with suppress(OSError):
+                _remove_if_left(directory, name)
+
+
+def _remove_if_left(directory: int, name: str) -> None:
+    import fcntl
+
+    descriptor = os.open(name, _OPEN_LEFTOVERS, dir_fd=directory)
+    try:
+        status = os.fstat(descriptor)
+        mine = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
+        if mine and time.time() - status.st_mtime > _AGE_S:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.unlink(name, dir_fd=directory)
+    finally:
+        os.close(descriptor)
+
 
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS)
 
@@ -171,7 +322,6 @@ def _write_in_place(
     limit: int,
     cancellation: threading.Event,
 ) -> int:
-    from alhena.system.linked import overwrite
 
     with alone_in(directory, path, cancellation=cancellation):
         return overwrite(directory, path, data, expected, limit, cancellation)

@@ -1,4 +1,4 @@
-"""Searching files for a regular expression, with the same result whatever does the looking.
+"""Searches files for a regular expression, with the lines around matches.
 
 Which files belong to a search (ignore rules, excluded directories, include patterns, no symlinks,
 no binaries), which lines match and what is shown of them is decided here and in `search_lines`,
@@ -12,6 +12,7 @@ import re
 import stat
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -19,7 +20,14 @@ import msgspec
 
 from alhena.system.errors import SearchTimeoutError, from_os_error, printable
 from alhena.system.ignore import IgnoreRules
-from alhena.system.leftovers import is_temporary
+from alhena.system.replacement import is_temporary
+from alhena.system.search_lines import (
+    LONGEST_LINE,
+    codec_of,
+    first_bytes,
+    line_end,
+    open_for_search,
+)
 from alhena.system.search_literals import required_literals
 from alhena.system.walk import EXCLUDED_DIRECTORIES, WalkLimits, WalkTally, walk
 from alhena.system.wildcard import name_regex, path_regex
@@ -376,7 +384,7 @@ class FileChoice:
 
 def _include_regexes(path: Path, include: str) -> list[tuple[re.Pattern[str], bool]]:
     from alhena.system.errors import PatternError
-    from alhena.system.globbing import literal, options_of
+    from alhena.system.walk import literal, options_of
     from alhena.system.wildcard import BadPatternError
 
     found: list[tuple[re.Pattern[str], bool]] = []
@@ -398,3 +406,39 @@ def shown_line(line: str) -> str:
     """A line as results have it: without white space at its end, at most `MAX_LINE` long."""
     text = line.rstrip()
     return text if len(text) <= MAX_LINE else f"{text[:MAX_LINE]}... [truncated]"
+
+
+def lines_around(path: str, numbers: list[int], before: int, after: int) -> dict[int, str]:
+    """The lines up to so many before and after those with these numbers, which are left out.
+
+    Ascending, cut as matches are. Raises OSError.
+    """
+    wanted = {near for n in numbers for near in range(max(1, n - before), n + after + 1)}
+    wanted.difference_update(numbers)
+    last = max(wanted, default=0)
+    found: dict[int, str] = {}
+    for number, line in _lines(path):
+        if number > last:
+            break
+        if number in wanted:
+            found[number] = shown_line(line)
+    return found
+
+
+def _lines(path: str) -> Iterator[tuple[int, str]]:
+    descriptor = open_for_search(path)
+    with os.fdopen(descriptor, "rb") as file:
+        size = os.fstat(descriptor).st_size
+        start = first_bytes(descriptor, size)
+        codec = codec_of(start, whole=len(start) == size)
+        if codec is None:
+            return
+        file.seek(len(codec.bom))
+        end = line_end(start.removeprefix(codec.bom), codec)
+        text = TextIOWrapper(file, encoding=codec.encoding, errors="replace", newline=end)
+        number = 1
+        while line := text.readline(LONGEST_LINE):
+            yield number, line.removesuffix("\n").removesuffix("\r")
+            while line and not line.endswith(end):
+                line = text.readline(LONGEST_LINE)
+            number += 1

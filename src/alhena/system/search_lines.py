@@ -1,4 +1,8 @@
-"""The lines of a file that match a pattern: the one matcher behind every search backend.
+"""The lines of a file that match a pattern, long ones in pieces.
+
+Looking through a whole block at once is fast; looking at each line by itself is what a search
+means. The two agree when nothing in the pattern can match a line feed, which is what the rewriting
+ensures. A pattern that holds anything not followed here is not rewritten, and goes line by line.
 
 Lines end at a line feed; a carriage return before it is no part of the line. In a file without line
 feeds (its first block tells of a large one) they end at a carriage return. The encoding is the
@@ -9,6 +13,7 @@ than `LONGEST_LINE` bytes only the beginning is searched.
 
 import codecs
 import os
+import re
 import stat
 import time
 from collections.abc import Callable, Iterator
@@ -19,12 +24,186 @@ import msgspec
 
 from alhena.system.encoding import SAMPLE_SIZE, Codec, detect, is_binary
 from alhena.system.errors import PatternError, SearchError, SearchTimeoutError, printable
-from alhena.system.search_bounded import line_bounded
 from alhena.system.search_literals import FOLDED, longest_pieces
-from alhena.system.search_pieces import line_matches, short_and_long
 
 if TYPE_CHECKING:
     from regex import Pattern
+
+_QUANTIFIER = re.compile(r"\{\d*(?:,\d*)?\}")
+_GROUPS = ("?:", "?=", "?!", "?<=", "?<!")
+_NAMED = re.compile(r"\?P?<[A-Za-z_]\w*>|\?P=[A-Za-z_]\w*(?=\))")
+_ESCAPES = {"s": r"[^\S\n]", "W": r"[^\w\n]", "D": r"[^\d\n]"}
+_SAME = frozenset("wdSbtfv123456789")
+_HARMLESS_IN_CLASS = frozenset("wdtfv")
+_SET_OPERATORS = ("&&", "||", "--", "~~")
+
+
+class _NotFollowedError(Exception):
+    """A construct whose meaning is not followed here."""
+
+
+def line_bounded(pattern: str) -> str | None:
+    """The pattern for a text of lines, `^` and `$` meaning theirs; None when there is none.
+
+    `pattern` is a valid expression of the `regex` module. The result is to be compiled with
+    MULTILINE and the flags `pattern` has; its matches lie within lines that end with LF alone.
+    """
+    try:
+        return _Rewriter(pattern).run()
+    except _NotFollowedError:
+        return None
+
+
+class _Rewriter:
+    def __init__(self, pattern: str) -> None:
+        self._pattern = pattern
+        self._at = 0
+
+    def run(self) -> str:
+        done: list[str] = []
+        while self._at < len(self._pattern):
+            done.append(self._next())
+        return "".join(done)
+
+    def _next(self) -> str:
+        char = self._take()
+        match char:
+            case "\\":
+                return self._escape()
+            case "[":
+                return self._class()
+            case "(":
+                return f"({self._group()}"
+            case "{":
+                return self._braces()
+            case "\n":
+                raise _NotFollowedError
+            case _:
+                return char
+
+    def _take(self) -> str:
+        char = self._pattern[self._at : self._at + 1]
+        if not char:
+            raise _NotFollowedError
+        self._at += 1
+        return char
+
+    def _escape(self) -> str:
+        char = self._take()
+        if char in _ESCAPES:
+            return _ESCAPES[char]
+        if char in _SAME or (char.isascii() and char.isprintable() and not char.isalnum()):
+            return f"\\{char}"
+        raise _NotFollowedError
+
+    def _group(self) -> str:
+        for opening in _GROUPS:
+            if self._pattern.startswith(opening, self._at):
+                self._at += len(opening)
+                return opening
+        if self._pattern.startswith(("?", "*"), self._at):
+            named = _NAMED.match(self._pattern, self._at)
+            if named is None:
+                raise _NotFollowedError
+            self._at = named.end()
+            return named.group()
+        return ""
+
+    def _braces(self) -> str:
+        # Anything else in braces may be fuzzy matching, which can put a line feed anywhere.
+        found = _QUANTIFIER.match(self._pattern, self._at - 1)
+        if found is None:
+            raise _NotFollowedError
+        self._at = found.end()
+        return found.group()
+
+    def _class(self) -> str:
+        negated = self._pattern.startswith("^", self._at)
+        self._at += negated
+        items: list[str] = []
+        safe = True
+        while not self._pattern.startswith("]", self._at) or not items:
+            item = self._take()
+            if item == "\\":
+                item += self._take()
+                safe = safe and (item[1] in _HARMLESS_IN_CLASS or not item[1].isalnum())
+                safe = safe and not (item == "\\t" and self._pattern.startswith("-", self._at))
+            elif item == "[":
+                raise _NotFollowedError
+            # A range may begin below the line feed.
+            safe = safe and item not in {"\n", "\\\n"} and not (item < " " and len(item) == 1)
+            items.append(item)
+        self._at += 1
+        body = "".join(items)
+        if any(operator in body for operator in _SET_OPERATORS):
+            raise _NotFollowedError
+        if negated:
+            # At the beginning a bracket or a hyphen stands for itself, behind the line feed not.
+            quoted = "\\" if items[0] in {"]", "-"} else ""
+            return f"[^\\n{quoted}{body}]"
+        return f"[{body}]" if safe else f"(?:(?!\\n)[{body}])"
+
+
+PIECE = 100_000
+"""Characters of a line that are looked through at once."""
+
+OVERLAP = 20_000
+"""Characters that a piece has in common with the next one: longer matches may be missed."""
+
+_BEYOND = "\n\n"
+"""What stands behind a piece when it is judged by itself: nothing that `$` or `\\Z` take for the
+end, nor `.` for a character."""
+
+
+def line_matches(pattern: "Pattern[str]", line: str, seconds: float) -> bool:
+    """Whether the pattern matches somewhere in the line. Raises TimeoutError, MemoryError."""
+    if len(line) <= PIECE:
+        return pattern.search(line, timeout=seconds, concurrent=True) is not None
+    end = time.monotonic() + seconds
+    for start in range(0, len(line) - OVERLAP, PIECE - OVERLAP):
+        stop = start + PIECE
+        found = pattern.search(line, start, stop, timeout=_left(end), concurrent=True)
+        if found is None:
+            continue
+        if found.end() < stop or stop >= len(line):
+            return True
+        # It reaches the end of the piece, which may have been taken for that of the line.
+        piece = line[start:stop] + _BEYOND
+        at = found.start() - start
+        if pattern.search(piece, at, timeout=_left(end), concurrent=True) is not None:
+            return True
+    return False
+
+
+def _left(end: float) -> float:
+    left = end - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return left
+
+
+def short_and_long(text: str) -> Iterator[tuple[str, bool]]:
+    """The text cut at line ends: runs of lines, and each line longer than a piece by itself.
+
+    The second tells which it is.
+    """
+    if len(text) <= PIECE:
+        yield text, False
+        return
+    begin = at = 0
+    while at + PIECE < len(text):
+        feed = text.rfind("\n", at, at + PIECE + 1)
+        if feed >= 0:
+            at = feed + 1
+            continue
+        if at > begin:
+            yield text[begin:at], False
+        end = text.find("\n", at + PIECE) + 1 or len(text)
+        yield text[at:end], True
+        begin = at = end
+    if begin < len(text):
+        yield text[begin:], False
+
 
 LONGEST_PATTERN = 2_000
 LONGEST_LINE = 4_000_000

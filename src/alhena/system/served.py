@@ -10,10 +10,9 @@ import signal
 from collections.abc import Callable
 from contextlib import suppress
 
-from alhena.system.child import Child
+from alhena.system.child import Child, stop
 from alhena.system.errors import ProcessStartError
 from alhena.system.processes import Command, ProcessGroups
-from alhena.system.stopping import stop
 
 
 class ServedProcess(Child):

@@ -136,7 +136,7 @@ class Watchdog:
 def _start(pipe: int, mark: str) -> Popen[bytes]:
     import subprocess
 
-    from alhena.system.shielding import shield_memory
+    from alhena.system.environment import shield_memory
 
     shield_memory()
     try:

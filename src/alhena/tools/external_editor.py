@@ -81,7 +81,7 @@ async def _run(argv: Sequence[str], environment: Mapping[str, str]) -> ToolFailu
     """Why the editor did not come to a regular end; None when it did."""
     import asyncio
 
-    from alhena.system.shielding import shield_memory
+    from alhena.system.environment import shield_memory
 
     if not argv:
         return _unchanged("There is no editor to start")

@@ -14,7 +14,7 @@ from alhena.tools.contract import ToolFailure
 from alhena.wire.content import Part
 
 if TYPE_CHECKING:
-    from alhena.system.textwindow import TextWindow
+    from alhena.system.encoding import TextWindow
     from alhena.tools.reading import FileContent
     from alhena.tools.selecting import Chosen, Selection, Selector
 
@@ -129,7 +129,7 @@ class Gathering:
             return from_os_error(error, path).message
 
     def _take(self, selection: "Selection", path: str, content: "FileContent") -> None:
-        from alhena.system.textwindow import TextWindow
+        from alhena.system.encoding import TextWindow
         from alhena.tools.reading import Binary, Media, UnwantedMedia
 
         match content:

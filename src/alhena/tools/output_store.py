@@ -24,7 +24,7 @@ from alhena.system.errors import (
     printable,
 )
 from alhena.system.spool import CreatedFile, TextSpool
-from alhena.wire.text import excerpt as shown
+from alhena.wire.plain import excerpt as shown
 
 THRESHOLD = 40_000
 KEEP_DAYS = 30

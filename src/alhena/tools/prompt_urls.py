@@ -27,8 +27,7 @@ def urls_in(prompt: str) -> tuple[list["WebUrl"], list[str]]:
 
     Every word that holds "://" has to be, or to hold, an http(s) URL.
     """
-    from alhena.system.web.errors import UrlError
-    from alhena.system.web.url import parse_web_url
+    from alhena.system.web.url import UrlError, parse_web_url
 
     urls: dict[str, WebUrl] = {}
     problems: dict[str, None] = {}

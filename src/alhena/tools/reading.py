@@ -5,11 +5,16 @@ import threading
 
 import msgspec
 
-from alhena.system.encoding import SAMPLE_SIZE, is_binary
+from alhena.system.encoding import (
+    SAMPLE_SIZE,
+    TextWindow,
+    is_binary,
+    window_of_bytes,
+    window_of_file,
+)
 from alhena.system.errors import FileTooLargeError
 from alhena.system.files import read_bytes
 from alhena.system.media import sniff_mime
-from alhena.system.textwindow import TextWindow, window_of_bytes, window_of_file
 from alhena.wire.content import Blob, Part
 
 FILE_LIMIT = 20 * 1024 * 1024

@@ -18,7 +18,7 @@ from alhena.tools.params import task_by_name
 from alhena.values import Value
 from alhena.wire.errors import WireError
 from alhena.wire.request import FunctionDeclaration
-from alhena.wire.schema.plain import is_plain
+from alhena.wire.schema.keywords import is_plain
 
 MAX_SUGGESTIONS = 3
 MAX_SHOWN_NAME = 100

@@ -7,9 +7,8 @@ import msgspec
 
 from alhena.memory.frames import without_discoveries
 from alhena.tools.contract import LlmContent
-from alhena.wire.content import Blob, FileData, FunctionResponse, Part
-from alhena.wire.media import takes_media
-from alhena.wire.text import scrub
+from alhena.wire.content import Blob, FileData, FunctionResponse, Part, takes_media
+from alhena.wire.plain import scrub
 
 SUCCEEDED = "Tool execution succeeded."
 

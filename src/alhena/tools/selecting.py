@@ -14,9 +14,8 @@ from pathlib import Path
 
 import msgspec
 
-from alhena.system.globbing import GlobPattern
 from alhena.system.ignore import IgnoreRules
-from alhena.system.walk import EXCLUDED_DIRECTORIES, WalkLimits, WalkTally, walk
+from alhena.system.walk import EXCLUDED_DIRECTORIES, GlobPattern, WalkLimits, WalkTally, walk
 from alhena.system.wildcard import expand_braces, name_regex, path_regex
 from alhena.system.workspace import Workspace, is_within
 from alhena.tools.base import real_location, root_of

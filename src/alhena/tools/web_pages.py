@@ -6,10 +6,9 @@ from html import escape
 
 import msgspec
 
-from alhena.system.web.errors import FetchError
 from alhena.system.web.fetch import GuardedFetcher
 from alhena.system.web.readable import readable
-from alhena.system.web.url import WebUrl
+from alhena.system.web.url import FetchError, WebUrl
 from alhena.tools.citations import Source
 from alhena.tools.untrusted import escaped
 

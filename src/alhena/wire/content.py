@@ -1,9 +1,11 @@
-"""Contents and their parts, as the Gemini API documents them (wire names are camelCase).
+"""Contents and their parts, media and thought signatures among them, as the Gemini API documents
+them.
 
 Every type ignores fields it does not know when decoding and never emits them, so what is sent back
 holds documented keys only (conformance C4).
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -157,3 +159,39 @@ MODEL = "model"
 def text_content(role: str, *texts: str) -> Content:
     """A content of text parts."""
     return Content(role=role, parts=tuple(Part(text=text) for text in texts))
+
+
+MEDIA_TYPES = frozenset(
+    {
+        *("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"),
+        *("audio/wav", "audio/mp3", "audio/mpeg", "audio/aiff", "audio/aac", "audio/ogg"),
+        *("audio/flac", "audio/mp4", "audio/m4a", "audio/opus", "audio/webm"),
+        *("video/mp4", "video/mpeg", "video/mov", "video/quicktime", "video/avi", "video/x-flv"),
+        *("video/mpg", "video/webm", "video/wmv", "video/3gpp"),
+        "application/pdf",
+    }
+)
+
+
+def takes_media(mime_type: str) -> bool:
+    """Whether a result of a call may hold data of this type (conformance F13)."""
+    kind = mime_type.partition(";")[0].strip().lower()
+    return kind in MEDIA_TYPES or kind.startswith("text/")
+
+
+def without_thoughts(parts: Iterable[Part]) -> list[Part]:
+    """The parts that are no thoughts. A thought takes its signature with it: no other part may go
+    back with it (conformance S2)."""
+    return [part for part in parts if not part.thought]
+
+
+def sign_first_call(parts: list[Part]) -> bool:
+    """Gives the first function call the documented stand-in when it has no signature; whether it
+    did (conformance S4)."""
+    for index, part in enumerate(parts):
+        if part.function_call is not None:
+            if part.thought_signature:
+                return False
+            parts[index] = msgspec.structs.replace(part, thought_signature=SIGNATURE_SENTINEL)
+            return True
+    return False

@@ -10,16 +10,14 @@ from typing import Any, TypeVar
 import msgspec
 
 from alhena.wire.content import Wire
-from alhena.wire.errors import DecodeError
-from alhena.wire.plain import as_array, as_object
+from alhena.wire.errors import ApiStatus, DecodeError
+from alhena.wire.plain import as_array, as_object, excerpt
 from alhena.wire.response import (
     CountTokensResponse,
     EmbedContentResponse,
     Embedding,
     GenerateContentResponse,
 )
-from alhena.wire.status import ApiStatus
-from alhena.wire.text import excerpt
 
 T = TypeVar("T")
 

@@ -14,8 +14,7 @@ import msgspec
 
 from alhena.wire.content import Content
 from alhena.wire.errors import EncodeError
-from alhena.wire.plain import as_array, as_object
-from alhena.wire.text import scrub
+from alhena.wire.plain import as_array, as_object, scrub
 
 T = TypeVar("T")
 

@@ -1,15 +1,16 @@
-"""The bodies of Code Assist: a request inside an envelope that names project, prompt and session
-(WIRE-05). Its answers are unwrapped by `decode.decode_enveloped`."""
+"""Bodies of Code Assist, a request inside an envelope (WIRE-05), and of Vertex's embeddings."""
 
 from collections.abc import Sequence
 
 import msgspec
 
-from alhena.wire.content import Content, Part
+from alhena.wire.content import Content, Part, Wire
 from alhena.wire.encode import RequestBody, encode_count_tokens, request_body, resource_name
 from alhena.wire.encoded import EncodedContent, encode_value
+from alhena.wire.errors import DecodeError
+from alhena.wire.plain import excerpt, scrub
 from alhena.wire.request import GenerateContentRequest
-from alhena.wire.text import scrub
+from alhena.wire.response import EmbedContentResponse, Embedding
 
 
 class _Envelope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -85,3 +86,49 @@ def _spoken(part: Part) -> Part:
     return Part(
         text=f"{part.text or ''}\n[Thought: true]", thought_signature=part.thought_signature
     )
+
+
+class _Instance(Wire, frozen=True, kw_only=True):
+    content: str
+
+
+class _Instances(Wire, frozen=True, kw_only=True):
+    instances: tuple[_Instance, ...]
+
+
+class _One(Wire, frozen=True, kw_only=True):
+    content: msgspec.Raw
+
+
+class _Many(Wire, frozen=True, kw_only=True):
+    requests: tuple[_One, ...]
+
+
+class _Prediction(Wire, frozen=True, kw_only=True):
+    embeddings: Embedding
+
+
+class _Predictions(Wire, frozen=True, kw_only=True):
+    predictions: tuple[_Prediction, ...]
+
+
+def encode_predict(contents: Sequence[EncodedContent]) -> bytes:
+    """The body of predict: the text of each content, for it takes nothing else."""
+    texts = ("".join(part.text or "" for part in one.content.parts) for one in contents)
+    return encode_value(_Instances(instances=tuple(_Instance(content=text) for text in texts)))
+
+
+def encode_embed_contents(contents: Sequence[EncodedContent]) -> bytes:
+    """The body of embedContent for one content, of batchEmbedContents for any other number. The
+    model is in the URL."""
+    ones = tuple(_One(content=one.raw) for one in contents)
+    return encode_value(ones[0] if len(ones) == 1 else _Many(requests=ones))
+
+
+def decode_predictions(payload: bytes) -> EmbedContentResponse:
+    """The vectors of predict's answer. Raises DecodeError."""
+    try:
+        answer = msgspec.json.decode(payload, type=_Predictions, strict=False)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise DecodeError(f'the answer holds no predictions: "{excerpt(payload)}".') from error
+    return EmbedContentResponse(embeddings=tuple(one.embeddings for one in answer.predictions))

@@ -1,7 +1,27 @@
-"""What can be wrong with bytes and with conversations."""
+"""Errors in bytes and conversations: broken rules, and the error object of Google APIs
+(google.rpc.Status)."""
+
+from enum import StrEnum
+from typing import Any
 
 from alhena.errors import AlhenaError
-from alhena.wire.violation import Violation
+from alhena.values import Value
+
+
+class Level(StrEnum):
+    """`ERROR` keeps a request from being sent; `WARNING` is reported or repaired."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+class Violation(Value, frozen=True):
+    """Rule (such as "F1"), level, where (such as "contents[3].parts[0]") and what is wrong."""
+
+    rule: str
+    level: Level
+    path: str
+    message: str
 
 
 class WireError(AlhenaError):
@@ -49,3 +69,25 @@ class ConformanceError(WireError):
             remedy="This is a defect in alhena or in a history given to it; nothing was sent.",
         )
         self.violations = violations
+
+
+class ApiStatus(Value, frozen=True, kw_only=True):
+    """What a service says went wrong.
+
+    `code` is the HTTP status (0 when the body names none), `status` the canonical name such as
+    "RESOURCE_EXHAUSTED", `details` the typed detail objects (`@type` ErrorInfo, RetryInfo, …).
+    `words` are what services of other dialects say instead of these: the `code` and the `type` of
+    an OpenAI error, the `type` of an Anthropic one ("insufficient_quota", "overloaded_error").
+    """
+
+    code: int = 0
+    message: str = ""
+    status: str = ""
+    details: tuple[dict[str, Any], ...] = ()
+    words: tuple[str, ...] = ()
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """The reasons of all ErrorInfo details, such as "API_KEY_INVALID"."""
+        found = (detail.get("reason") for detail in self.details)
+        return tuple(reason for reason in found if isinstance(reason, str) and reason)

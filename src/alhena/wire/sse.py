@@ -6,7 +6,7 @@ JSON error body) are a typed error, where the standard would ignore them line by
 """
 
 from alhena.wire.errors import SseError
-from alhena.wire.text import excerpt
+from alhena.wire.plain import excerpt
 
 MAX_EVENT_BYTES = 64 * 1024 * 1024
 BODY_LIMIT = 64 * 1024

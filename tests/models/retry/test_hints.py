@@ -14,7 +14,7 @@ from alhena.models.retry.quota import (
     retry_after_s,
     retry_hint,
 )
-from alhena.wire.status import ApiStatus
+from alhena.wire.errors import ApiStatus
 
 NOON = 1_700_000_000.0  # Tue, 14 Nov 2023 22:13:20 GMT
 

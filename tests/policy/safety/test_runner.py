@@ -12,7 +12,7 @@ import pytest
 from alhena.policy.safety.errors import CheckerError
 from alhena.policy.safety.model import Verdict
 from alhena.policy.safety.runner import SECONDS, ExternalRunner
-from alhena.system.descent import session_members
+from alhena.system.child import session_members
 from alhena.system.processes import ProcessGroups
 from tests.policy.safety.kit import ALLOW, ASK, DENY, directory, program
 from tests.support.patience import PATIENCE_S

@@ -12,8 +12,8 @@ from pydantic import TypeAdapter
 
 from alhena.wire.content import Blob, Content, FunctionCall, Part
 from alhena.wire.dialects import anthropic, openai
-from alhena.wire.dialects.errors import DialectError, UnusableAnswerError
-from alhena.wire.dialects.names import ToolNames
+from alhena.wire.dialects.conversation import ToolNames
+from alhena.wire.dialects.fields import DialectError, UnusableAnswerError
 from alhena.wire.response import (
     Candidate,
     GenerateContentResponse,

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from alhena.wire.content import FunctionCall, Part
 from alhena.wire.dialects import anthropic
-from alhena.wire.dialects.errors import DialectError
-from alhena.wire.dialects.names import ServiceNames, ToolNames
+from alhena.wire.dialects.conversation import ServiceNames, ToolNames
+from alhena.wire.dialects.fields import DialectError
 from alhena.wire.response import CUT_CALL, NO_REASON, GenerateContentResponse
 from tests.wire.dialects.conversations import ids
 

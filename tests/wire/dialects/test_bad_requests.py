@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alhena.wire.dialects import anthropic, gemini, openai
-from alhena.wire.dialects.errors import DialectError
+from alhena.wire.dialects.fields import DialectError
 from tests.wire.dialects.conversations import anthropic_conversations, openai_conversations
 
 ASK = {"role": "user", "content": "hi"}

@@ -9,9 +9,9 @@ from jsonschema_rs import validator_for
 
 from alhena.wire.dialects import gemini, openai
 from alhena.wire.dialects.conversation import LEVEL_BUDGETS, thinking_budget
-from alhena.wire.dialects.errors import DialectError
+from alhena.wire.dialects.fields import DialectError
 from alhena.wire.request import ThinkingConfig
-from alhena.wire.schema.json_schema import to_json_schema
+from alhena.wire.schema.adapt import to_json_schema
 from tests.wire.dialects.conversations import ids
 
 ASK: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}

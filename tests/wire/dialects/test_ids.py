@@ -7,8 +7,7 @@ from examples.native_provider import AssistantMessageParser, provider_chunks
 
 from alhena.wire.content import MODEL, USER, Content, FunctionCall, FunctionResponse, Part
 from alhena.wire.dialects import anthropic, openai
-from alhena.wire.dialects.conversation import with_ids
-from alhena.wire.dialects.names import ToolNames
+from alhena.wire.dialects.conversation import ToolNames, with_ids
 from alhena.wire.response import Candidate, GenerateContentResponse
 from tests.wire.dialects.conversations import ids
 

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from alhena.wire.content import Part
 from alhena.wire.dialects import openai
-from alhena.wire.dialects.arguments import answered_arguments
-from alhena.wire.dialects.errors import DialectError
-from alhena.wire.dialects.names import ToolNames
+from alhena.wire.dialects.conversation import ToolNames
+from alhena.wire.dialects.fields import DialectError, answered_arguments
 from alhena.wire.response import NO_REASON, GenerateContentResponse
 from tests.wire.dialects.conversations import ids
 

@@ -7,7 +7,7 @@ import pytest
 from alhena.wire.conformance.repair import repair
 from alhena.wire.content import USER, text_content
 from alhena.wire.dialects import anthropic, gemini, openai
-from alhena.wire.dialects.errors import DialectError
+from alhena.wire.dialects.fields import DialectError
 from tests.wire.dialects.conversations import ids
 
 ASK = {"role": "user", "content": "hi"}

@@ -11,8 +11,8 @@ from alhena.wire.dialects import anthropic, gemini, openai
 from alhena.wire.dialects.conversation import DialectRequest
 from alhena.wire.dialects.results import beside_results
 from alhena.wire.encoded import EncodedContent
+from alhena.wire.errors import Level
 from alhena.wire.request import GenerateContentRequest
-from alhena.wire.violation import Level
 from tests.wire.dialects.conversations import (
     anthropic_conversations,
     ids,

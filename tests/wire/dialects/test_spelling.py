@@ -7,8 +7,8 @@ from hypothesis import given
 
 from alhena.wire.content import SIGNATURE_SENTINEL
 from alhena.wire.dialects import anthropic, gemini
-from alhena.wire.dialects.errors import DialectError
-from alhena.wire.dialects.spelling import plainly_spelt
+from alhena.wire.dialects.fields import DialectError
+from alhena.wire.dialects.gemini import plainly_spelt
 from tests.wire.dialects import conversations
 
 CALL = {"name": "a_tool", "args": {"snake_key": {"inner_key": 1}}}

@@ -24,7 +24,7 @@ from alhena.models.select import (
     choose_generator,
     is_demo,
 )
-from alhena.wire.text import is_token
+from alhena.wire.plain import is_token
 
 KEY_VARIABLE = "ALHENA_GATEWAY_KEY"
 PORT = 8080

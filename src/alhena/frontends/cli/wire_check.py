@@ -6,8 +6,8 @@ from alhena.frontends.cli.wire_body import WireParser, read_body
 from alhena.frontends.streams import write_json
 from alhena.models.catalogue import model_info
 from alhena.wire.conformance import check_json
+from alhena.wire.errors import Level, Violation
 from alhena.wire.plain import as_object
-from alhena.wire.violation import Level, Violation
 
 
 class _Asked(argparse.Namespace):
@@ -35,7 +35,7 @@ def run(argv: list[str]) -> int:
         )
         write_json({"violations": violations})
         return _code(violations)
-    from alhena.wire.conformance.repair_json import repair_json
+    from alhena.wire.conformance.repair import repair_json
 
     repaired = repair_json(
         body, needs_signatures=model.needs_signatures, takes_signatures=model.takes_signatures

@@ -11,7 +11,7 @@ from alhena.frontends.streams import write_json
 from alhena.wire.calls import CallIds
 from alhena.wire.dialects import anthropic, gemini, openai
 from alhena.wire.dialects.conversation import DialectRequest
-from alhena.wire.dialects.errors import DialectError
+from alhena.wire.dialects.fields import DialectError
 from alhena.wire.plain import as_object
 
 DIALECTS = ("gemini", "anthropic", "openai")

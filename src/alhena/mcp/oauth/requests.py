@@ -25,8 +25,8 @@ from alhena.config.environment import without_secrets
 from alhena.display_text import one_line
 from alhena.mcp.connection import McpConnectError, McpError
 from alhena.mcp.oauth.tokens import StoredToken
-from alhena.system.web.address import address_problem, host_problem, literal_address
-from alhena.wire.text import is_token
+from alhena.system.web.url import address_problem, host_problem, literal_address
+from alhena.wire.plain import is_token
 
 
 class SignInError(McpConnectError):

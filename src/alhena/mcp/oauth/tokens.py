@@ -15,7 +15,7 @@ import msgspec
 from alhena.mcp.oauth.requests import TokenFileError
 from alhena.system.errors import FileError
 from alhena.system.private_files import PrivateFiles
-from alhena.wire.text import carried_text
+from alhena.wire.plain import carried_text
 
 FILE = "mcp-oauth-tokens.json"
 OWN_KEY = "alhena"

@@ -16,8 +16,8 @@ from alhena.models.errors import (
     ZeroQuotaError,
 )
 from alhena.models.retry.generator import LONGEST_WAIT_S
+from alhena.wire.errors import ApiStatus
 from alhena.wire.plain import as_array, as_object
-from alhena.wire.status import ApiStatus
 
 FAR_S = 366 * 86_400.0
 """What is later than a year from now is cut to that."""

@@ -1,8 +1,12 @@
-"""What a sandbox is asked to be, as values."""
+"""A sandbox as values: what is wanted, by settings and environment."""
 
+from collections.abc import Mapping
 from enum import StrEnum
 
 import msgspec
+
+from alhena.config.settings import SandboxSettings, ToolSettings
+from alhena.system.errors import SandboxError, printable
 
 
 class Profile(StrEnum):
@@ -90,3 +94,97 @@ class SpawnPlan(msgspec.Struct, frozen=True):
 
     argv: tuple[str | bytes, ...]
     env: dict[str, str]
+
+
+_ELSEWHERE = frozenset({"docker", "podman", "runsc", "lxc", "windows-native", "sandbox-exec"})
+_ON = frozenset({"true", "1"})
+_OFF = frozenset({"false", "0"})
+_WORDS = "true, false, bwrap, landlock, read-only, workspace-write, no-network"
+
+
+def wished(
+    settings: ToolSettings, flag: bool | None, environ: Mapping[str, str]
+) -> SandboxWish | None:
+    """What `GEMINI_SANDBOX`, else the flag, else `tools.sandbox` asks for; None for no sandbox.
+
+    Whichever decides, the details the settings give hold as far as it says nothing else. Raises
+    SandboxError for a value that means nothing here, so that it is never taken for "none".
+    """
+    given = environ.get("GEMINI_SANDBOX", "").strip()
+    if given:
+        return _read(given, "GEMINI_SANDBOX", _details(settings))
+    if flag is not None:
+        return msgspec.structs.replace(_details(settings), origin="--sandbox") if flag else None
+    return _configured(settings)
+
+
+def is_inside(environ: Mapping[str, str]) -> bool:
+    """Whether this process says that it is in a sandbox already."""
+    return bool(environ.get("SANDBOX"))
+
+
+def _configured(settings: ToolSettings) -> SandboxWish | None:
+    value = settings.sandbox
+    if isinstance(value, str):
+        return _read(value, "tools.sandbox", _plain(settings))
+    if isinstance(value, SandboxSettings):
+        return _details(settings) if value.enabled else None
+    return _plain(settings) if value else None
+
+
+def _details(settings: ToolSettings) -> SandboxWish:
+    """What the settings would have, were a sandbox on."""
+    value = settings.sandbox
+    if isinstance(value, str):
+        return _read(value, "tools.sandbox", _plain(settings)) or _plain(settings)
+    wish = _plain(settings)
+    if not isinstance(value, SandboxSettings):
+        return wish
+    if value.command:
+        wish = _read(value.command, "tools.sandbox.command", wish) or wish
+    if value.profile:
+        wish = _read(value.profile, "tools.sandbox.profile", wish) or wish
+    network = value.network if value.network is not None else value.network_access
+    return msgspec.structs.replace(
+        wish,
+        origin="tools.sandbox",
+        network=wish.network if network is None else network and wish.network,
+        allowed_paths=(*wish.allowed_paths, *value.allowed_paths),
+    )
+
+
+def _plain(settings: ToolSettings) -> SandboxWish:
+    return SandboxWish(
+        origin="tools.sandbox",
+        network=settings.sandbox_network_access is not False,
+        allowed_paths=settings.sandbox_allowed_paths,
+    )
+
+
+def _read(text: str, origin: str, base: SandboxWish) -> SandboxWish | None:
+    """`base` with what the words of `text` change, joined by "+" or ","; None when it says no."""
+    words = [word.strip().lower() for word in text.replace(",", "+").split("+")]
+    if words[0] in _OFF and len(words) == 1:
+        return None
+    wish = msgspec.structs.replace(base, origin=origin)
+    for word in words:
+        if word in _ON:
+            continue
+        if word in set(Mechanism):
+            wish = msgspec.structs.replace(wish, mechanism=Mechanism(word))
+        elif word in set(Profile):
+            wish = msgspec.structs.replace(wish, profile=Profile(word))
+        elif word == "no-network":
+            wish = msgspec.structs.replace(wish, network=False)
+        elif word in _ELSEWHERE:
+            raise SandboxError(
+                f"{origin}: a sandbox by {word} is not supported here.",
+                remedy="Use bwrap, landlock, or true for the one that works; or start alhena "
+                "inside a container of your own, with SANDBOX set there. false is none.",
+            )
+        else:
+            raise SandboxError(
+                f"{origin}: {printable(text)!r} names no sandbox.",
+                remedy=f"Use of these, joined by +: {_WORDS}.",
+            )
+    return wish

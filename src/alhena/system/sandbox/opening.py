@@ -126,7 +126,7 @@ def _tried(mechanism: Mechanism, layout: Layout, around: Surroundings, before: s
 def _try_out(sandbox: Sandbox, around: Surroundings) -> None:
     import subprocess
 
-    from alhena.system.shielding import shield_memory
+    from alhena.system.environment import shield_memory
 
     cwd = around.roots[0]
     shield_memory()

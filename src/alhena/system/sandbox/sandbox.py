@@ -1,30 +1,62 @@
-"""The sandbox of a session: turns what is to be started into what starts it inside."""
+"""The sandbox of a session: wraps commands, and tells a refusal from a failure."""
 
 import os
+import re
 import shutil
+import signal
 import stat
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, assert_never
 
 import msgspec
 
 from alhena.system.errors import SandboxError, printable
 from alhena.system.sandbox.bwrap import PRIVATE, TEMP, bwrap_arguments, mounts
-from alhena.system.sandbox.denial import denied_line
-from alhena.system.sandbox.layout import protections, summary
-from alhena.system.sandbox.model import (
-    Entry,
-    Layout,
-    Mechanism,
-    Profile,
-    Protected,
-    SpawnPlan,
-)
-from alhena.system.sandbox.placeholders import Placeholders
+from alhena.system.sandbox.layout import Placeholders, protections, summary
+from alhena.system.sandbox.model import Entry, Layout, Mechanism, Profile, Protected, SpawnPlan
 from alhena.system.workspace import is_within
 
 if TYPE_CHECKING:
-    from alhena.system.processes import Command
+    from alhena.system.processes import Command, ProcessGroups
+
+_LOOKED_AT = 16_000
+"""Characters at the end of the output: what failed last is told last."""
+
+_SHOWN = 160
+_WRITING = r"Read-only file system|\bEROFS\b|Device or resource busy|\bEBUSY\b"
+_LANDLOCK = r"Permission denied|\bEACCES\b|Invalid cross-device link|\bEXDEV\b"
+_NETWORK = (
+    r"Network is unreachable|\bENETUNREACH\b|Could not resolve host|\bEAI_AGAIN\b"
+    r"|Temporary failure in name resolution|Name or service not known|Couldn't connect to server"
+)
+_SERVICES = r"Cannot connect to the Docker daemon|unable to open a D-Bus|Failed to connect to bus"
+_FAILED = r"(?m:^bwrap: )|(?m:^alhena: the sandbox could not be entered)"
+
+
+def denied_line(output: str, mechanism: Mechanism, *, network: bool) -> str | None:
+    """The last line of the output that tells of a refusal such as this sandbox's; None if none."""
+    found: str | None = None
+    for match in _pattern(mechanism, network=network).finditer(
+        output, max(0, len(output) - _LOOKED_AT)
+    ):
+        start = output.rfind("\n", 0, match.start()) + 1
+        end = output.find("\n", match.end())
+        found = output[start : end if end >= 0 else len(output)].strip()
+    if found is None:
+        return None
+    return found if len(found) <= _SHOWN else f"{found[: _SHOWN - 1]}…"
+
+
+@cache
+def _pattern(mechanism: Mechanism, *, network: bool) -> re.Pattern[str]:
+    parts = [_WRITING, _SERVICES, _FAILED]
+    if mechanism is Mechanism.LANDLOCK:
+        parts.append(_LANDLOCK)
+    if not network:
+        parts.append(_NETWORK)
+    return re.compile("|".join(parts))
+
 
 MARK = "SANDBOX"
 _TEMP_NAMES = ("TMPDIR", "TMP", "TEMP")
@@ -174,3 +206,48 @@ def entry_at(path: str) -> Entry:
     if stat.S_ISLNK(mode):
         return Entry.LINK
     return Entry.DIRECTORY if stat.S_ISDIR(mode) else Entry.OTHER
+
+
+_PLAIN = re.compile(r"[A-Za-z0-9 \t-]+")
+_TARGET = re.compile(r"-?[0-9]{1,10}")
+
+
+def ends_own(command: str, groups: "ProcessGroups | None") -> bool:
+    """Whether a command line does nothing but end what `groups` has kept of this session."""
+    if groups is None or not command.lstrip().startswith("kill"):
+        return False
+    return only_ends(command, frozenset(groups.pgids), frozenset(groups.members))
+
+
+def only_ends(command: str, groups: frozenset[int], members: frozenset[int]) -> bool:
+    """Whether a command line is one `kill` of processes of this session and nothing else.
+
+    Inside a sandbox the numbers of processes are others (bwrap), or signals stay inside
+    (Landlock). `-N` needs N to be in `groups`, N in `members`. Pure.
+    """
+    words = command.split()
+    if not words or words[0] != "kill" or not _PLAIN.fullmatch(command):
+        return False
+    targets = words[1:]
+    if targets[:1] == ["-s"]:
+        if len(targets) < 2 or not _is_signal(targets[1]):
+            return False
+        targets = targets[2:]
+    elif targets[:1] != ["--"] and targets and targets[0].startswith("-"):
+        if not _is_signal(targets[0][1:]):
+            return False
+        targets = targets[1:]
+    if targets[:1] == ["--"]:
+        targets = targets[1:]
+    return bool(targets) and all(
+        _TARGET.fullmatch(word) is not None
+        and abs(int(word)) in (groups if word.startswith("-") else members)
+        for word in targets
+    )
+
+
+def _is_signal(word: str) -> bool:
+    if word.isdigit():
+        return int(word) in signal.valid_signals()
+    name = word.upper()
+    return (name if name.startswith("SIG") else f"SIG{name}") in signal.Signals.__members__

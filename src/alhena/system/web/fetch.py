@@ -1,4 +1,4 @@
-"""A GET that reaches the public internet and nothing else.
+"""A GET that reaches the public internet and nothing else, its body bounded.
 
 A host is resolved here, every address of the answer is checked, and the connection goes to one of
 those addresses; TLS is verified against the host's name. Each redirect takes the same way. Behind
@@ -6,6 +6,7 @@ a proxy, which resolves names by itself, none of this would hold: such a host is
 """
 
 import asyncio
+import codecs
 import contextlib
 import errno
 import os
@@ -13,16 +14,229 @@ import re
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol
 
+import h11
 import msgspec
 
 from alhena.config.errors import ConfigError
-from alhena.system.encoding import SAMPLE_SIZE, is_binary
-from alhena.system.web.address import address_problem, host_problem, literal_address
-from alhena.system.web.body import decoded
-from alhena.system.web.errors import AnswerError, BlockedAddressError, UnreachableError
-from alhena.system.web.exchange import Exchange, Head
-from alhena.system.web.url import WebUrl, redirected
+from alhena.system.encoding import SAMPLE_SIZE, decode_text, is_binary
+from alhena.system.web.url import (
+    AnswerError,
+    BlockedAddressError,
+    UnreachableError,
+    WebUrl,
+    address_problem,
+    host_problem,
+    literal_address,
+    redirected,
+)
+
+RATIO = 200
+"""How many times its own size compressed data may become, beyond the first megabyte."""
+
+_FREE = 1 << 20
+_GZIP = b"\x1f\x8b"
+_META = re.compile(
+    rb"<meta[^>]{0,500}?charset\s*=\s*[\"']?\s*([a-zA-Z0-9_:.-]{1,40})", re.IGNORECASE
+)
+_NO_CHARSETS = frozenset({"idna", "punycode", "unicode_escape", "raw_unicode_escape", "undefined"})
+_WIDER = {
+    "ascii": "cp1252",
+    "iso8859-1": "cp1252",
+    "gb2312": "gb18030",
+    "gbk": "gb18030",
+    "shift_jis": "cp932",
+    "euc_kr": "cp949",
+}
+"""What pages that name the one really hold, as browsers read them."""
+
+
+class _Inflater(Protocol):
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    @property
+    def unconsumed_tail(self) -> bytes: ...
+    def decompress(self, data: bytes, max_length: int = ..., /) -> bytes: ...
+
+
+class Body:
+    """Collects a body of at most `limit` bytes, counted after decompression.
+
+    `coding` is the Content-Encoding. Methods raise AnswerError, `place` names the server in it.
+    """
+
+    def __init__(self, coding: str, limit: int, place: str) -> None:
+        self._data = bytearray()
+        self._limit = limit
+        self._place = place
+        self._received = 0
+        self._inflater: _Inflater | None = None
+        coding = coding.strip().lower()
+        if coding in {"gzip", "x-gzip"}:
+            self._inflater = _gunzip()
+        elif coding not in {"", "identity"}:
+            raise AnswerError(
+                f"{place} sent the encoding {coding[:40]!r}, which was not asked for."
+            )
+
+    def feed(self, data: bytes) -> None:
+        """Takes the next bytes as they were sent."""
+        self._received += len(data)
+        if self._inflater is None:
+            self._data += data
+        else:
+            self._inflate(data)
+        if len(self._data) > self._limit:
+            raise AnswerError(f"{self._place} sent more than {self._limit >> 20} MB.")
+
+    def end(self) -> bytes:
+        """All of it."""
+        if self._inflater is not None and self._received and not self._inflater.eof:
+            raise AnswerError(f"the compressed answer of {self._place} ended before its end.")
+        return bytes(self._data)
+
+    def _inflate(self, data: bytes) -> None:
+        import zlib
+
+        inflater = self._inflater
+        while data and inflater is not None and len(self._data) <= self._limit:
+            if inflater.eof:
+                if not data.startswith(_GZIP[: len(data)]):
+                    return  # padding after the last member
+                inflater = self._inflater = _gunzip()
+            room = min(self._limit + 1 - len(self._data), _FREE)
+            try:
+                self._data += inflater.decompress(data, room)
+            except zlib.error as error:
+                raise AnswerError(f"the compressed answer of {self._place} is damaged.") from error
+            data = inflater.unused_data if inflater.eof else inflater.unconsumed_tail
+            read = self._received - len(data)
+            if len(self._data) > _FREE and len(self._data) > RATIO * read:
+                raise AnswerError(
+                    f"{self._place} sent data that decompresses to more than {RATIO} times its "
+                    "size."
+                )
+
+
+def _gunzip() -> _Inflater:
+    import zlib
+
+    return zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+
+
+def decoded(data: bytes, charset: str, *, markup: bool) -> str:
+    """A body as text: by its byte order mark, the header's charset, a page's own, else detected."""
+    if not data.startswith((codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        named = _codec(charset)
+        if named is None and markup and (meta := _META.search(data[:1024])):
+            named = _codec(meta[1].decode("ascii"))
+            # A page whose charset could be read in ASCII is not in UTF-16.
+            named = "utf-8" if named and named.startswith("utf-16") else named
+        if named is not None:
+            return data.decode(named, "replace")
+    return decode_text(data).shown
+
+
+def _codec(charset: str) -> str | None:
+    try:
+        name = codecs.lookup(charset.strip().strip("\"'")).name
+        b"  ".decode(name, "replace")  # refuses what is no encoding of text
+    except (LookupError, ValueError):
+        return None
+    return None if name.replace("-", "_") in _NO_CHARSETS else _WIDER.get(name, name)
+
+
+MAX_HEAD_BYTES = 64 * 1024
+MAX_INTERIM = 10
+"""How many 1xx answers may come before the answer."""
+
+_CHUNK = 1 << 16
+_HEADERS = (
+    ("user-agent", "Mozilla/5.0 (compatible; alhena web_fetch)"),
+    ("accept", "text/markdown, text/html, text/plain, application/json, text/*;q=0.9, */*;q=0.5"),
+    ("accept-encoding", "gzip"),
+    ("accept-language", "en, *;q=0.5"),
+    ("connection", "close"),
+)
+
+
+class Head:
+    """The head of an answer."""
+
+    def __init__(self, response: h11.Response) -> None:
+        self.status = response.status_code
+        self._headers = response.headers
+
+    def header(self, name: str) -> str:
+        """The value of a header (lower-case name), "" when absent; the first when there are two."""
+        wanted = name.encode("ascii")
+        for key, value in self._headers:
+            if key == wanted:
+                return value.decode("latin-1")
+        return ""
+
+
+class Exchange:
+    """A request for `url` on a connection that is open already. Methods raise AnswerError when the
+    server breaks the protocol, OSError when the connection does."""
+
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, url: WebUrl
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._url = url
+        self._place = url.authority
+        self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD_BYTES)
+
+    async def head(self) -> Head:
+        """Sends the request and waits for the head of the answer."""
+        request = h11.Request(
+            method="GET",
+            target=self._url.target,
+            headers=[("host", self._url.authority), *_HEADERS],
+        )
+        self._writer.write(self._http.send(request) + self._http.send(h11.EndOfMessage()))
+        await self._writer.drain()
+        interim = 0
+        while True:
+            event = await self._event()
+            if isinstance(event, h11.Response):
+                return Head(event)
+            if isinstance(event, h11.InformationalResponse):
+                interim += 1
+            if interim > MAX_INTERIM or not isinstance(event, h11.InformationalResponse):
+                raise AnswerError(f"{self._place} does not answer in HTTP.")
+
+    async def body(self, head: Head, limit: int) -> bytes:
+        """The body, at most `limit` bytes after decompression."""
+        body = Body(head.header("content-encoding"), limit, self._place)
+        while True:
+            event = await self._event()
+            if isinstance(event, h11.Data):
+                body.feed(bytes(event.data))
+            elif isinstance(event, h11.EndOfMessage):
+                return body.end()
+            else:
+                raise AnswerError(f"{self._place} broke off in the middle of its answer.")
+
+    async def _event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
+        try:
+            while True:
+                event = self._http.next_event()
+                if event is not h11.NEED_DATA:
+                    return event
+                self._http.receive_data(await self._reader.read(_CHUNK))
+        except h11.RemoteProtocolError as error:
+            if self._http.their_state is h11.ERROR and self._reader.at_eof():
+                raise AnswerError(
+                    f"{self._place} closed the connection before its answer was complete."
+                ) from error
+            raise AnswerError(f"{self._place} does not answer in HTTP: {error}.") from error
+
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 """Host name and port -> addresses. Raises OSError."""

@@ -8,10 +8,10 @@ import sys
 
 import msgspec
 
+from alhena.system.environment import shield_memory
 from alhena.system.errors import ProcessStartError
-from alhena.system.shielding import shield_memory
-from alhena.system.web.errors import AnswerError
 from alhena.system.web.fetch import WebPage
+from alhena.system.web.url import AnswerError
 
 TIME_LIMIT = 10.0
 """Seconds after which the conversion of a page is given up."""

@@ -14,7 +14,7 @@ from alhena.tools.contract import (
     ToolInvocation,
     ToolResult,
 )
-from alhena.wire.text import scrub
+from alhena.wire.plain import scrub
 
 Answers = Mapping[int, str]
 """Index of a question -> its answer; what was left open is missing. Several choices are joined by

@@ -14,7 +14,7 @@ from alhena.tools.contract import (
     ToolResult,
 )
 from alhena.tools.threads import run_blocking
-from alhena.wire.text import excerpt
+from alhena.wire.plain import excerpt
 
 DOC_LIMIT = 1_000_000
 """Bytes of the largest document."""

@@ -29,7 +29,7 @@ from alhena.tools.fitting import MOST_CHARACTERS, fitting, room_in
 from alhena.tools.threads import run_blocking
 
 if TYPE_CHECKING:
-    from alhena.system.globbing import GlobMatch
+    from alhena.system.walk import GlobMatch
 
 MOST_FILES = 2_000
 _RECENT = 24 * 60 * 60
@@ -85,7 +85,7 @@ class Glob(DeclarativeTool):
 
     def check(self, params: dict[str, Any]) -> ToolFailure | None:
         """The pattern has to be one, and both it and the path have to stay in the workspace."""
-        from alhena.system.globbing import GlobPattern
+        from alhena.system.walk import GlobPattern
         from alhena.system.wildcard import BadPatternError
 
         pattern: str = params["pattern"]
@@ -167,9 +167,8 @@ class GlobInvocation(BaseInvocation):
         return [real] if problem is None else problem
 
     def _search(self, bases: list[Path], context: ExecutionContext) -> ToolResult:
-        from alhena.system.globbing import GlobPattern, glob_files
         from alhena.system.ignore import IgnoreRules
-        from alhena.system.walk import WalkLimits, WalkTally
+        from alhena.system.walk import GlobPattern, WalkLimits, WalkTally, glob_files
 
         found: dict[str, GlobMatch] = {}
         ignored: set[str] = set()
@@ -211,7 +210,7 @@ class GlobInvocation(BaseInvocation):
 
     def _relative_to(self, base: Path) -> str | None:
         """The pattern below `base`; None for an absolute one that leads elsewhere."""
-        from alhena.system.globbing import literal
+        from alhena.system.walk import literal
 
         pattern = self._pattern
         if pattern.startswith("/"):

@@ -64,7 +64,7 @@ class GoogleWebSearchInvocation(BaseInvocation):
     async def execute(self, context: ExecutionContext) -> ToolResult:
         """Asks the model, which searches."""
         from alhena.errors import ModelError
-        from alhena.wire.dialects.errors import DialectError
+        from alhena.wire.dialects.fields import DialectError
         from alhena.wire.errors import WireError
 
         query: str = self.params["query"]

@@ -36,7 +36,7 @@ from alhena.tools.fitting import MOST_CHARACTERS, fitting, room_in
 from alhena.tools.threads import run_blocking
 
 if TYPE_CHECKING:
-    from alhena.system.textwindow import TextWindow
+    from alhena.system.encoding import TextWindow
 
 _DEFAULT_LINES = 2000
 
@@ -133,7 +133,7 @@ class ReadFileInvocation(BaseInvocation):
             return failed(failure_of(from_os_error(error, self._path)))
 
     def _read(self, descriptor: int, context: ExecutionContext) -> ToolResult:
-        from alhena.system.textwindow import TextWindow
+        from alhena.system.encoding import TextWindow
         from alhena.tools.reading import Binary, Lines, Media, UnwantedMedia, read_content
 
         lines = Lines(self._offset, self._limit)

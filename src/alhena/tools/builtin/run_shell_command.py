@@ -235,7 +235,7 @@ class ShellInvocation(BaseInvocation):
         argv, cwd = (bash, "-c", self._command), str(directory)
         command = Command(argv=argv, cwd=cwd, env=made.variables, label=self._command)
         if self._sandbox is not None:
-            from alhena.system.sandbox.ending import ends_own
+            from alhena.system.sandbox.sandbox import ends_own
 
             if not ends_own(self._command, self._tool.groups):
                 command = self._sandbox.confine(command)

@@ -163,7 +163,7 @@ class SearchInvocation(BaseInvocation):
     def _read_around(
         self, found: "list[Match]", notes: list[str], cancellation: threading.Event
     ) -> dict[Path, dict[int, str]]:
-        from alhena.system.search_context import lines_around
+        from alhena.system.search import lines_around
 
         around: dict[Path, dict[int, str]] = {}
         left = self._room

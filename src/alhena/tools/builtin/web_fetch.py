@@ -176,8 +176,7 @@ class WebFetchInvocation(BaseInvocation):
         would look for it elsewhere than the user meant."""
         import asyncio
 
-        from alhena.system.web.errors import BlockedAddressError
-        from alhena.system.web.url import raw_form
+        from alhena.system.web.url import BlockedAddressError, raw_form
 
         async def refusal(url: "WebUrl") -> str | None:
             try:

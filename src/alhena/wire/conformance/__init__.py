@@ -8,13 +8,13 @@
 
 from alhena.wire.conformance.check import (
     RequestChecker,
+    RequestGate,
     check_json,
     check_request,
     require_conformance,
 )
-from alhena.wire.conformance.gate import RequestGate
+from alhena.wire.conformance.history import slice_history, split_point
 from alhena.wire.conformance.rules import RULES, Rule
-from alhena.wire.conformance.slices import slice_history, split_point
 
 __all__ = [
     "RULES",

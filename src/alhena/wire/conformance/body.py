@@ -1,23 +1,292 @@
-"""From a request body in plain JSON, in any of its three forms, to what the rules look at."""
+"""From a request body in plain JSON to typed values, by tables of the documented shape.
 
-from typing import Any
+The reader gives plain values that fit the wire types: camelCase keys, no nulls, nothing of a wrong
+type. Only `alhena wire check` and converters need it; sending does not.
+"""
+
+import math
+from enum import StrEnum
+from typing import Any, assert_never
 
 import msgspec
 
 from alhena.wire.conformance.rules import Findings
-from alhena.wire.conformance.shape import (
-    BODY,
-    GENERATION_CONFIG,
-    SETTINGS,
-    Field,
-    Kind,
-    Reader,
-    Shape,
-    camel,
-)
 from alhena.wire.content import Content
 from alhena.wire.plain import as_array, as_object
 from alhena.wire.request import GenerateContentConfig, GenerationConfig, Tool
+
+
+class Kind(StrEnum):
+    """A value without a table of its own."""
+
+    STRING = "a string"
+    NUMBER = "a number"
+    BOOLEAN = "true or false"
+    OBJECT = "an object"
+    ARRAY = "an array"
+    ANY = "any value"
+
+
+class Many(msgspec.Struct, frozen=True):
+    """An array of objects of one shape."""
+
+    of: "Shape"
+
+
+class Field(msgspec.Struct, frozen=True):
+    """A field: what it holds, which rule a wrong type breaks, and what stands in for a wrong or
+    missing value so that the other rules can look at the rest (None: the field is left out)."""
+
+    holds: "Kind | Shape | Many"
+    rule: str = "C4"
+    instead: Any = None
+    required: bool = False
+
+
+class Shape(msgspec.Struct, frozen=True):
+    """The fields of an object by their names on the wire."""
+
+    fields: dict[str, Field]
+
+
+def _shape(**fields: "Field | Kind | Shape | Many") -> Shape:
+    return Shape(
+        {
+            camel(name.rstrip("_")): field if isinstance(field, Field) else Field(field)
+            for name, field in fields.items()
+        }
+    )
+
+
+def camel(name: str) -> str:
+    """The camelCase form of a snake_case name; others stay as they are."""
+    head, *rest = name.split("_")
+    return head + "".join(word[:1].upper() + word[1:] for word in rest)
+
+
+_TEXT = Kind.STRING
+_NEEDED = Field(Kind.STRING, instead="", required=True)
+
+BLOB = _shape(mime_type=_NEEDED, data=_NEEDED, display_name=_TEXT)
+FILE_DATA = _shape(file_uri=_NEEDED, mime_type=_TEXT, display_name=_TEXT)
+FUNCTION_CALL = _shape(
+    id=_TEXT,
+    name=_TEXT,
+    args=Field(Kind.OBJECT, rule="F8"),
+    partial_args=Kind.ARRAY,
+    will_continue=Kind.BOOLEAN,
+)
+RESPONSE_PART = _shape(inline_data=BLOB, file_data=FILE_DATA)
+FUNCTION_RESPONSE = _shape(
+    id=_TEXT,
+    name=_TEXT,
+    response=Field(Kind.OBJECT, rule="F8"),
+    parts=Many(RESPONSE_PART),
+    will_continue=Kind.BOOLEAN,
+    scheduling=_TEXT,
+)
+PART = _shape(
+    text=_TEXT,
+    inline_data=BLOB,
+    file_data=FILE_DATA,
+    function_call=FUNCTION_CALL,
+    function_response=FUNCTION_RESPONSE,
+    executable_code=_shape(id=_TEXT, language=_TEXT, code=_TEXT),
+    code_execution_result=_shape(id=_TEXT, outcome=_TEXT, output=_TEXT),
+    tool_call=_shape(id=_TEXT, tool_type=_TEXT, args=Field(Kind.OBJECT, rule="F8")),
+    tool_response=_shape(id=_TEXT, tool_type=_TEXT, response=Field(Kind.OBJECT, rule="F8")),
+    thought=Kind.BOOLEAN,
+    thought_signature=_TEXT,
+    video_metadata=_shape(start_offset=_TEXT, end_offset=_TEXT, fps=Kind.NUMBER),
+    media_resolution=Kind.OBJECT,
+    part_metadata=Kind.OBJECT,
+)
+CONTENT = _shape(
+    role=Field(Kind.STRING, rule="C1", instead="user"), parts=Field(Many(PART), rule="C2")
+)
+DECLARATION = _shape(
+    name=Field(Kind.STRING, rule="T1", instead="", required=True),
+    description=_TEXT,
+    behavior=_TEXT,
+    parameters=Field(Kind.OBJECT, rule="T3"),
+    parameters_json_schema=Field(Kind.OBJECT, rule="T3"),
+    response=Kind.OBJECT,
+    response_json_schema=Kind.ANY,
+)
+TOOL = _shape(
+    function_declarations=Many(DECLARATION),
+    google_search=Kind.OBJECT,
+    google_search_retrieval=Kind.OBJECT,
+    google_maps=Kind.OBJECT,
+    url_context=Kind.OBJECT,
+    code_execution=Kind.OBJECT,
+    computer_use=Kind.OBJECT,
+    file_search=Kind.OBJECT,
+    retrieval=Kind.OBJECT,
+    enterprise_web_search=Kind.OBJECT,
+    mcp_servers=Kind.ARRAY,
+)
+TOOL_CONFIG = _shape(
+    function_calling_config=_shape(
+        mode=Field(Kind.STRING, rule="T13"),
+        allowed_function_names=Field(Kind.ARRAY, rule="T13"),
+        stream_function_call_arguments=Kind.BOOLEAN,
+    ),
+    retrieval_config=Kind.OBJECT,
+    include_server_side_tool_invocations=Kind.BOOLEAN,
+)
+GENERATION_CONFIG = _shape(
+    temperature=Kind.NUMBER,
+    top_p=Kind.NUMBER,
+    top_k=Kind.NUMBER,
+    candidate_count=Kind.NUMBER,
+    max_output_tokens=Kind.NUMBER,
+    presence_penalty=Kind.NUMBER,
+    frequency_penalty=Kind.NUMBER,
+    seed=Kind.NUMBER,
+    logprobs=Kind.NUMBER,
+    response_logprobs=Kind.BOOLEAN,
+    enable_enhanced_civic_answers=Kind.BOOLEAN,
+    audio_timestamp=Kind.BOOLEAN,
+    enable_affective_dialog=Kind.BOOLEAN,
+    stop_sequences=Kind.ARRAY,
+    response_modalities=Kind.ARRAY,
+    response_mime_type=_TEXT,
+    response_schema=Kind.OBJECT,
+    response_json_schema=Kind.ANY,
+    response_format=Kind.ANY,
+    media_resolution=_TEXT,
+    thinking_config=Kind.OBJECT,
+    speech_config=Kind.OBJECT,
+    image_config=Kind.OBJECT,
+    routing_config=Kind.OBJECT,
+    model_selection_config=Kind.OBJECT,
+    translation_config=Kind.OBJECT,
+    audio_transcription_config=Kind.OBJECT,
+)
+SETTINGS = _shape(
+    system_instruction=Field(CONTENT, rule="C8"),
+    tools=Many(TOOL),
+    tool_config=TOOL_CONFIG,
+    safety_settings=Kind.ARRAY,
+    cached_content=_TEXT,
+    labels=Kind.OBJECT,
+    generation_config=GENERATION_CONFIG,
+    service_tier=_TEXT,
+    model_armor_config=Kind.OBJECT,
+    store=Kind.BOOLEAN,
+)
+BODY = Shape(
+    {**SETTINGS.fields, "model": Field(_TEXT), "contents": Field(Many(CONTENT), rule="C1")}
+)
+
+
+class Reader:
+    """Reads plain values by a shape; what departs from it goes to the findings."""
+
+    def __init__(self, findings: Findings) -> None:
+        self._findings = findings
+
+    def read_object(self, value: object, shape: Shape, path: str, rule: str = "C4") -> Any:
+        """`value` with the fields of `shape` that fit; None when it is no object."""
+        given = as_object(value)
+        if given is None:
+            self._wrong(rule, path, "an object", value)
+            return None
+        read: dict[str, Any] = {}
+        for key, item in given.items():
+            name = key if key in shape.fields else camel(key)
+            field = shape.fields.get(name)
+            place = f"{path}.{key}" if path else key
+            if field is None:
+                self._findings.add("C4", place, f'the API knows no field "{key}" here.')
+            elif item is not None and (fitting := self._field(item, field, place)) is not None:
+                read[name] = fitting
+        for name, field in shape.fields.items():
+            if field.required and name not in read:
+                self._findings.add(field.rule, path, f'the field "{name}" is missing.')
+                read[name] = field.instead
+        return read
+
+    def _field(self, value: object, field: Field, path: str) -> Any:
+        read = self._value(value, field, path)
+        return field.instead if read is None else read
+
+    def _value(self, value: object, field: Field, path: str) -> Any:
+        holds = field.holds
+        if isinstance(holds, Shape):
+            return self.read_object(value, holds, path, field.rule)
+        if isinstance(holds, Kind):
+            if not _is_of_kind(value, holds):
+                self._wrong(field.rule, path, holds, value)
+                return None
+            self._check_free(value, path)
+            return value
+        items = as_array(value)
+        if items is None:
+            self._wrong(field.rule, path, "an array", value)
+            return None
+        read = (
+            self.read_object(item, holds.of, f"{path}[{index}]", field.rule)
+            for index, item in enumerate(items)
+        )
+        # What is no object stands as an empty one, so that positions in paths stay right.
+        empty = {name: part.instead for name, part in holds.of.fields.items() if part.required}
+        return [empty if item is None else item for item in read]
+
+    def _wrong(self, rule: str, path: str, wanted: str, value: object) -> None:
+        self._findings.add(rule, path or "$", f"{wanted} is expected here, not {_kind_of(value)}.")
+
+    def _check_free(self, value: object, path: str) -> None:
+        """F8 for everything in a value, however deep it is nested."""
+        waiting: list[Any] = [value]
+        while waiting:
+            item: object = waiting.pop()
+            if isinstance(item, float) and not math.isfinite(item):
+                self._findings.add("F8", path, f"the number {item} has no form in JSON.")
+                return
+            if isinstance(item, str) and not _is_unicode(item):
+                self._findings.add("F8", path, "a string holds half of a surrogate pair.")
+                return
+            if (fields := as_object(item)) is not None:
+                waiting.extend(fields)
+                waiting.extend(fields.values())
+            else:
+                waiting.extend(as_array(item) or ())
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _is_of_kind(value: object, kind: Kind) -> bool:
+    match kind:
+        case Kind.STRING:
+            return isinstance(value, str)
+        case Kind.NUMBER:
+            return isinstance(value, (int, float)) and not isinstance(value, bool)
+        case Kind.BOOLEAN:
+            return isinstance(value, bool)
+        case Kind.OBJECT:
+            return isinstance(value, dict)
+        case Kind.ARRAY:
+            return isinstance(value, (list, tuple))
+        case Kind.ANY:
+            return True
+        case _:
+            assert_never(kind)
+
+
+def _kind_of(value: object) -> str:
+    if value is None:
+        return "null"
+    kinds = (Kind.BOOLEAN, Kind.NUMBER, Kind.STRING, Kind.OBJECT, Kind.ARRAY)
+    return next((kind for kind in kinds if _is_of_kind(value, kind)), type(value).__name__)
+
 
 _ENVELOPE_KEYS = frozenset(
     {"model", "project", "userPromptId", "request", "enabledCreditTypes", "requestId", "userAgent"}

@@ -16,8 +16,8 @@ from alhena.wire.content import (
     FunctionCall,
     FunctionResponse,
     Part,
+    takes_media,
 )
-from alhena.wire.media import takes_media
 
 SIGNATURE_STAND_INS = (SIGNATURE_SENTINEL, "context_engineering_is_the_way_to_go")
 """Values the API documents for calls that never had a signature (S4)."""

@@ -1,12 +1,18 @@
-"""What contents must keep towards each other (C5-C7, F1-F4, F6, F7, F10, S1, S6)."""
+"""The rules for contents towards each other, and stretches of a conversation that keep them.
+
+For whatever sends a part of a history: compression, routing, loop checks. No cut ever comes
+between a call and its response.
+"""
 
 from collections import deque
 from collections.abc import Collection, Iterable, Sequence
+from typing import TypeVar
 
 from alhena.wire.conformance.contents import Turn
 from alhena.wire.conformance.rules import Findings
-from alhena.wire.content import MODEL, USER, FunctionCall, FunctionResponse
-from alhena.wire.violation import Level
+from alhena.wire.content import MODEL, USER, Content, FunctionCall, FunctionResponse
+from alhena.wire.encoded import EncodedContent
+from alhena.wire.errors import Level
 
 _Responses = Sequence[tuple[Turn, int, FunctionResponse]]
 
@@ -248,3 +254,55 @@ def _compare(call: FunctionCall, response: FunctionResponse, path: str, findings
     else:
         message = f'the response has the id "{response.id}", its call "{call.id}".'
     findings.add("F6", f"{path}.id", message)
+
+
+Entry = TypeVar("Entry", Content, EncodedContent)
+
+
+def slice_history(
+    contents: Sequence[Entry],
+    start: int = 0,
+    stop: int | None = None,
+    *,
+    lead: Entry | None = None,
+) -> tuple[Entry, ...]:
+    """What of `contents[start:stop]` can stand by itself; negative positions count from the end.
+
+    The start moves on to the next prompt. With a `lead`, a user's content of text that says what
+    was left out, it moves to the next model's content at the latest, and the lead stands before it.
+    Calls at the end whose responses are outside are left out. Empty when nothing can stand.
+    """
+    begin, end, _ = slice(start, stop).indices(len(contents))
+    begin = split_point(contents, begin, steps=lead is not None)
+    while end > begin and has_calls(contents[end - 1]):
+        end -= 1
+    taken = tuple(contents[begin:end])
+    if lead is not None and taken and _content(taken[0]).role == MODEL:
+        return (lead, *taken)
+    return taken
+
+
+def split_point(contents: Sequence[Entry], at: int, *, steps: bool = False) -> int:
+    """The first position from `at` on where a history may be cut in two: before a prompt, and with
+    `steps` also before a model's content. The length of the history when there is none."""
+    for index in range(max(at, 0), len(contents)):
+        content = _content(contents[index])
+        if content.role == USER and not has_responses(content):
+            return index
+        if steps and content.role == MODEL and not has_responses(content):
+            return index
+    return len(contents)
+
+
+def has_calls(entry: Content | EncodedContent) -> bool:
+    """Whether a content holds a function call."""
+    return any(part.function_call is not None for part in _content(entry).parts)
+
+
+def has_responses(entry: Content | EncodedContent) -> bool:
+    """Whether a content holds a function response."""
+    return any(part.function_response is not None for part in _content(entry).parts)
+
+
+def _content(entry: Content | EncodedContent) -> Content:
+    return entry if isinstance(entry, Content) else entry.content

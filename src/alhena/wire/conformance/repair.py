@@ -1,18 +1,24 @@
-"""Repairs: from contents that break rules to contents that keep them, and what was done.
+"""Repairs: from contents, or a body in plain JSON, that break rules to ones that keep them.
 
 A content that needs no repair stays the same object, so that its bytes can be kept.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
-from alhena.wire.conformance.mending import mend_content
-from alhena.wire.conformance.pairing import Draft, answer_calls
-from alhena.wire.conformance.slices import has_calls, has_responses
-from alhena.wire.content import MODEL, USER, Content, Part, text_content
+from alhena.wire.conformance.body import Body, camel, read_body
+from alhena.wire.conformance.check import check_json
+from alhena.wire.conformance.history import has_calls, has_responses
+from alhena.wire.conformance.mending import Draft, answer_calls, mend_content
+from alhena.wire.conformance.rules import Findings
+from alhena.wire.content import MODEL, USER, Content, Part, sign_first_call, text_content
 from alhena.wire.encoded import EncodedContent
-from alhena.wire.signatures import sign_first_call
+from alhena.wire.errors import Violation
+from alhena.wire.plain import as_object
+from alhena.wire.request import FunctionCallingMode, GenerateContentConfig, ToolConfig
 
 LEFT_OUT = "[The beginning of this conversation was left out.]"
 GO_ON = "Please continue."
@@ -156,3 +162,79 @@ def _with_ends(drafts: Sequence[Draft], repairs: Repairs, *, open_end: bool) -> 
     if drafts and drafts[-1].content.role == MODEL and not open_end:
         repairs.note("C5", drafts[-1].index, "a request to continue was put behind it.")
         yield text_content(USER, GO_ON)
+
+
+PLACE = "toolConfig.functionCallingConfig"
+LEFT_OUT_CALLING = "left out: no function is declared."
+
+
+def without_idle_calling(config: GenerateContentConfig) -> GenerateContentConfig:
+    """The config without a calling mode where no function is declared, which services refuse; the
+    same object where there is none to leave out. A mode that demands a call stays: it cannot be
+    kept, and nobody but the client knows what it meant."""
+    tools = config.tool_config
+    calling = tools.function_calling_config if tools is not None else None
+    if tools is None or calling is None or config.function_names():
+        return config
+    if calling.mode is FunctionCallingMode.ANY:
+        return config
+    rest = replace(tools, function_calling_config=None)
+    return replace(config, tool_config=None if rest == ToolConfig() else rest)
+
+
+_CALLING = "functionCallingConfig"
+
+
+class RepairedBody(msgspec.Struct, frozen=True):
+    """A body with its contents repaired: what is wrong with it still, what was done, and itself."""
+
+    violations: tuple[Violation, ...]
+    repairs: tuple[Repair, ...]
+    body: Any
+
+
+def repair_json(
+    value: object, *, needs_signatures: bool = False, takes_signatures: bool = True
+) -> RepairedBody:
+    """The body in `value`, in any form that `check_json` takes, with its contents repaired.
+
+    Everything else in it stays, but for a calling mode where nothing can be called. What the API
+    does not know in the contents, and what has the wrong type, is left out.
+    """
+    findings = Findings()
+    body = read_body(value, findings)
+    fields = as_object(value)
+    options = {"needs_signatures": needs_signatures, "takes_signatures": takes_signatures}
+    if body is None or fields is None:
+        return RepairedBody(tuple(findings.violations), (), value)
+    done = repair(body.contents, **options)
+    start = f"{body.contents_at}contents["
+    repairs = (
+        *(
+            Repair(item.rule, item.path, "what the API does not take here was left out.")
+            for item in findings.violations
+            if item.path.startswith(start)
+        ),
+        *(Repair(item.rule, body.place(item.path), item.message) for item in done.repairs),
+    )
+    if repairs:
+        value = fields = _with_contents(fields, body, msgspec.to_builtins(done.contents))
+    if body.calls and body.mode != FunctionCallingMode.ANY and not body.config.function_names():
+        value = _without_calling(fields, ("request", "config", "toolConfig"))
+        repairs = (*repairs, Repair("T13", body.place(PLACE), LEFT_OUT_CALLING))
+    return RepairedBody(check_json(value, **options), repairs, value)
+
+
+def _with_contents(fields: dict[str, Any], body: Body, contents: Any) -> dict[str, Any]:
+    if body.contents_at:
+        return fields | {"request": fields["request"] | {"contents": contents}}
+    return fields | {"contents": contents}
+
+
+def _without_calling(fields: dict[str, Any], inner: Collection[str]) -> dict[str, Any]:
+    """The object without its calling mode, which may stand in one of the fields `inner`."""
+    kept = {key: value for key, value in fields.items() if camel(key) != _CALLING}
+    for key, value in kept.items():
+        if camel(key) in inner and (below := as_object(value)) is not None:
+            kept[key] = _without_calling(below, inner)
+    return kept

@@ -2,8 +2,8 @@
 
 import msgspec
 
-from alhena.wire.text import excerpt
-from alhena.wire.violation import Level, Violation
+from alhena.wire.errors import Level, Violation
+from alhena.wire.plain import excerpt
 
 
 class Rule(msgspec.Struct, frozen=True):

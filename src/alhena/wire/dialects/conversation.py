@@ -1,7 +1,10 @@
-"""What every dialect reads a conversation into, calls and results paired (conformance F1 to F7)."""
+"""The form that every dialect reads a conversation into: calls paired, names mapped, endings
+translated."""
 
+import re
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from enum import Enum
 from typing import Any
 
 import msgspec
@@ -16,10 +19,100 @@ from alhena.wire.content import (
     FunctionResponsePart,
     Part,
 )
-from alhena.wire.dialects.errors import DialectError
-from alhena.wire.dialects.names import ServiceNames, ToolNames
+from alhena.wire.dialects.fields import DialectError, UnusableAnswerError
 from alhena.wire.request import GenerateContentConfig, GenerationConfig, ThinkingConfig
-from alhena.wire.schema.json_schema import to_json_schema
+from alhena.wire.response import (
+    CUT_CALL,
+    NO_REASON,
+    Candidate,
+    FinishReason,
+    GenerateContentResponse,
+)
+from alhena.wire.schema.adapt import to_json_schema
+
+MAX_LENGTH = 63
+_VALID = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,62}\Z")
+_VALID_ELSEWHERE = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
+
+
+class ToolNames:
+    """The names of one conversation of a client of another dialect, for Gemini. A name that Gemini
+    takes stands for itself; the name made for another depends on that one only, so that it is the
+    same in each request, unless a tool that came before it has that very name."""
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        self._originals: dict[str, str] = {}
+        self._sent: dict[str, str] = {}
+        for name in names:
+            self.wire(name)
+
+    def wire(self, name: str) -> str:
+        """The name to send for `name`."""
+        sent = self._sent.get(name)
+        if sent is None:
+            sent = self._sent[name] = _free(name, _VALID, self._originals)
+            self._originals[sent] = name
+        return sent
+
+    def original(self, sent: str) -> str:
+        """The name that `sent` was made for; an unknown one stays as it is."""
+        return self._originals.get(sent, sent)
+
+    def knows(self, name: str) -> bool:
+        """Whether `name`, as the other side says it, has come up."""
+        return name in self._sent
+
+
+class ServiceNames(ToolNames):
+    """The other way round: the names of a conversation of ours, for a service of another dialect,
+    which takes up to 64 letters, digits, "_" and "-". `original` gives the service's name for one
+    of ours, `wire` ours for one of the service.
+
+    Made from all names of a request at once: those that the service takes stand for themselves, and
+    no name made for another is one of them.
+    """
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        super().__init__()
+        known = dict.fromkeys(names)
+        taken = {name: name for name in known if _VALID_ELSEWHERE.match(name)}
+        for name in sorted(known.keys() - taken.keys()):
+            taken[_free(name, _VALID_ELSEWHERE, taken)] = name
+        self._ours = taken
+        self._theirs = {name: sent for sent, name in taken.items()}
+
+    def wire(self, name: str) -> str:
+        """Our name for the service's `name`; an unknown one stays as it is."""
+        return self._ours.get(name, name)
+
+    def original(self, sent: str) -> str:
+        """The service's name for `sent`, which is one of ours."""
+        return self._theirs.get(sent, sent)
+
+    def knows(self, name: str) -> bool:
+        """Whether `name`, as the service says it, is that of a tool."""
+        return name in self._ours
+
+
+def _free(name: str, valid: "re.Pattern[str]", taken: dict[str, str]) -> str:
+    """`name`, or one made for it, that none of the `taken` names is."""
+    sent = name if valid.match(name) else _made(name)
+    again = 0
+    while sent in taken:
+        again += 1
+        sent = _made(name, again)
+    return sent
+
+
+def _made(name: str, again: int = 0) -> str:
+    from hashlib import sha256
+
+    told = f"{name}\0{again}" if again else name
+    digest = sha256(told.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    readable = re.sub(r"[^A-Za-z0-9_-]+", "_", name)[: MAX_LENGTH - 10]
+    lead = "" if readable[:1].isalpha() or readable[:1] == "_" else "_"
+    return f"{lead}{readable}_{digest}"
+
 
 LEVEL_BUDGETS = {"MINIMAL": 512, "LOW": 1024, "MEDIUM": 8192, "HIGH": 24576}
 """Level of thinking -> tokens to think with."""
@@ -240,3 +333,61 @@ class _Step:
             answer = msgspec.structs.replace(answer, id=made)
             return msgspec.structs.replace(part, function_response=answer)
         return part
+
+
+_FILTERED = frozenset(
+    {
+        *(FinishReason.SAFETY, FinishReason.RECITATION, FinishReason.BLOCKLIST),
+        *(FinishReason.PROHIBITED_CONTENT, FinishReason.SPII, FinishReason.IMAGE_SAFETY),
+    }
+)
+_UNUSABLE = frozenset(
+    {
+        *(FinishReason.MALFORMED_FUNCTION_CALL, FinishReason.UNEXPECTED_TOOL_CALL),
+        *(FinishReason.TOO_MANY_TOOL_CALLS, FinishReason.MISSING_THOUGHT_SIGNATURE),
+    }
+)
+
+
+class Ending(Enum):
+    """Whole, cut at the limit of tokens, or held back."""
+
+    DONE = "done"
+    LENGTH = "length"
+    FILTERED = "filtered"
+
+
+def ending_of(last: GenerateContentResponse, *, has_calls: bool) -> Ending:
+    """How the answer ended whose last chunk this is.
+
+    Raises UnusableAnswerError for one that ended with a call that cannot be used.
+    """
+    reason = last.finish_reason
+    if reason in _UNUSABLE and not has_calls:
+        said = last.candidates[0].finish_message
+        raise UnusableAnswerError(
+            f"the model's answer ended with {reason}{f': {said}' if said else '.'}"
+        )
+    if reason in _FILTERED or (last.prompt_feedback and last.prompt_feedback.block_reason):
+        return Ending.FILTERED
+    return Ending.LENGTH if reason == FinishReason.MAX_TOKENS else Ending.DONE
+
+
+def malformed_call(name: str) -> Candidate:
+    """The end of an answer with a call that cannot be read."""
+    return Candidate(
+        finish_reason=FinishReason.MALFORMED_FUNCTION_CALL,
+        finish_message=f"the arguments of a call to {name} are no JSON object",
+    )
+
+
+def cut_call(name: str) -> Candidate:
+    """The end of an answer that reached the limit of its tokens in the middle of a call, which is
+    left out. Asking again in the same words would come to the same."""
+    return Candidate(finish_reason=FinishReason.MAX_TOKENS, finish_message=f"{CUT_CALL}{name}")
+
+
+def words_without_reason() -> Candidate:
+    """The end of a stream of words alone that ended in good order and did not say why. Some
+    services never say it, so that they are taken for whole."""
+    return Candidate(finish_reason=FinishReason.STOP, finish_message=NO_REASON)

@@ -1,11 +1,90 @@
-"""JSON objects of a foreign body, read with their places."""
+"""JSON objects of a foreign body, read with their place; arguments of calls; errors of dialects.
+
+An answer is not given up because a server counts its tokens in an array or numbers its chunks.
+"""
 
 import math
 from typing import Any
 
-from alhena.wire.dialects.errors import DialectError
-from alhena.wire.plain import as_array, as_object
-from alhena.wire.text import excerpt, scrub
+import msgspec
+
+from alhena.wire.encoded import encode_value
+from alhena.wire.errors import WireError
+from alhena.wire.plain import as_array, as_object, excerpt, scrub
+
+_MOST_OBJECTS = 4
+
+
+def read_arguments(text: str) -> dict[str, Any] | None:
+    """The object that a JSON text is; empty for an empty text, None when it is something else."""
+    if not text.strip():
+        return {}
+    try:
+        return as_object(msgspec.json.decode(text))
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+
+
+def answered_arguments(text: str) -> dict[str, Any] | None:
+    """The same of a model's answer, as servers write it for tools without parameters (`null`), in a
+    string once more, or twice: an empty object, or the same one, before the real one."""
+    found = read_arguments(text)
+    if found is not None:
+        return found
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return _last_of(text)
+    if value is None:
+        return {}
+    return read_arguments(value) if isinstance(value, str) else None
+
+
+def _last_of(text: str) -> dict[str, Any] | None:
+    """The last of objects one behind the other of which all others are empty or the same."""
+    from json import JSONDecoder
+
+    decoder = JSONDecoder()
+    found: list[dict[str, Any]] = []
+    rest = text.strip()
+    while rest.startswith("{") and len(found) < _MOST_OBJECTS:
+        try:
+            _, end = decoder.raw_decode(rest)
+        except (ValueError, RecursionError):  # also for a number that is too long
+            return None
+        value = read_arguments(rest[:end])  # which takes no numbers that JSON does not have
+        if value is None:
+            return None
+        found.append(value)
+        rest = rest[end:].lstrip()
+    if rest or not found or any(one not in ({}, found[-1]) for one in found):
+        return None
+    return found[-1]
+
+
+def write_arguments(args: dict[str, Any] | None) -> str:
+    """The JSON text of arguments."""
+    return encode_value(args or {}).decode()
+
+
+class DialectError(WireError):
+    """A request or an answer that its dialect does not allow, or that Gemini has no form for.
+
+    `path` is the place, such as `messages[2].content[0].id`.
+    """
+
+    kind = "bad_request"
+
+    def __init__(self, message: str, path: str = "", *, remedy: str | None = None) -> None:
+        super().__init__(f"{path}: {message}" if path else message, remedy=remedy)
+        self.path = path
+
+
+class UnusableAnswerError(DialectError):
+    """The model's answer ended in a way that the dialect has no word for; asking again may help."""
+
+    kind = "unusable_answer"
+
 
 _LARGEST = 3.4028234e38
 """What Gemini's numbers, of 32 bits, can hold."""
@@ -153,3 +232,34 @@ def _named(value: object) -> str:
     if isinstance(value, str):
         return "a string"
     return "an array" if as_array(value) is not None else "an object"
+
+
+_MOST = 2**53
+"""No count is larger."""
+
+
+def word(fields: Fields, key: str) -> str | None:
+    """The text in a field; None for anything else."""
+    value = fields.value(key)
+    return scrub(value) if isinstance(value, str) else None
+
+
+def count(fields: Fields, key: str) -> int:
+    """The number in a field, also as text, and cut to a whole one; 0 for anything else."""
+    found = number(fields, key)
+    return 0 if found is None else found
+
+
+def number(fields: Fields, key: str) -> int | None:
+    """The same, None for anything else."""
+    value = fields.value(key)
+    if isinstance(value, str):
+        value = int(value) if value.isascii() and value.isdigit() and len(value) < 16 else None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return int(value) if math.isfinite(value) and abs(value) <= _MOST else None
+
+
+def inner(fields: Fields, key: str) -> Fields:
+    """The object in a field; an empty one for anything else."""
+    return Fields(as_object(fields.value(key)) or {}, fields.place(key))

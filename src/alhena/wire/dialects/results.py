@@ -1,4 +1,4 @@
-"""What a tool returned: text and media in an order, and Gemini's response object with its parts.
+"""Tool results, and parts that another dialect has no form for, in words.
 
 The response holds `output`, or `error` when the tool failed. Where media stand between texts, a
 line `[media 1]` in the text says where each belongs; where there are media, a line of the text
@@ -10,9 +10,14 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
-from alhena.wire.content import Content, FunctionResponse, FunctionResponsePart, Part
+from alhena.wire.content import USER, Content, FunctionResponse, FunctionResponsePart, Part
+from alhena.wire.dialects.conversation import answer_schema
+from alhena.wire.dialects.fields import DialectError
 from alhena.wire.encoded import encode_value
+from alhena.wire.request import GenerateContentConfig, GenerationConfig, Tool
+from alhena.wire.response import GenerateContentResponse
 
 Piece = str | FunctionResponsePart
 
@@ -105,3 +110,110 @@ def _beside(content: Content) -> Content:
             behind.append(Part(text=f"[media of the result of {answer.name}, call {answer.id}]"))
         behind += [Part(inline_data=one.inline_data, file_data=one.file_data) for one in media]
     return Content(role=content.role, parts=(*answers, *behind))
+
+
+def words_for(part: Part) -> str:
+    """The text of a part; of one that holds something else, words that say what. A call or a
+    response has none."""
+    if part.text is not None:
+        return part.text
+    if part.executable_code is not None:
+        code = part.executable_code
+        return f"\n```{code.language.lower()}\n{code.code}\n```\n"
+    if part.code_execution_result is not None:
+        result = part.code_execution_result
+        return f"\n```\n{result.output or result.outcome}\n```\n"
+    if part.inline_data is not None:
+        return f"[{part.inline_data.mime_type}, which cannot be shown here]"
+    if part.file_data is not None:
+        return f"[{part.file_data.mime_type or 'file'}: {part.file_data.file_uri}]"
+    return ""
+
+
+def sole_text(chunk: GenerateContentResponse) -> str:
+    """The text of a chunk that brings nothing else but token counts; "" for any other. Nearly all
+    chunks in the middle of an answer are like that."""
+    if not chunk.candidates or chunk.prompt_feedback is not None:
+        return ""
+    candidate = chunk.candidates[0]
+    if candidate.finish_reason or candidate.content is None or len(candidate.content.parts) != 1:
+        return ""
+    part = candidate.content.parts[0]
+    if part.thought or part.thought_signature or part.function_call is not None:
+        return ""
+    return part.text or ""
+
+
+_ELSEWHERE = "is not supported: another service than Gemini answers."
+_SETTINGS = {
+    "response_logprobs": "responseLogprobs",
+    "logprobs": "logprobs",
+    "speech_config": "speechConfig",
+    "image_config": "imageConfig",
+    "routing_config": "routingConfig",
+    "model_selection_config": "modelSelectionConfig",
+    "enable_affective_dialog": "enableAffectiveDialog",
+}
+_FORMATS = frozenset({"text/plain", "application/json"})
+
+
+def refuse_lost(config: GenerateContentConfig) -> None:
+    """Raises DialectError for a setting that would be lost and that changes the answer: contents
+    that the service keeps, tools that it runs, other answers than one of text."""
+    if config.cached_content:
+        raise DialectError(_ELSEWHERE, "cachedContent")
+    if config.model_armor_config:
+        raise DialectError(_ELSEWHERE, "modelArmorConfig")
+    for at, tool in enumerate(config.tools or ()):
+        own = msgspec.structs.replace(tool, function_declarations=None)
+        if own != Tool():
+            (name, *_) = msgspec.to_builtins(own)
+            raise DialectError(f"{name} {_ELSEWHERE}", f"tools[{at}]")
+    _refuse_settings(config.generation_config or GenerationConfig())
+
+
+def _refuse_settings(config: GenerationConfig) -> None:
+    place = "generationConfig."
+    for name, said in _SETTINGS.items():
+        if getattr(config, name):
+            raise DialectError(_ELSEWHERE, f"{place}{said}")
+    if (config.candidate_count or 1) != 1:
+        raise DialectError("only one answer can be asked for.", f"{place}candidateCount")
+    if any(kind.upper() != "TEXT" for kind in config.response_modalities or ()):
+        raise DialectError("answers are text.", f"{place}responseModalities")
+    if config.response_mime_type and config.response_mime_type not in _FORMATS:
+        raise DialectError("answers are text or JSON.", f"{place}responseMimeType")
+
+
+JSON = "application/json"
+
+
+def is_formed(config: GenerateContentConfig) -> bool:
+    """Whether the answer has to be JSON."""
+    given = config.generation_config
+    return given is not None and (
+        given.response_mime_type == JSON or answer_schema(given) is not None
+    )
+
+
+def with_form_in_words(config: GenerateContentConfig) -> GenerateContentConfig:
+    """The config with the form of the answer in its instruction instead of its settings."""
+    given = config.generation_config or GenerationConfig()
+    words = form_in_words(answer_schema(given))
+    before = config.system_instruction.parts if config.system_instruction is not None else ()
+    return replace(
+        config,
+        system_instruction=Content(role=USER, parts=(*before, Part(text=words))),
+        generation_config=replace(
+            given, response_mime_type=None, response_schema=None, response_json_schema=None
+        ),
+    )
+
+
+def form_in_words(schema: dict[str, Any] | None) -> str:
+    """What to tell a model; without a schema any object will do."""
+    said = "When you answer in words and not with a call, answer with JSON alone, without any words"
+    if schema is None:
+        return f"{said} or marks around it: one JSON object."
+    told = encode_value(schema).decode()
+    return f"{said} or marks around it. It has to keep to this JSON Schema: {told}"

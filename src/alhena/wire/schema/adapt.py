@@ -1,16 +1,17 @@
-"""Declarations in the form a service takes, and those that have none (T1 to T14)."""
+"""Declarations in the form that a service takes, the older form among them."""
 
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import assert_never
+from typing import Any, assert_never
 
 import msgspec
+from msgspec import UNSET, DecodeError, json
 
+from alhena.wire.plain import as_array, as_object
 from alhena.wire.request import FunctionDeclaration, GenerateContentConfig, Tool
-from alhena.wire.schema.errors import SchemaError
 from alhena.wire.schema.keywords import has_json_form
 from alhena.wire.schema.local import local_schema
-from alhena.wire.schema.openapi import to_parameters
+from alhena.wire.schema.openapi import SchemaError, to_parameters
 
 
 class SchemaForm(StrEnum):
@@ -92,3 +93,122 @@ def with_form(
         if tool != Tool():
             tools.append(tool)
     return msgspec.structs.replace(config, tools=tuple(tools) or None), tuple(left_out)
+
+
+_OWN_FORMATS = frozenset({"enum", "int32", "int64", "float", "double"})
+"""Formats that say nothing beyond the type."""
+_RENAMED = {"defs": "$defs", "ref": "$ref"}
+_LEFT_OUT = frozenset({"nullable", "propertyOrdering", "example"})
+_COUNTS = frozenset(
+    {
+        *("minItems", "maxItems", "minLength", "maxLength"),
+        *("minProperties", "maxProperties"),
+    }
+)
+"""Whole numbers of 64 bits, which may come as text."""
+_PLAIN: dict[str, tuple[type, ...]] = {
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+}
+"""Types with values that are no strings."""
+_NAMED = frozenset({"properties", "$defs"})
+_LISTED = frozenset({"anyOf", "prefixItems"})
+
+
+def to_json_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema with types in lower case, and null among the types of what is `nullable`. One that
+    is JSON Schema already says the same as before."""
+    made: dict[str, Any] = {}
+    for key, value in schema.items():
+        name = _RENAMED.get(key, key)
+        if name in _LEFT_OUT or (name == "format" and value in _OWN_FORMATS):
+            continue
+        fields, items = as_object(value), as_array(value)
+        if name in _NAMED and fields is not None:
+            value = dict(fields)
+            for each, inner in fields.items():
+                value[each] = _node(inner)
+        elif name in _LISTED and items is not None:
+            value = list(items)
+            for at, inner in enumerate(items):
+                value[at] = _node(inner)
+        elif name in {"items", "additionalProperties"}:
+            value = _node(value)
+        elif name in _COUNTS and isinstance(value, str) and value.isdigit():
+            value = int(value)
+        made[name] = value
+    _with_type(made, schema.get("type"), nullable=schema.get("nullable") is True)
+    _with_order(made, schema.get("propertyOrdering"))
+    if "example" in schema and "examples" not in made:
+        made["examples"] = [schema["example"]]
+    return made
+
+
+def _node(value: object) -> Any:
+    fields = as_object(value)
+    return value if fields is None else to_json_schema(fields)
+
+
+def _with_type(made: dict[str, Any], kind: object, *, nullable: bool) -> None:
+    kinds = as_array(kind)
+    if isinstance(kind, str):
+        made["type"] = kind.lower()
+        if kind.upper() == "TYPE_UNSPECIFIED":
+            del made["type"]
+        _with_values(made, kind.lower())
+    elif kinds is not None:
+        made["type"] = [one.lower() if isinstance(one, str) else one for one in kinds]
+    if not nullable:
+        return
+    if isinstance(made.get("type"), str) and made["type"] != "null":
+        made["type"] = [made["type"], "null"]
+    elif kinds and "null" not in made["type"]:
+        made["type"] = [*made["type"], "null"]
+    choices = as_array(made.get("anyOf"))
+    if choices is not None and {"type": "null"} not in choices:
+        made["anyOf"] = [*choices, {"type": "null"}]
+    values = as_array(made.get("enum"))
+    if values is not None and None not in values:
+        made["enum"] = [*values, None]
+
+
+def _with_values(made: dict[str, Any], kind: str) -> None:
+    """The values that are allowed, and the one that is meant where there is none, which the older
+    form has as strings only: as what the type has. What none of it is would allow nothing, and
+    goes."""
+    if kind not in _PLAIN:
+        return
+    values = as_array(made.get("enum"))
+    if values is not None:
+        read = [_value(one, kind) for one in values]
+        made["enum"] = read
+        if UNSET in read:
+            del made["enum"]
+    if "default" in made:
+        made["default"] = _value(made["default"], kind)
+        if made["default"] is UNSET:
+            del made["default"]
+
+
+def _value(value: object, kind: str) -> object:
+    """What a string says, as a value of a type; UNSET where it is none. Others stay."""
+    if not isinstance(value, str):
+        return value
+    text = value.strip()
+    try:
+        found = json.decode(text.lower() if kind == "boolean" else text)
+    except (DecodeError, UnicodeError, RecursionError):
+        return UNSET
+    if isinstance(found, bool):
+        return found if kind == "boolean" else UNSET
+    return found if isinstance(found, _PLAIN[kind]) else UNSET
+
+
+def _with_order(made: dict[str, Any], order: object) -> None:
+    """Properties in the order that is asked for, which JSON Schema has no word for."""
+    properties, names = as_object(made.get("properties")), as_array(order)
+    if not properties or not names:
+        return
+    first = [name for name in names if isinstance(name, str) and name in properties]
+    made["properties"] = {name: properties[name] for name in dict.fromkeys((*first, *properties))}

@@ -1,15 +1,188 @@
-"""One node of a schema in the keywords of JSON Schema as it is now.
+"""One node of a JSON Schema: its keywords, types, references and notes.
 
 Older generations said some things in another way, and servers write what no generation has. What
 cannot be meant is left out, which accepts more.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
+from urllib.parse import unquote
 
-from alhena.wire.plain import as_array, as_object
-from alhena.wire.schema.types import types_in
+from alhena.wire.plain import as_array, as_object, excerpt
+
+LIMIT = 240
+"""Characters of one note."""
+
+
+def described(node: dict[str, Any], notes: Sequence[str]) -> dict[str, Any]:
+    """`node` with the notes at the end of its description."""
+    if not notes:
+        return node
+    given = node.get("description")
+    said = f"({'; '.join(dict.fromkeys(notes))})"
+    text = f"{given} {said}" if isinstance(given, str) and given else said
+    return node | {"description": text}
+
+
+def note(keyword: str, value: object) -> str:
+    """A keyword and its value as a note. Numbers that JSON lacks are NaN and Infinity there."""
+    import json
+
+    try:
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError):
+        text = _said(value)
+    return f"{keyword}: {excerpt(text, LIMIT)}"
+
+
+def _said(value: object) -> str:
+    """What JSON has no form for. Python does not spell out numbers of thousands of digits."""
+    try:
+        return ascii(value)
+    except ValueError:
+        return "a number of thousands of digits"
+
+
+class _Missing:
+    """Where a pointer leads when it leads nowhere."""
+
+
+MISSING = _Missing()
+
+
+def target(root: object, reference: object) -> object:
+    """What a local reference ("#", "#/a/b") means in `root`; MISSING when there is no such thing,
+    or it is not local."""
+    if not isinstance(reference, str) or not reference.startswith("#"):
+        return MISSING
+    pointer = unquote(reference[1:])
+    if pointer and not pointer.startswith("/"):
+        return MISSING
+    value = root
+    for token in pointer.split("/")[1:]:
+        value = _member(value, token.replace("~1", "/").replace("~0", "~"))
+    return value
+
+
+def _member(value: object, token: str) -> object:
+    if (fields := as_object(value)) is not None:
+        return fields.get(token, MISSING)
+    items = as_array(value)
+    if items is not None and token.isascii() and token.isdigit() and len(token) < 10:
+        return items[int(token)] if int(token) < len(items) else MISSING
+    return MISSING
+
+
+def refers_to_itself(schema: dict[str, Any]) -> bool:
+    """Whether a reference leads back to a schema that it stands in."""
+    above: set[int] = set()
+    done: set[int] = set()
+    waiting: list[tuple[object, bool]] = [(schema, False)]
+    while waiting:
+        value, leaving = waiting.pop()
+        if leaving:
+            above.discard(id(value))
+            done.add(id(value))
+            continue
+        if id(value) in above:
+            return True
+        below = _below_references(value, schema)
+        if not below or id(value) in done:
+            continue
+        above.add(id(value))
+        waiting.append((value, True))
+        waiting.extend((item, False) for item in below)
+    return False
+
+
+def _below_references(value: object, root: object) -> list[object]:
+    """What a value holds, and what it refers to."""
+    fields = as_object(value)
+    if fields is None:
+        return [] if isinstance(value, tuple) else list(as_array(value) or ())
+    found = list(fields.values())
+    if "$ref" in fields and (meant := target(root, fields["$ref"])) is not MISSING:
+        found.append(meant)
+    return found
+
+
+_COMBINERS = ("anyOf", "allOf", "oneOf")
+_MAX_DEPTH = 64
+
+
+def untyped_at(schema: object) -> str | None:
+    """Where a schema of a tool's parameters fails to say a type, None when it says them all.
+
+    Without a type of its own a schema counts as typed when it has a combiner and each of its
+    branches is typed; properties of objects and items of arrays are looked into, and so is what a
+    reference means. One that leads back to where it stands says no type, but is no fault either.
+    """
+    waiting: list[tuple[object, str, int]] = [(schema, "$", 0)]
+    followed: set[str] = set()
+    while waiting:
+        value, path, depth = waiting.pop()
+        node = as_object(value)
+        if node is None:
+            return path
+        reference = node.get("$ref")
+        if isinstance(reference, str) and not node.get("type"):
+            if reference not in followed:
+                followed.add(reference)
+                waiting.append((target(schema, reference), path, depth))
+            continue
+        if depth > _MAX_DEPTH:
+            continue
+        below = _below(node, path)
+        if below is None:
+            return path
+        waiting.extend((item, place, depth + 1) for item, place in reversed(below))
+    return None
+
+
+def _below(node: dict[str, Any], path: str) -> list[tuple[object, str]] | None:
+    """The schemas to look at below a node; None when it has no type."""
+    kind = node.get("type")
+    if not kind:
+        combined = [
+            (branch, f"{path}.{keyword}[{index}]")
+            for keyword in _COMBINERS
+            for index, branch in enumerate(as_array(node.get(keyword)) or ())
+        ]
+        return combined or None
+    if kind == "object":
+        properties = as_object(node.get("properties")) or {}
+        return [(item, f"{path}.properties.{name}") for name, item in properties.items()]
+    if kind == "array" and "items" in node:
+        return [(node["items"], f"{path}.items")]
+    return []
+
+
+def types_in(value: object) -> tuple[str, ...]:
+    """The names that a `type` keyword holds."""
+    if isinstance(value, str):
+        return (value,)
+    return tuple(name for name in as_array(value) or () if isinstance(name, str))
+
+
+def type_of(value: object) -> str:
+    """The JSON type of a plain value."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int():
+            return "integer"
+        case float():
+            return "number"
+        case str():
+            return "string"
+        case list() | tuple():
+            return "array"
+        case _:
+            return "object"
+
 
 MAX_VALUES = 100_000
 """So many values are looked at; more are no schema that could be sent."""
@@ -71,7 +244,6 @@ def _without_numbers_that_json_lacks(
 ) -> None:
     """Says in words which values are left out. The others of a choice stay: what is left out
     cannot come in JSON either."""
-    from alhena.wire.schema.notes import note
 
     values = as_array(value) if key in ("enum", "examples") else None
     if values is None:
@@ -172,3 +344,44 @@ _TAKES: dict[str, Callable[[object], bool]] = {
     "required": _are_names,
     "dependentRequired": _are_demands,
 }
+
+
+MAX_DEPTH = 12
+MAX_NODES = 400
+_VALUES = frozenset(
+    {
+        *("type", "title", "description", "default", "examples", "enum", "const", "required"),
+        *("minLength", "maxLength", "pattern", "format", "minimum", "maximum", "minItems"),
+        *("maxItems", "exclusiveMinimum", "exclusiveMaximum", "uniqueItems"),
+    }
+)
+
+
+def is_plain(given: object) -> bool:
+    """Whether `given` is what `local.local_schema` would make of it, seen at a glance; False
+    means "perhaps not"."""
+    root = as_object(given)
+    if root is None or root.get("type") != "object":
+        return False
+    waiting: list[tuple[object, int]] = [(root, 0)]
+    seen = 0
+    while waiting:
+        value, depth = waiting.pop()
+        node = as_object(value)
+        seen += 1
+        if node is None or depth > MAX_DEPTH or seen > MAX_NODES:
+            return False
+        for key, item in node.items():
+            if key in _VALUES:
+                if not is_meant(key, item):
+                    return False
+                continue
+            if key == "properties" and (below := as_object(item)) is not None:
+                waiting.extend((schema, depth + 1) for schema in below.values())
+            elif key == "items" or (key == "additionalProperties" and not isinstance(item, bool)):
+                waiting.append((item, depth + 1))
+            elif key == "anyOf" and (branches := as_array(item)):
+                waiting.extend((branch, depth + 1) for branch in branches)
+            elif key != "additionalProperties":
+                return False
+    return True

@@ -8,10 +8,16 @@ from typing import Any
 from alhena.wire.encoded import encode_value, mend
 from alhena.wire.errors import EncodeError
 from alhena.wire.plain import as_array, as_object
-from alhena.wire.schema.errors import SchemaError
-from alhena.wire.schema.keywords import has_json_form, is_meant, present
-from alhena.wire.schema.notes import described, note
-from alhena.wire.schema.references import MISSING, target
+from alhena.wire.schema.keywords import (
+    MISSING,
+    described,
+    has_json_form,
+    is_meant,
+    note,
+    present,
+    target,
+)
+from alhena.wire.schema.openapi import SchemaError
 
 MAX_DEPTH = 24
 """Levels of schemas in schemas. Below, only types are told."""

@@ -10,15 +10,12 @@ from alhena.wire.dialects.anthropic.response import (
     end_of,
     finish_reason,
     hidden_thought,
+    of_next_part,
+    own_signature,
     usage_from,
 )
-from alhena.wire.dialects.anthropic.signatures import of_next_part, own_signature
-from alhena.wire.dialects.conversation import NewId
-from alhena.wire.dialects.endings import words_without_reason
-from alhena.wire.dialects.errors import DialectError
-from alhena.wire.dialects.fields import Fields
-from alhena.wire.dialects.loose import inner, number, word
-from alhena.wire.dialects.names import ToolNames
+from alhena.wire.dialects.conversation import NewId, ToolNames, words_without_reason
+from alhena.wire.dialects.fields import DialectError, Fields, inner, number, word
 from alhena.wire.response import (
     Candidate,
     FinishReason,

@@ -1,26 +1,240 @@
-"""Messages answers, whole and as events."""
+"""Messages answers, whole and as events: content blocks, and signatures in opaque fields.
 
+A signature that Gemini put on a part stands in the thinking block before that part, or in a
+`redacted_thinking` block of its own, behind `gemini:`; that of a thought itself behind
+`gemini-own:`. What stands there without such a word comes from another service: it is kept with
+its thought, marked as foreign, and Gemini never gets to see it.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from msgspec.structs import replace
 
 from alhena.wire.content import MODEL, Content, FunctionCall, Part
-from alhena.wire.dialects.anthropic.blocks import BlockWriter, Event, blocks_of
-from alhena.wire.dialects.anthropic.signatures import of_next_part, own_signature, redacted
-from alhena.wire.dialects.arguments import answered_arguments
-from alhena.wire.dialects.conversation import NewId, unique_id
-from alhena.wire.dialects.endings import Ending, cut_call, ending_of, malformed_call
-from alhena.wire.dialects.fields import Fields, unknown
-from alhena.wire.dialects.loose import count, inner, word
-from alhena.wire.dialects.names import ToolNames
-from alhena.wire.dialects.words import sole_text
-from alhena.wire.plain import as_object
-from alhena.wire.response import (
-    Candidate,
-    FinishReason,
-    GenerateContentResponse,
-    UsageMetadata,
+from alhena.wire.dialects.conversation import (
+    Ending,
+    NewId,
+    ToolNames,
+    cut_call,
+    ending_of,
+    malformed_call,
+    unique_id,
 )
+from alhena.wire.dialects.fields import Fields, answered_arguments, count, inner, unknown, word
+from alhena.wire.dialects.results import sole_text, words_for
+from alhena.wire.encoded import encode_value
+from alhena.wire.plain import as_object
+from alhena.wire.response import Candidate, FinishReason, GenerateContentResponse, UsageMetadata
+
+_NEXT = "gemini:"
+_OWN = "gemini-own:"
+_FOREIGN = "foreign:"
+_REDACTED = "redacted:"
+_SEALS = ("Zm9yZWln", "cmVkYWN0")
+"""What the two words of foreign signatures begin with in base64."""
+
+
+def for_next_part(signature: str) -> str:
+    """The opaque text that carries the signature of the part behind it."""
+    return _NEXT + signature
+
+
+def of_next_part(opaque: str) -> str | None:
+    """The signature of the next part that an opaque text carries; None when it carries none."""
+    return opaque.removeprefix(_NEXT) if opaque.startswith(_NEXT) else None
+
+
+def own_opaque(signature: str) -> str:
+    """The opaque text for the signature of a thought."""
+    if signature.startswith(_FOREIGN):
+        return signature.removeprefix(_FOREIGN)
+    return _OWN + signature
+
+
+def own_signature(opaque: str) -> str | None:
+    """The signature of a thought that has this opaque text; None when that is another part's."""
+    if not opaque or opaque.startswith(_NEXT):
+        return None
+    return opaque.removeprefix(_OWN) if opaque.startswith(_OWN) else _FOREIGN + opaque
+
+
+def redacted(data: str) -> str:
+    """Foreign redacted thinking as the signature of a thought without words."""
+    return _REDACTED + data
+
+
+def redacted_data(signature: str) -> str | None:
+    """The redacted thinking in such a signature."""
+    return signature.removeprefix(_REDACTED) if signature.startswith(_REDACTED) else None
+
+
+def is_foreign(signature: str) -> bool:
+    """Does the signature of a thought come from another service?"""
+    return signature.startswith((_FOREIGN, _REDACTED))
+
+
+def sealed(signature: str) -> str:
+    """A signature as clients of Gemini's dialect can read it, who take every one for base64."""
+    from base64 import b64encode
+
+    return b64encode(signature.encode("utf-8")).decode() if is_foreign(signature) else signature
+
+
+def unsealed(signature: str) -> str:
+    """The signature that `sealed` made this one of; any other stays as it is."""
+    from base64 import b64decode
+
+    if not signature.startswith(_SEALS):
+        return signature
+    try:
+        opened = b64decode(signature, validate=True).decode("utf-8")
+    except ValueError:  # what is no base64, and what is no UTF-8
+        return signature
+    return opened if is_foreign(opened) else signature
+
+
+Event = dict[str, Any]
+
+_TEXT, _THINKING = "text", "thinking"
+
+
+class BlockWriter:
+    """Parts in, events of content blocks out. Text and thoughts go out as they come; a part with a
+    signature is a block of its own (S2), and so is each part when the parts are `whole`. No two
+    calls have one id."""
+
+    def __init__(self, names: ToolNames, new_id: NewId, *, whole: bool = False) -> None:
+        self._names = names
+        self._whole_parts = whole
+        self._new_id = new_id
+        self._index = 0
+        self._open: str | None = None
+        self._taken: set[str] = set()
+        self.has_calls = False
+
+    def part(self, part: Part) -> Iterator[Event]:
+        """The events of one more part."""
+        if self._whole_parts and (part.thought or self._open == _TEXT):
+            yield from self.close()
+        if part.thought:
+            yield from self._thought(part)
+            return
+        if part.thought_signature:
+            yield from self._signature(part.thought_signature)
+        if part.function_call is not None:
+            yield from self.close()
+            yield from self._call(part)
+            return
+        text = words_for(part)
+        if text:
+            if self._open != _TEXT:
+                yield from self.close()
+                yield self._start(_TEXT, {"type": "text", "text": ""})
+            yield self.with_text(text)
+            if part.thought_signature:
+                yield from self.close()
+
+    @property
+    def takes_text(self) -> bool:
+        """Whether a block of text is open."""
+        return self._open == _TEXT
+
+    def with_text(self, text: str) -> Event:
+        """The event of more text for such a block."""
+        return self._delta({"type": "text_delta", "text": text})
+
+    def close(self) -> Iterator[Event]:
+        """The end of the block that is open."""
+        if self._open is not None:
+            self._open = None
+            yield {"type": "content_block_stop", "index": self._index}
+            self._index += 1
+
+    def _thought(self, part: Part) -> Iterator[Event]:
+        signature = part.thought_signature
+        data = redacted_data(signature) if signature and not part.text else None
+        if data is not None:
+            yield from self._whole({"type": "redacted_thinking", "data": data})
+            return
+        if self._open != _THINKING:
+            yield from self.close()
+            yield self._start(_THINKING, {"type": "thinking", "thinking": "", "signature": ""})
+        text = words_for(part)
+        if text:
+            yield self._delta({"type": "thinking_delta", "thinking": text})
+        if signature:
+            yield self._delta({"type": "signature_delta", "signature": own_opaque(signature)})
+            yield from self.close()
+
+    def _signature(self, signature: str) -> Iterator[Event]:
+        opaque = for_next_part(signature)
+        if self._open == _THINKING:
+            yield self._delta({"type": "signature_delta", "signature": opaque})
+            yield from self.close()
+        else:
+            yield from self._whole({"type": "redacted_thinking", "data": opaque})
+
+    def _call(self, part: Part) -> Iterator[Event]:
+        call = part.function_call
+        if call is None:
+            return
+        self.has_calls = True
+        block: dict[str, Any] = {
+            "type": "tool_use",
+            "id": unique_id(call, self._new_id, self._taken),
+            "name": self._names.original(call.name),
+            "input": {},
+        }
+        yield self._start("tool_use", block)
+        args = encode_value(call.args or {}).decode()
+        yield self._delta({"type": "input_json_delta", "partial_json": args})
+        yield from self.close()
+
+    def _whole(self, block: dict[str, Any]) -> Iterator[Event]:
+        yield from self.close()
+        yield self._start(block["type"], block)
+        yield from self.close()
+
+    def _start(self, kind: str, block: dict[str, Any]) -> Event:
+        self._open = kind
+        return {"type": "content_block_start", "index": self._index, "content_block": block}
+
+    def _delta(self, delta: dict[str, Any]) -> Event:
+        return {"type": "content_block_delta", "index": self._index, "delta": delta}
+
+
+def blocks_of(
+    parts: Iterable[Part], names: ToolNames, new_id: NewId, *, joined: bool = False
+) -> list[dict[str, Any]]:
+    """The finished content blocks of parts: one for each, or, `joined`, as a stream has them, where
+    neighbouring texts are one."""
+    writer = BlockWriter(names, new_id, whole=not joined)
+    blocks: list[dict[str, Any]] = []
+    for part in parts:
+        for event in writer.part(part):
+            _build(blocks, event)
+    for event in writer.close():
+        _build(blocks, event)
+    return blocks
+
+
+def _build(blocks: list[dict[str, Any]], event: Event) -> None:
+    if event["type"] == "content_block_start":
+        blocks.append(dict(event["content_block"]))
+    elif event["type"] == "content_block_delta":
+        delta = event["delta"]
+        match delta["type"]:
+            case "text_delta":
+                blocks[-1]["text"] += delta["text"]
+            case "thinking_delta":
+                blocks[-1]["thinking"] += delta["thinking"]
+            case "signature_delta":
+                blocks[-1]["signature"] = delta["signature"]
+            case _:
+                blocks[-1]["input"] = json.loads(delta["partial_json"])
+
 
 _FROM_STOP_REASON = {
     "max_tokens": FinishReason.MAX_TOKENS,

@@ -5,14 +5,10 @@ from typing import Any
 import msgspec
 
 from alhena.wire.content import MODEL, Content, Part
-from alhena.wire.dialects.conversation import NewId, unique_id
-from alhena.wire.dialects.endings import words_without_reason
-from alhena.wire.dialects.errors import DialectError
-from alhena.wire.dialects.fields import Fields
-from alhena.wire.dialects.loose import word
-from alhena.wire.dialects.names import ToolNames
-from alhena.wire.dialects.openai.calls import Calls
+from alhena.wire.dialects.conversation import NewId, ToolNames, unique_id, words_without_reason
+from alhena.wire.dialects.fields import DialectError, Fields, word
 from alhena.wire.dialects.openai.response import (
+    Calls,
     call_elements,
     finish_reason,
     read_finish,
@@ -22,7 +18,7 @@ from alhena.wire.dialects.openai.response import (
     usage_from,
     usage_of,
 )
-from alhena.wire.dialects.words import sole_text, words_for
+from alhena.wire.dialects.results import sole_text, words_for
 from alhena.wire.response import (
     Candidate,
     FinishReason,

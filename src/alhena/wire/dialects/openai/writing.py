@@ -6,19 +6,17 @@ from alhena.wire.content import MODEL, Blob, Content, FileData, FunctionResponse
 from alhena.wire.dialects.conversation import (
     DialectRequest,
     NewId,
+    ToolNames,
     answer_schema,
     declared_functions,
     system_texts,
     thinking_budget,
     with_ids,
 )
-from alhena.wire.dialects.errors import DialectError
-from alhena.wire.dialects.lost import refuse_lost
-from alhena.wire.dialects.names import ToolNames
+from alhena.wire.dialects.fields import DialectError
+from alhena.wire.dialects.openai.reading import EFFORTS
 from alhena.wire.dialects.openai.response import message_of
-from alhena.wire.dialects.openai.settings import EFFORTS
-from alhena.wire.dialects.results import from_response
-from alhena.wire.dialects.words import words_for
+from alhena.wire.dialects.results import from_response, refuse_lost, words_for
 from alhena.wire.request import (
     FunctionCallingMode,
     GenerateContentConfig,
