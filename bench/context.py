@@ -9,9 +9,8 @@ from alhena.chat.prompt import PromptFacts, composed_prompt
 from alhena.system.folder import folder_structure
 from alhena.system.ignore import IgnoreRules
 from alhena.system.workspace import Workspace
-from alhena.tools.gathering import Gathering
 from alhena.tools.names import BUILT_IN
-from alhena.tools.selecting import Selector, Wanted
+from alhena.tools.selecting import Gathering, Selector, Wanted
 from alhena.wire.request import FunctionDeclaration
 from bench.measure import row, timed_ms
 from bench.tree import make_folders, make_tree

@@ -8,8 +8,8 @@ from collections import Counter
 from tests.support.edit_cases import KINDS, Case, cases
 
 from alhena.system.encoding import decode_text, encode_text
-from alhena.tools.matching import Rung, find
-from alhena.tools.splicing import spliced
+from alhena.tools.edit.matching import Rung, find
+from alhena.tools.edit.splicing import spliced
 
 RUNGS = [rung for rung in Rung if rung is not Rung.CORRECTED]
 

@@ -28,7 +28,7 @@ from alhena.http.endpoint import parse_endpoint
 from alhena.memory.saved import SECTION
 from alhena.models.catalogue import default_model
 from alhena.system.search import MAX_LINE, TIME_LIMIT
-from alhena.tools import editing, output_store, reading
+from alhena.tools import output_store, reading
 from alhena.tools.builtin import (
     exit_plan_mode,
     glob,
@@ -44,6 +44,7 @@ from alhena.tools.builtin import (
 )
 from alhena.tools.builtin.ask_user import AskUser
 from alhena.tools.contract import ToolFailure
+from alhena.tools.edit import proposal as editing
 from alhena.tools.names import ALIASES
 from alhena.tools.params import ACCEPTED_EXTRAS, PARAMETER_ALIASES, prepare
 from alhena.tools.registry import ToolRegistry

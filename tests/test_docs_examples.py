@@ -13,7 +13,7 @@ from alhena.config.place import open_place
 from alhena.config.settings import Settings
 from alhena.policy.load import load_file
 from alhena.policy.model import Tier
-from alhena.policy.slips import with_slips
+from alhena.policy.settings_rules import with_slips
 from alhena.tools.names import ALIASES, BUILT_IN
 from tests.config.places import user
 from tests.support.command import alhena

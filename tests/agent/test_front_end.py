@@ -15,7 +15,7 @@ from alhena.scheduler.bus import (
     ToolConfirmationResponse,
 )
 from alhena.tools.contract import ToolFailure
-from alhena.tools.editing import ProposedContents
+from alhena.tools.edit.proposal import ProposedContents
 from tests.agent.delegating import turn
 from tests.agent.kit import agent, conforming
 from tests.support.scripted import ScriptedGenerator

@@ -14,7 +14,7 @@ from alhena.agent.workbench import Workbench, WorkbenchOptions
 from alhena.agent.workbench_opening import open_workbench
 from alhena.config.settings import SecuritySettings, Settings
 from alhena.events import ConfirmationRequestEvent, Event, WarningEvent
-from alhena.policy.filter import PolicyFilter
+from alhena.policy.engine import PolicyFilter
 from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule
 from alhena.scheduler.confirmation import Answer, ConfirmationRequest
 from alhena.system.processes import ProcessGroups

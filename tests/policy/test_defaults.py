@@ -3,6 +3,7 @@
 import pytest
 
 from alhena.policy.engine import PolicyEngine, always_rule
+from alhena.policy.gather import load_policies
 from alhena.policy.model import (
     ApprovalMode,
     Decision,
@@ -11,7 +12,6 @@ from alhena.policy.model import (
     PolicyOutcome,
     Tier,
 )
-from alhena.policy.sources import load_policies
 from alhena.tools.names import all_names
 from tests.policy.support import ALLOW, ASK, DENY, SHELL, rule, rules, shell_rule
 

@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.policy.decide import decide
-from alhena.policy.filter import PolicyFilter, tighten
+from alhena.policy.decide import decide, strictness
+from alhena.policy.engine import PolicyFilter, tighten
 from alhena.policy.model import Decision, PolicyCall, PolicyContext, PolicyOutcome, PolicyRule
-from alhena.policy.words import strictness
 from tests.policy.support import ALLOW, ASK, DENY, SHELL, rule, rules, shell_rule
 
 CONTEXT = PolicyContext()

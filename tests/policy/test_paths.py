@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from alhena.policy.decide import decide
+from alhena.policy.gather import DEFAULTS_DIRECTORY
 from alhena.policy.load import load_directory
 from alhena.policy.model import ApprovalMode, Decision, PolicyCall, PolicyContext, Tier
-from alhena.policy.sources import DEFAULTS_DIRECTORY
 from alhena.policy.surroundings import DirectorySurroundings
 from tests.policy.support import ALLOW, ASK, DENY, ask, rule, rules
 

@@ -7,8 +7,8 @@ import pytest
 from alhena.config.errors import ConfigError
 from alhena.config.settings import settings_of
 from alhena.frontends.cli.arguments import parse_run
-from alhena.policy.engine import PolicyEngine
-from alhena.policy.filter import tighten
+from alhena.policy.engine import PolicyEngine, tighten
+from alhena.policy.gather import load_policies
 from alhena.policy.load import ProblemLevel
 from alhena.policy.model import (
     ApprovalMode,
@@ -19,7 +19,6 @@ from alhena.policy.model import (
     PolicyRule,
 )
 from alhena.policy.settings_rules import ToolNames, settings_policy
-from alhena.policy.sources import load_policies
 from alhena.tools.names import ALIASES, BUILT_IN, all_names
 from tests.policy.support import ALLOW, ASK, DENY, SHELL, rule, rules
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from alhena.policy.engine import PolicyEngine
+from alhena.policy.gather import load_policies
 from alhena.policy.load import LoadedPolicies
 from alhena.policy.model import PolicyCall, PolicyContext, PolicyOutcome, Tier
-from alhena.policy.sources import load_policies
 
 
 def write(path: Path, decision: str, tool: str = "read_file", priority: int = 1) -> Path:

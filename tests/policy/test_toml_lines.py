@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.policy.toml_lines import table_lines
+from alhena.policy.load import table_lines
 
 FILLER = [
     "",

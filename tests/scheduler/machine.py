@@ -19,7 +19,7 @@ from alhena.scheduler.states import TERMINAL, ExecutingToolCall, Status, advance
 from alhena.tools.confirmation import EditConfirmation
 from alhena.tools.confirmation import ToolConfirmationOutcome as Outcome
 from alhena.tools.contract import ExecutionContext, Kind, ToolFailure, ToolResult
-from alhena.tools.editing import ProposedContents
+from alhena.tools.edit.proposal import ProposedContents
 from tests.scheduler.kit import SmallCall, SmallTool, Stage
 from tests.scheduler.said import SaidHooks
 

@@ -11,16 +11,18 @@ from hypothesis import strategies as st
 from alhena.events import Event, OutputTruncatedEvent
 from alhena.scheduler.executor import Executor
 from alhena.tools.contract import (
+    DiffStat,
     ExecutionContext,
+    FileDiff,
     LlmContent,
     SpilledText,
+    TerminalOutput,
+    TodoList,
     ToolErrorType,
     ToolFailure,
     ToolResult,
 )
-from alhena.tools.display import DiffStat, FileDiff, TerminalOutput, TodoList
-from alhena.tools.output_store import OutputStore
-from alhena.tools.truncation import bounded, bounded_display
+from alhena.tools.output_store import OutputStore, bounded, bounded_display
 from alhena.wire.content import Blob, FunctionResponse, Part
 from tests.scheduler.kit import SmallTool, Stage, told
 

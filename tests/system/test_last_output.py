@@ -9,7 +9,7 @@ import pytest
 
 from alhena.system.processes import Command, ProcessGroups, run_in_background
 from alhena.system.served import ServedProcess, end_served, start_served
-from alhena.tools.captured_output import CapturedOutput
+from alhena.tools.shell_output import CapturedOutput
 from tests.support.patience import PATIENCE_S
 
 

@@ -29,7 +29,7 @@ from alhena.telemetry.metrics import BOUNDARIES, Metrics
 from alhena.telemetry.options import TelemetryOptions, telemetry_options
 from alhena.telemetry.records import Record, Redaction, Translation
 from alhena.telemetry.telemetry import Form, Origin
-from alhena.tools.diffing import unified_diff
+from alhena.tools.edit.splicing import unified_diff
 from tests.telemetry.reading import ATTRIBUTES, differences, objects
 
 

@@ -12,9 +12,9 @@ from alhena.system.processes import MAX_ENDED, ProcessGroups
 from alhena.system.workspace import Workspace
 from alhena.tools.builtin.read_background_output import ReadBackgroundOutput
 from alhena.tools.builtin.run_shell_command import RunShellCommand, ShellLimits
-from alhena.tools.captured_output import CapturedOutput
 from alhena.tools.contract import ExecutionContext, ToolErrorType, ToolFailure, ToolResult
 from alhena.tools.output_store import OutputStore
+from alhena.tools.shell_output import CapturedOutput
 from tests.support.disk import descriptors
 from tests.support.steady import skip_when
 from tests.tools.files import call, failure_type, listing, text_of

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from alhena.tools.correction_bound import Change, refusal
+from alhena.tools.edit.correction_bound import Change, refusal
 from tests.support.edit_cases import Block, pick, sources
 
 PLACES = 12

@@ -4,7 +4,7 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from alhena.tools.diffing import unified_diff
+from alhena.tools.edit.splicing import unified_diff
 
 TEXTS = st.lists(st.sampled_from(["a", "b", "c", "", "x\u2028y"]), max_size=25).map("\n".join)
 

@@ -6,8 +6,7 @@ import msgspec
 import pytest
 from google.genai import types
 
-from alhena.tools.docstring import read_docstring
-from alhena.tools.function import tool
+from alhena.tools.function import read_docstring, tool
 
 
 class Color(enum.Enum):

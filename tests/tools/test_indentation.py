@@ -11,9 +11,9 @@ from alhena.system.encoding import decode_text
 from alhena.system.workspace import Workspace
 from alhena.tools.builtin.replace import Replace
 from alhena.tools.builtin.smart_edit import SmartEdit
-from alhena.tools.indentation import same_structure
-from alhena.tools.matching import Rung, find
-from alhena.tools.splicing import joined
+from alhena.tools.edit.matching import Rung, find
+from alhena.tools.edit.splicing import joined
+from alhena.tools.edit.whitespace import same_structure
 from tests.tools.files import call, failure_type, text_of
 
 

@@ -7,15 +7,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alhena.system.encoding import decode_text, encode_text
-from alhena.tools.affixes import common_prefix, common_suffix
-from alhena.tools.diffing import changed_window, split_lines
-from alhena.tools.distance import edit_distance
-from alhena.tools.fuzzy import fuzzy_place
-from alhena.tools.matching import Rung, find
-from alhena.tools.merging import merged
-from alhena.tools.snippet import CONTEXT, snippet_of
-from alhena.tools.splicing import joined, rewritten, spliced
-from alhena.tools.tokenwise import token_places
+from alhena.tools.edit.matching import Rung, edit_distance, find, fuzzy_place
+from alhena.tools.edit.proposal import CONTEXT, snippet_of
+from alhena.tools.edit.splicing import (
+    changed_window,
+    common_prefix,
+    common_suffix,
+    joined,
+    rewritten,
+    spliced,
+    split_lines,
+)
+from alhena.tools.edit.tokens import token_places
+from alhena.tools.edit.whitespace import merged
 
 
 def edited(before: str, old: str, new: str, *, fuzzy: bool = False) -> tuple[str, str] | None:

@@ -15,8 +15,14 @@ from alhena.system.workspace import Workspace
 from alhena.tools.builtin.replace import Replace
 from alhena.tools.builtin.smart_edit import SmartEdit
 from alhena.tools.builtin.write_file import WriteFile
-from alhena.tools.contract import ExecutionContext, Tool, ToolFailure, ToolInvocation
-from alhena.tools.display import DiffStat, FileDiff
+from alhena.tools.contract import (
+    DiffStat,
+    ExecutionContext,
+    FileDiff,
+    Tool,
+    ToolFailure,
+    ToolInvocation,
+)
 from alhena.tools.modify import ModifiableInvocation
 from alhena.tools.registry import ToolRegistry
 from tests.scheduler.kit import deciding, request, told

@@ -15,12 +15,12 @@ from alhena.tools.confirmation import ExecConfirmation
 from alhena.tools.contract import (
     ExecutionContext,
     Kind,
+    TerminalOutput,
     ToolErrorType,
     ToolFailure,
     ToolResult,
 )
-from alhena.tools.display import TerminalOutput
-from alhena.tools.shell_report import INTERRUPTED
+from alhena.tools.shell_output import INTERRUPTED
 from tests.support.steady import skip_when
 from tests.tools.files import built, run
 

@@ -19,7 +19,7 @@ from alhena.tools.builtin.read_file import ReadFile
 from alhena.tools.builtin.run_shell_command import RunShellCommand, ShellLimits
 from alhena.tools.contract import ExecutionContext, ToolFailure, ToolResult
 from alhena.tools.output_store import OutputStore
-from alhena.tools.shell_report import INTERRUPTED
+from alhena.tools.shell_output import INTERRUPTED
 from tests.scheduler.kit import Stage, request, told
 from tests.scheduler.said import AFTER, SaidHooks
 from tests.support.command import alhena

@@ -6,10 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.tools.host_rate import HostRate
-from alhena.tools.prompt_urls import urls_in
-from alhena.tools.untrusted import untrusted
-from alhena.tools.web_pages import fair_shares
+from alhena.tools.web_pages import HostRate, fair_shares, untrusted, urls_in
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,7 @@ from alhena.scheduler.states import SuccessfulToolCall
 from alhena.system.workspace import Workspace
 from alhena.tools.builtin.write_file import WriteFile
 from alhena.tools.confirmation import EditConfirmation
-from alhena.tools.contract import ExecutionContext, ToolFailure, ToolInvocation
-from alhena.tools.display import FileDiff
+from alhena.tools.contract import ExecutionContext, FileDiff, ToolFailure, ToolInvocation
 from tests.scheduler.kit import Stage, deciding, request
 from tests.tools.files import call, failure_type, text_of, unprivileged
 

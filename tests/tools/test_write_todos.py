@@ -3,8 +3,7 @@ from typing import Any
 import pytest
 
 from alhena.tools.builtin.write_todos import STATUSES, WriteTodos
-from alhena.tools.contract import ToolFailure
-from alhena.tools.display import TodoItem, TodoList
+from alhena.tools.contract import TodoItem, TodoList, ToolFailure
 from tests.tools.files import call, failure_type, text_of
 
 

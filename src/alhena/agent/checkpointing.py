@@ -46,7 +46,7 @@ from alhena.session.restorer import Restoration
 from alhena.session.shadow_files import Limits, shown, trouble
 from alhena.system.errors import printable
 from alhena.tools.contract import ToolLocation
-from alhena.tools.daemon import in_daemon_thread
+from alhena.tools.threads import in_daemon_thread
 from alhena.values import Value
 from alhena.wire.calls import ToolCallRequestInfo
 from alhena.wire.content import Content

@@ -11,9 +11,8 @@ from alhena.events import Event, WarningEvent
 from alhena.models.catalogue import model_info
 from alhena.policy.model import PolicyCall, PolicyOutcome
 from alhena.system.folder import SUMMARISED
-from alhena.tools.gathering import Gathering
 from alhena.tools.names import all_names
-from alhena.tools.selecting import Selector, Wanted
+from alhena.tools.selecting import Gathering, Selector, Wanted
 from alhena.tools.threads import run_blocking
 
 SHARE = 4

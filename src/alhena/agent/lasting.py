@@ -9,8 +9,7 @@ from msgspec.structs import replace
 
 from alhena.config.errors import ConfigError
 from alhena.events import Event, WarningEvent
-from alhena.policy.engine import PolicyEngine, always_rule
-from alhena.policy.filter import tighten
+from alhena.policy.engine import PolicyEngine, always_rule, tighten
 from alhena.policy.model import (
     ApprovalMode,
     PolicyCall,
@@ -19,11 +18,10 @@ from alhena.policy.model import (
     PolicyRule,
     Tier,
 )
-from alhena.policy.parse import RulePlace, parse_rule
-from alhena.policy.tables import rule_fields
+from alhena.policy.parse import RulePlace, parse_rule, rule_fields
 from alhena.scheduler.bus import LastingRule, UpdatePolicy
 from alhena.tools.confirmation import ToolConfirmationOutcome as Outcome
-from alhena.tools.daemon import in_daemon_thread
+from alhena.tools.threads import in_daemon_thread
 
 if TYPE_CHECKING:
     from alhena.agent.workbench import Workbench

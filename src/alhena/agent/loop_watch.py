@@ -119,7 +119,7 @@ def _likeness(args: Mapping[str, Any], parts: Sequence[Part]) -> str | None:
     """Of a command that has written something, its line without numbers and what it came to; of one
     that ended with an error only that, but for what it repeats of its line. None where it was
     silent: nobody can tell whether it has changed something, each time something else."""
-    from alhena.tools.shell_report import NO_OUTPUT, OUTPUT
+    from alhena.tools.shell_output import NO_OUTPUT, OUTPUT
 
     responses = [part.function_response.response for part in parts if part.function_response]
     texts = [str(value) for response in responses for value in response.values()]
@@ -136,7 +136,7 @@ def _likeness(args: Mapping[str, Any], parts: Sequence[Part]) -> str | None:
 
 def _without(part: Part, own: Sequence[str], *, shell: bool) -> Part:
     """An answer without the first mention of each of these, and without ids of processes."""
-    from alhena.tools.shell_report import without_ids
+    from alhena.tools.shell_output import without_ids
 
     made = part.function_response
     if made is None:

@@ -134,7 +134,7 @@ class Recording:
         if journal is None or journal.settled:
             return
         from alhena.session.errors import JournalError
-        from alhena.tools.daemon import in_daemon_thread
+        from alhena.tools.threads import in_daemon_thread
 
         try:
             journal.write()
@@ -177,7 +177,7 @@ class Recording:
         if journal is None:
             return
         from alhena.session.errors import JournalError
-        from alhena.tools.daemon import in_daemon_thread
+        from alhena.tools.threads import in_daemon_thread
 
         try:
             await in_daemon_thread(journal.close)

@@ -13,7 +13,7 @@ from alhena.agent.run import Run
 from alhena.agent.session import Session
 from alhena.chat.history import History
 from alhena.errors import InputError
-from alhena.policy.filter import PolicyFilter
+from alhena.policy.engine import PolicyFilter
 from alhena.policy.model import PolicyOutcome, PolicyRule
 from alhena.scheduler.confirmation import says_why
 from alhena.scheduler.states import CancelledToolCall, CompletedToolCall, ErroredToolCall

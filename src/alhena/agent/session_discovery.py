@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 from alhena.config.environment import own_environment
 from alhena.system.environment import child_environment
 from alhena.tools.builtin.run_shell_command import ShellEnvironment
-from alhena.tools.daemon import in_daemon_thread
-from alhena.tools.discovered.discovery import discover
-from alhena.tools.discovered.listing import arguments
+from alhena.tools.discovered.listing import arguments, discover
 from alhena.tools.discovered.tool import CallCommand, DiscoveredTool
 from alhena.tools.registry import Origin
+from alhena.tools.threads import in_daemon_thread
 
 if TYPE_CHECKING:
     from alhena.agent.workbench import Workbench, WorkbenchOptions

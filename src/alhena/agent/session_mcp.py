@@ -26,7 +26,7 @@ from alhena.policy.model import (
     PolicyOutcome,
     PolicyRule,
 )
-from alhena.policy.slips import unknown_server_tools
+from alhena.policy.settings_rules import unknown_server_tools
 from alhena.system.private_files import PrivateFiles
 from alhena.system.processes import ProcessGroups
 from alhena.tools.registry import RegisteredTool

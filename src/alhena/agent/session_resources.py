@@ -7,9 +7,9 @@ from msgspec.structs import replace
 from alhena.agent.workbench import Workbench
 from alhena.mcp.resources import find
 from alhena.mcp.servers import Servers
+from alhena.policy.conditions import names_tool
+from alhena.policy.decide import strictness
 from alhena.policy.model import Decision, PolicyCall, PolicyOutcome
-from alhena.policy.names import names_tool
-from alhena.policy.words import strictness
 from alhena.tools.names import READ_RESOURCE
 
 _PROMPT = "prompts/get"

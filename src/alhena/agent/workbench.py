@@ -10,8 +10,7 @@ from alhena.agent.modes import SessionMode
 from alhena.agent.tool_sources import ToolSources
 from alhena.config.settings import ModelConfigSettings, OutputMaskingSettings, Settings
 from alhena.events import Event
-from alhena.policy.engine import PolicyEngine
-from alhena.policy.filter import PolicyFilter, tighten
+from alhena.policy.engine import PolicyEngine, PolicyFilter, tighten
 from alhena.policy.model import (
     ApprovalMode,
     Decision,

@@ -86,7 +86,7 @@ def open_workbench(
     bench.saved = saved_policies_path(options.environ)
     bench.sandbox = "" if sandbox is None else sandbox.name
     if gathered.checkers:
-        from alhena.policy.safety.opening import open_checks
+        from alhena.policy.safety.check import open_checks
 
         redaction = options.settings.security.environment_variable_redaction
         bench.checks = open_checks(gathered.checkers, options.environ, redaction, groups)

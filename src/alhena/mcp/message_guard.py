@@ -29,7 +29,7 @@ from typing import Any, cast
 import msgspec
 
 from alhena.mcp.screen import slimmed
-from alhena.tools.daemon import in_daemon_thread
+from alhena.tools.threads import in_daemon_thread
 
 SLICE = 64 * 1024
 _ESCAPES, _WORDS = 24, 9

@@ -23,7 +23,7 @@ from alhena.mcp.connection import (
 from alhena.mcp.scopes import scope_words, wanted_scopes
 from alhena.system.environment import child_environment
 from alhena.system.processes import Command, ProcessGroups
-from alhena.tools.boundary import Boundary, one_line
+from alhena.tools.threads import Boundary, one_line
 
 if TYPE_CHECKING:
     import httpx2
@@ -83,7 +83,7 @@ def opener(around: Surroundings) -> Open:
 
 async def _import_sdk() -> None:
     """Importing it takes most of a second, which the loop has other uses for."""
-    from alhena.tools.daemon import in_daemon_thread
+    from alhena.tools.threads import in_daemon_thread
 
     await in_daemon_thread(_import_client)
 
@@ -114,7 +114,7 @@ async def _require_accepted(name: str, why_held: WhyHeld | None) -> None:
     """Raises McpConnectError for a server that is not what a person has accepted any more."""
     if why_held is None:
         return
-    from alhena.tools.daemon import in_daemon_thread
+    from alhena.tools.threads import in_daemon_thread
 
     why = await in_daemon_thread(lambda: why_held(name))
     if why:

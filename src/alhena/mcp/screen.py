@@ -32,7 +32,7 @@ from alhena.mcp.message_guard import (
     understood,
     unreadable,
 )
-from alhena.tools.daemon import in_daemon_thread
+from alhena.tools.threads import in_daemon_thread
 
 if TYPE_CHECKING:
     from mcp.client._transport import ReadStream, WriteStream

@@ -31,7 +31,7 @@ from alhena.mcp.connection import (
 from alhena.mcp.listing import taken_prompts, taken_resources, taken_tools
 from alhena.mcp.opening import Open
 from alhena.mcp.scopes import scope_remedy
-from alhena.tools.boundary import Boundary, one_line
+from alhena.tools.threads import Boundary, one_line
 
 CLOSING_S = 2.0
 """Seconds after which a connection that has not ended is ended once more."""

@@ -17,6 +17,7 @@ from alhena.policy.bash.reader import analyse
 from alhena.policy.bash.readonly import folder_may_run, not_read_only
 from alhena.policy.bash.scripts import MAX_SCRIPTS, script_length
 from alhena.policy.conditions import Conditions, looks_at_arguments, looks_at_commands
+from alhena.policy.decide import by_default, by_rule, describe_rule, strictness
 from alhena.policy.model import (
     ApprovalMode,
     Decision,
@@ -26,7 +27,6 @@ from alhena.policy.model import (
     PolicyRule,
 )
 from alhena.policy.places import CHANGES_DIRECTORY, Places
-from alhena.policy.words import by_default, by_rule, describe_rule, strictness
 
 _CONDITION = "[["
 _FEW = 16

@@ -5,6 +5,7 @@ from typing import Any, cast
 
 import msgspec
 
+from alhena.policy.conditions import SHELL_NAMES
 from alhena.policy.model import (
     ApprovalMode,
     PolicyCall,
@@ -12,8 +13,7 @@ from alhena.policy.model import (
     PolicyOutcome,
     PolicyRule,
 )
-from alhena.policy.names import SHELL_NAMES
-from alhena.policy.rule_error import RuleError
+from alhena.policy.parse import RuleError
 
 FIELDS = ("match", "not_match")
 _KEYS = ("tool", "args", "server", "mode", "interactive")

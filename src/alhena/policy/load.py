@@ -1,7 +1,7 @@
-"""Policy files to rules (POL-02, POL-03). What cannot be used is a problem with a place and a
-reason, and everything else still loads."""
+"""Policy files to rules (POL-02, POL-03), each problem with file, line, field and remedy."""
 
 import os
+import re
 import stat
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
@@ -12,8 +12,7 @@ from msgspec.structs import replace
 
 from alhena.policy.examples import check_examples
 from alhena.policy.model import PolicyRule, Tier
-from alhena.policy.parse import RulePlace, parse_rule
-from alhena.policy.rule_error import RuleError
+from alhena.policy.parse import RuleError, RulePlace, parse_rule
 from alhena.values import Value
 
 if TYPE_CHECKING:
@@ -181,7 +180,7 @@ def load_text(text: str, *, file: str, tier: Tier) -> LoadedPolicies:
 
 
 def _checkers(tables: Any, text: str, file: str, tier: Tier) -> LoadedPolicies:
-    from alhena.policy.safety.load import load_checkers
+    from alhena.policy.safety.parse import load_checkers
 
     count = len(cast("list[Any]", tables)) if isinstance(tables, list) else 0
     lines = _lines(text, _CHECKERS, count)
@@ -246,7 +245,65 @@ def _unknown_table(file: str, name: str) -> PolicyProblem:
 
 def _lines(text: str, table: str, count: int) -> list[int]:
     """Where each of `count` tables begins; nothing when they are not all written as [[table]]."""
-    from alhena.policy.toml_lines import table_lines
 
     lines = table_lines(text, table)
     return lines if len(lines) == count else []
+
+
+_TOKEN = re.compile(
+    r"""(?P<head>^[ \t]*\[\[[ \t]*(?P<quote>["']?)(?P<name>[A-Za-z0-9_-]+)(?P=quote)[ \t]*\]\])"""
+    r"""|\"{3}|'{3}|["'#]""",
+    re.MULTILINE,
+)
+_BASIC_END = re.compile(r'(?:[^"\\\n]|\\.)*+"')
+
+
+def table_lines(text: str, table: str) -> list[int]:
+    """The lines (from 1) of each `[[table]]` of valid TOML, passing over strings and comments."""
+    lines: list[int] = []
+    line, counted, position = 1, 0, 0
+    while (token := _TOKEN.search(text, position)) is not None:
+        if token["head"] is not None:
+            line += text.count("\n", counted, token.start())
+            counted = token.start()
+            if token["name"] == table:
+                lines.append(line)
+            position = token.end()
+        else:
+            position = _end(text, token[0], token.end())
+    return lines
+
+
+def _end(text: str, token: str, start: int) -> int:
+    """Where the comment or string ends that `token` began."""
+    match token:
+        case "#":
+            return _after(text, "\n", start)
+        case "'":
+            return _after(text, "'", start)
+        case '"':
+            found = _BASIC_END.match(text, start)
+            return len(text) if found is None else found.end()
+        case _:
+            return _multiline_end(text, token, start)
+
+
+def _after(text: str, mark: str, start: int) -> int:
+    found = text.find(mark, start)
+    return len(text) if found < 0 else found + len(mark)
+
+
+def _multiline_end(text: str, token: str, start: int) -> int:
+    """Behind the closing marks; up to two more of the same belong to the string."""
+    position, end = start, text.find(token, start)
+    while end >= 0:
+        escape = text.find("\\", position, end) if token[0] == '"' else -1
+        if escape < 0:
+            break
+        position = escape + 2
+        if position > end:
+            end = text.find(token, position)
+    if end < 0:
+        return len(text)
+    end += len(token)
+    return end + min(2, len(text[end : end + 2]) - len(text[end : end + 2].lstrip(token[0])))

@@ -1,4 +1,4 @@
-"""One `[[rule]]` table to a rule, or to what is wrong with it (POL-02)."""
+"""One [[rule]] table to a rule, or to what is wrong with it, and back (POL-02)."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -6,6 +6,7 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
+from alhena.policy.conditions import SHELL_NAMES
 from alhena.policy.examples import FIELDS as EXAMPLES
 from alhena.policy.examples import Example, parse_examples
 from alhena.policy.model import (
@@ -16,9 +17,18 @@ from alhena.policy.model import (
     PolicyRule,
     Tier,
 )
-from alhena.policy.names import SHELL_NAMES
-from alhena.policy.rule_error import RuleError
 from alhena.values import Value
+
+
+class RuleError(Exception):
+    """A table that is no rule: the field, what is wrong with it, and what to do."""
+
+    def __init__(self, field: str, message: str, remedy: str) -> None:
+        super().__init__(f"{field}: {message}. {remedy}")
+        self.field = field
+        self.message = message
+        self.remedy = remedy
+
 
 Word = TypeVar("Word", bound=StrEnum)
 
@@ -307,3 +317,23 @@ def _nearest(key: str) -> str | None:
     flat["mode"] = "modes"
     near = get_close_matches(key.replace("_", "").lower(), flat, n=1, cutoff=0.75)
     return flat[near[0]] if near else None
+
+
+def rule_fields(rule: PolicyRule) -> dict[str, Any]:
+    """What the rule says, under the keys of a `[[rule]]` table: only what it sets."""
+    fields: dict[str, Any] = {
+        "toolName": list(rule.tool_names) or None,
+        "mcpName": rule.mcp_name,
+        "argsPattern": rule.args_pattern,
+        "commandPrefix": list(rule.command_prefixes) or None,
+        "commandRegex": rule.command_regex,
+        "commandClass": None if rule.command_class is None else str(rule.command_class),
+        "paths": list(rule.paths) or None,
+        "decision": str(rule.decision),
+        "priority": rule.priority,
+        "modes": [str(mode) for mode in rule.modes] or None,
+        "interactive": rule.interactive,
+        "allowRedirection": rule.allow_redirection or None,
+        "denyMessage": rule.deny_message,
+    }
+    return {key: value for key, value in fields.items() if value is not None}

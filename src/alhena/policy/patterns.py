@@ -1,13 +1,16 @@
-"""Regular expressions that users write: bounded in length and in time.
+"""Regular expressions that users write, bounded; and the stable JSON they are searched in (POL-05).
 
 The standard `re` cannot be interrupted, so one bad pattern would hang the process. `regex` takes a
 timeout; it is imported by the first rule that has a pattern.
 """
 
 import time
+from collections.abc import Mapping
 from enum import Enum
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 if TYPE_CHECKING:
     from regex import Match, Pattern
@@ -109,3 +112,27 @@ class PatternClock:
             return _UNKNOWN
         finally:
             self._left -= time.thread_time() - started
+
+
+def stable_json(args: Mapping[str, Any]) -> str:
+    """`args` as compact JSON: keys sorted at every level, no spaces, non-ASCII as itself.
+
+    The same arguments always give the same text, so `"command":"(git|npm)` is a usable pattern.
+    A lone surrogate becomes its \\uXXXX escape. Raises ValueError for what has no JSON form or is
+    nested too deeply.
+    """
+    try:
+        return msgspec.json.encode(args, order="sorted").decode("utf-8")
+    except UnicodeEncodeError:
+        return _escaped(args)
+    except (TypeError, OverflowError, RecursionError) as error:
+        raise ValueError(f"the arguments have no JSON form: {error}") from error
+
+
+def _escaped(args: Mapping[str, Any]) -> str:
+    import json
+
+    text = json.dumps(
+        args, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    )
+    return "".join(f"\\u{ord(c):04x}" if "\ud800" <= c <= "\udfff" else c for c in text)

@@ -1,23 +1,221 @@
-"""Where do the parts of a command line run, and what does that change?"""
+"""The places that a command line works in: the workspace, or beyond it."""
 
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
+from glob import has_magic, iglob
+from itertools import islice
 from typing import TYPE_CHECKING
 
-from alhena.policy.bash.model import Effect, Part, Word
+import msgspec
+
+from alhena.policy.bash.model import Effect, Part, Word, WordKind
 from alhena.policy.bash.options import base_name, first_operands, global_options
 from alhena.policy.bash.programs import option_values
+from alhena.policy.bash.reach import Command
 from alhena.policy.bash.readonly import not_read_only, tells_version
 from alhena.policy.bash.readonly.git import refuse_git
 from alhena.policy.bash.readonly.words import listed
-from alhena.policy.confinement import leaves_workspace
-from alhena.policy.destruction import destroys
 from alhena.policy.model import PolicyCall
 from alhena.policy.repository import GitUse
+from alhena.policy.surroundings import Surroundings
 
 if TYPE_CHECKING:
     from alhena.policy.bash.reach import Reach
-    from alhena.policy.surroundings import Surroundings
+
+_PATTERN_FIRST = frozenset({"grep", "egrep", "fgrep", "rg", "sed", "awk", "gawk", "mawk", "jq"})
+"""Programs whose first operand is a pattern or script, unless an option gives that."""
+_SECRETS = frozenset({".env", ".netrc", ".ssh", ".aws", ".gnupg", ".git-credentials", ".pgpass"})
+_SAMPLES = frozenset({".env.example", ".env.sample", ".env.template", ".env.dist"})
+_TAKE_TEXT = frozenset({"basename", "dirname", "echo", "printf", "seq"})
+"""Programs that open none of their operands."""
+_KNOWN = {"HOME": "~", "PWD": ".", "USER": "", "SHELL": "", "LANG": "", "TERM": ""}
+_SUBSTITUTION = re.compile(r"`[^`]*`|[$<]\(.*\)", re.DOTALL)
+_VARIABLE = re.compile(r"\$(?:\w+|\{\w+\})")
+_UNQUOTED = str.maketrans("", "", "\"'")
+_DEVICES = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr"})
+_MANY = 1000
+_NAMES = frozenset({"find", "fd", "ls"})
+_FILTERS = frozenset({"sort", "uniq", "head", "tail"})
+
+
+def leaves_workspace(
+    part: Part, parts: Sequence[Part], places: set[str] | None, facts: Surroundings | None
+) -> str | None:
+    """The reason why a part of a command line may read outside the workspace, or a secret; None
+    when it does not. `places` are the directories it may run in, None where they are not known."""
+    if places is None:
+        return "it runs in a directory that is outside the workspace or not known"
+    runs_on_input = part.words and base_name(part.words[0].text) == "xargs"
+    if runs_on_input and not all(each is part or _lists_names(each) for each in parts):
+        return "xargs reads the files that its input names"
+    only_text = bool(part.words) and base_name(part.words[0].text) in _TAKE_TEXT
+    for word in _files(part):
+        for text in _texts(word, part, only_text or _listing(parts)):
+            if text is None:
+                return f"{word.source} is only known when it runs"
+            refusal = None if only_text else _refusal(text, places, facts)
+            if refusal is not None:
+                return f"{word.source or word.text} {refusal}"
+    return None
+
+
+def _files(part: Part) -> Iterator[Word]:
+    """The words that may name files."""
+    words = part.words[1:]
+    if part.words and base_name(part.words[0].text) in _PATTERN_FIRST and not _gives(words):
+        first = next((i for i, each in enumerate(words) if each.text[:1] != "-"), None)
+        words = tuple(each for i, each in enumerate(words) if i != first)
+    yield from words
+    yield from (r.target for r in part.redirections if r.effect is not Effect.NONE and r.target)
+
+
+def _gives(words: Sequence[Word]) -> bool:
+    """True when an option may give the pattern or script, or name the file that holds it."""
+    return any(
+        each.text.startswith(("--e", "--f", "--r"))
+        or (each.text[:1] == "-" and each.text[:2] != "--" and set(each.text) & set("ef"))
+        for each in words
+    )
+
+
+def _texts(word: Word, part: Part, listed: bool) -> Iterator[str | None]:
+    """The texts of a word that may be paths; None for one that is not known. `listed`: what
+    substitutions write is no path, or one inside the workspace."""
+    texts = [word.text if word.literal else word.source]
+    if word.kind is WordKind.EXPANSION:
+        if not listed and ("$(" in word.source or "`" in word.source):
+            yield None
+            return
+        bare = _SUBSTITUTION.sub("", word.source).translate(_UNQUOTED)
+        texts = [bare]
+        for name in {each.strip("${}") for each in _VARIABLE.findall(bare)}:
+            values = _values(name, part, listed)
+            texts = [_put(text, name, value) for text in texts for value in values][:_MANY]
+    for text in texts:
+        yield None if word.kind is WordKind.EXPANSION and "$" in text else text
+        if text[:1] == "-":
+            yield from (text[2:], text.partition("=")[2])
+
+
+def _values(name: str, part: Part, listed: bool) -> list[str]:
+    """What a variable may stand for; `$` for what is not known."""
+    words = dict(part.loops).get(name)
+    if words is None:
+        return [_KNOWN.get(name, "$")]
+    values: list[str] = []
+    for word in words:
+        texts = _texts(word, msgspec.structs.replace(part, loops=()), listed)
+        values += ["$" if text is None else text for text in texts]
+    return values
+
+
+def _put(text: str, name: str, value: str) -> str:
+    return re.sub(rf"\$(?:\{{{re.escape(name)}\}}|{re.escape(name)}\b)", lambda _: value, text)
+
+
+def _refusal(text: str, places: set[str], facts: Surroundings | None) -> str | None:
+    path = os.path.expanduser(text)
+    if text[:1] == "~" and path == text:
+        return "is outside the workspace"
+    if any(_may_hold_secrets(name) for name in path.split("/")):
+        return "may hold secrets"
+    if path in _DEVICES:
+        return None
+    climbs = ".." in path.split("/")
+    if facts is None or (climbs and "{" in path):
+        return "is outside the workspace" if climbs or path[:1] == "/" else None
+    for place in places:
+        target = os.path.join(place, path.partition("{")[0])
+        files = islice(iglob(target), _MANY) if has_magic(path) else (target,)
+        # What is not there cannot be read: patterns and scripts often look like paths.
+        if any(not facts.contains(each) and (climbs or os.path.lexists(each)) for each in files):
+            return "is outside the workspace"
+    return None
+
+
+def _may_hold_secrets(name: str) -> bool:
+    if name[:1] == "." and has_magic(name):
+        return any(fnmatchcase(each, name) for each in _SECRETS)
+    if name.startswith(".env."):
+        return name not in _SAMPLES
+    return name in _SECRETS or name.startswith("id_rsa")
+
+
+def _listing(parts: Sequence[Part]) -> bool:
+    """True when all that stands in substitutions lists names of files of the workspace."""
+    return all(_lists_names(each) for each in parts if each.nested)
+
+
+def _lists_names(part: Part) -> bool:
+    """True when a part writes nothing but names of files below where it runs, or what it is fed."""
+    name = base_name(part.words[0].text) if part.words else ""
+    texts = [each.text for each in part.words[1:]]
+    if name in _FILTERS:
+        return part.stdin_piped and all(each[:1] == "-" or each.isdigit() for each in texts)
+    if name == "git":
+        return texts[:1] == ["ls-files"]
+    return name in _NAMES and not any("printf" in each for each in texts)
+
+
+_REMOVES = frozenset({"rm", "rmdir", "shred", "unlink"})
+_FORMATS = frozenset(
+    {"blkdiscard", "fdisk", "mke2fs", "mkswap", "parted", "sfdisk", "sgdisk", "wipefs"}
+)
+_WRITES = frozenset({"cp", "dd", "install", "mv", "tee"})
+_HOME = re.compile(r"^\$(HOME\b|\{HOME\})")
+_HARMLESS = ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/fd/", "/dev/shm/")  # noqa: S108
+_TEMPORARY = ("/tmp/", "/var/tmp/")  # noqa: S108 - what is below is made to be removed
+
+
+def destroys(
+    commands: Iterable[Command], part: Part, place: str | None, facts: Surroundings | None
+) -> str | None:
+    """The reason why commands would destroy something beyond the workspace, None when they surely
+    or probably do not. `place` is where they run, None where that is outside or unknown."""
+    for each in part.redirections:
+        if each.effect is Effect.WRITE and each.target and _is_device(each.target.text):
+            return f"{each.source} writes to a device"
+    for command in commands:
+        name = base_name(command.words[0].text) if command.words else ""
+        words = command.words[1:]
+        if name in _FORMATS or name.startswith("mkfs"):
+            return f"{name} formats a device"
+        if name in _WRITES and any(_is_device(each.text.removeprefix("of=")) for each in words):
+            return f"{name} writes to a device"
+        if name in _REMOVES:
+            removed: Sequence[Word] = [each for each in words if each.text[:1] != "-"]
+        elif name == "find" and any(each.text in {"-delete", "rm"} for each in words):
+            removed = words[:1]
+        else:
+            continue
+        for word in removed:
+            if _is_outside(word, place, facts):
+                return f"{name} removes {word.source or word.text}, outside the workspace"
+    return None
+
+
+def _is_device(text: str) -> bool:
+    return text.startswith("/dev/") and not text.startswith(_HARMLESS)
+
+
+def _is_outside(word: Word, place: str | None, facts: Surroundings | None) -> bool:
+    text = word.text
+    if word.source.startswith("~") or not text:
+        text = _HOME.sub("~", word.source.strip('"'))
+    if not text or "$" in text:  # known only when it runs
+        return False
+    path = os.path.expanduser(text)
+    if place is None and not os.path.isabs(path):
+        return True
+    path = os.path.normpath(os.path.join(place or "/", path))
+    if facts is not None and facts.contains(path):
+        return False
+    if f"{path}/".startswith(_TEMPORARY) and f"{path}/" not in _TEMPORARY:
+        return any(f"{each}/".startswith(f"{path}/") for each in (place, os.path.expanduser("~")))
+    return facts is not None or os.path.isabs(text) or text[:1] == "~" or ".." in text.split("/")
+
 
 MAX_PLACES = 16
 CHANGES_DIRECTORY = "cd"

@@ -10,9 +10,7 @@ from msgspec.structs import replace
 from alhena.config.errors import ConfigError
 from alhena.policy.load import MAX_FILE_BYTES
 from alhena.policy.model import ApprovalMode, PolicyRule, Tier
-from alhena.policy.parse import RulePlace, parse_rule
-from alhena.policy.rule_error import RuleError
-from alhena.policy.tables import rule_fields
+from alhena.policy.parse import RuleError, RulePlace, parse_rule, rule_fields
 
 LOCK_NAME = ".auto-saved.lock"
 ATTEMPTS = 5

@@ -34,13 +34,18 @@ from alhena.scheduler.executor import Executor, Leash
 from alhena.scheduler.gate import denial, deny
 from alhena.scheduler.states import ConfirmationError, WaitingToolCall
 from alhena.scheduler.track import TrackedCall
-from alhena.tools.answered import ApprovableInvocation, PlanningInvocation, QuestioningInvocation
-from alhena.tools.boundary import Boundary, one_line
-from alhena.tools.confirmation import ConfirmationDetails, EditConfirmation
+from alhena.tools.confirmation import (
+    ApprovableInvocation,
+    ConfirmationDetails,
+    EditConfirmation,
+    PlanningInvocation,
+    QuestioningInvocation,
+)
 from alhena.tools.contract import ExecutionContext, ToolErrorType, ToolFailure, ToolInvocation
-from alhena.tools.editing import ProposedContents
+from alhena.tools.edit.proposal import ProposedContents
 from alhena.tools.modify import ModifiableInvocation
 from alhena.tools.registry import RegisteredTool
+from alhena.tools.threads import Boundary, one_line
 
 T = TypeVar("T")
 

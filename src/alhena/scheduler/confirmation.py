@@ -8,8 +8,8 @@ from typing import Any, Literal, assert_never, cast
 import msgspec
 
 from alhena.events import ConfirmationRequestEvent
+from alhena.policy.conditions import is_shell
 from alhena.policy.model import Decision, PolicyCall
-from alhena.policy.names import is_shell
 from alhena.scheduler.bus import (
     LastingRule,
     MessageBus,
@@ -19,7 +19,6 @@ from alhena.scheduler.bus import (
 )
 from alhena.scheduler.states import ConfirmationError
 from alhena.scheduler.track import TrackedCall, plain
-from alhena.tools.boundary import Boundary, one_line
 from alhena.tools.confirmation import (
     AskUserConfirmation,
     ConfirmationDetails,
@@ -31,10 +30,10 @@ from alhena.tools.confirmation import (
     ToolConfirmationOutcome,
 )
 from alhena.tools.contract import ToolErrorType, ToolFailure
-from alhena.tools.daemon import in_daemon_thread
-from alhena.tools.editing import ProposedContents
+from alhena.tools.edit.proposal import ProposedContents
 from alhena.tools.modify import ModifiableInvocation
 from alhena.tools.registry import RegisteredTool
+from alhena.tools.threads import Boundary, in_daemon_thread, one_line
 from alhena.values import Value
 from alhena.wire.plain import scrub
 

@@ -13,7 +13,6 @@ from alhena.errors import AlhenaError
 from alhena.events import OutputTruncatedEvent, ToolOutputEvent
 from alhena.scheduler.states import CompletedToolCall, ExecutingToolCall, ScheduledToolCall, Status
 from alhena.scheduler.track import Clock, TrackedCall, plain
-from alhena.tools.boundary import Boundary, one_line
 from alhena.tools.contract import (
     Discover,
     ExecutionContext,
@@ -23,9 +22,9 @@ from alhena.tools.contract import (
     ToolLocation,
     ToolResult,
 )
-from alhena.tools.output_store import OutputStore
+from alhena.tools.output_store import OutputStore, Truncation, bounded, bounded_display
 from alhena.tools.response import response_parts
-from alhena.tools.truncation import Truncation, bounded, bounded_display
+from alhena.tools.threads import Boundary, one_line
 from alhena.values import Value
 from alhena.wire.calls import ToolCallRequestInfo
 from alhena.wire.content import Part

@@ -15,10 +15,10 @@ from alhena.policy.model import Decision, PolicyCall, PolicyOutcome
 from alhena.scheduler.executor import Executor
 from alhena.scheduler.states import ScheduledToolCall, ValidatingToolCall, WaitingToolCall
 from alhena.scheduler.track import TrackedCall
-from alhena.tools.boundary import Boundary, one_line
 from alhena.tools.contract import ToolErrorType, ToolFailure
 from alhena.tools.names import called_names
 from alhena.tools.registry import RegisteredTool
+from alhena.tools.threads import Boundary, one_line
 
 if TYPE_CHECKING:
     from alhena.hooks.model import HookVerdict

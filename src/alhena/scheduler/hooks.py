@@ -12,7 +12,6 @@ from alhena.hooks.model import HookEvent, HookVerdict, InputForms, TailCall
 from alhena.hooks.system import Hooks
 from alhena.scheduler.confirmation import ConfirmationRequest
 from alhena.scheduler.track import TrackedCall, plain
-from alhena.tools.boundary import Boundary, one_line
 from alhena.tools.confirmation import (
     ConfirmationDetails,
     EditConfirmation,
@@ -29,6 +28,7 @@ from alhena.tools.contract import (
 )
 from alhena.tools.params import changes, with_aliases
 from alhena.tools.registry import RegisteredTool
+from alhena.tools.threads import Boundary, one_line
 from alhena.wire.content import Part
 
 LATER_NAMES = ("grep_search", "invoke_agent")

@@ -24,9 +24,9 @@ from alhena.scheduler.states import (
     ValidatingToolCall,
 )
 from alhena.scheduler.track import BatchView, Emit, TrackedCall
-from alhena.tools.boundary import Boundary, one_line
 from alhena.tools.contract import MUTATOR_KINDS, ToolErrorType, ToolFailure, ToolInvocation
 from alhena.tools.registry import ToolRegistry
+from alhena.tools.threads import Boundary, one_line
 from alhena.wire.calls import ToolCallRequestInfo
 
 if TYPE_CHECKING:

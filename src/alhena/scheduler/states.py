@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 from alhena.errors import AlhenaError
 from alhena.policy.model import Decision
 from alhena.tools.confirmation import ConfirmationDetails, ToolConfirmationOutcome
-from alhena.tools.contract import Tool, ToolErrorType, ToolInvocation
-from alhena.tools.display import ToolDisplay
+from alhena.tools.contract import Tool, ToolDisplay, ToolErrorType, ToolInvocation
 from alhena.values import Value
 from alhena.wire.calls import ToolCallRequestInfo
 from alhena.wire.content import Part

@@ -31,8 +31,15 @@ from alhena.scheduler.states import (
     advance,
 )
 from alhena.tools.confirmation import ConfirmationDetails, EditConfirmation, ToolConfirmationOutcome
-from alhena.tools.contract import LlmContent, ToolErrorType, ToolFailure, ToolInvocation
-from alhena.tools.display import DiffStat, FileDiff, ToolDisplay
+from alhena.tools.contract import (
+    DiffStat,
+    FileDiff,
+    LlmContent,
+    ToolDisplay,
+    ToolErrorType,
+    ToolFailure,
+    ToolInvocation,
+)
 from alhena.tools.names import called_names
 from alhena.tools.params import under_given_names
 from alhena.tools.registry import RegisteredTool

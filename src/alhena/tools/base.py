@@ -1,17 +1,19 @@
-"""What the built-in tools share: the way from parameters to an invocation, and from paths to files.
+"""The common part of the built-in tools: from parameters to an invocation, paths, room for results.
 
 A concrete tool states its names, kind and schema, keeps its description in a `.md` file beside its
 module, and makes invocations; everything else is here.
 """
 
 import os
+import stat
 import sys
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from alhena.system.errors import FileError, printable
+from alhena.system.errors import FileError, from_os_error, printable
 from alhena.system.workspace import Workspace, is_within
 from alhena.tools.confirmation import ConfirmationDetails, InfoConfirmation
 from alhena.tools.contract import (
@@ -160,3 +162,67 @@ def root_of(workspace: Workspace, real: Path) -> Path:
     """The workspace root that a real path lies in, the innermost when roots are nested."""
     holding = [root for root in workspace.roots if is_within(str(real), str(root))]
     return max(holding, key=lambda root: len(str(root)), default=workspace.cwd)
+
+
+MOST_CHARACTERS = 40_000
+"""Characters of a result that is given whole where nobody says otherwise."""
+
+REMARKS = 1_000
+"""Characters kept free for what is said around the lines."""
+
+
+def room_in(most: int) -> int:
+    """Characters for lines in a result of `most`, beside remarks; 0 or less means no limit."""
+    return most - min(REMARKS, most // 2) if most > 0 else sys.maxsize
+
+
+def fitting(lines: Iterable[str], room: int) -> int:
+    """How many of the first lines fit into so many characters, at least one."""
+    count = 0
+    for line in lines:
+        room -= len(line) + 1
+        if room < 0 and count:
+            break
+        count += 1
+    return count
+
+
+def search_place_problem(
+    path: Path, failure: ToolErrorType, *, files: bool = False
+) -> ToolFailure | None:
+    """None when `path`, an absolute one, is a directory or, with `files`, any other kind of file.
+
+    `failure` is the type for whatever else the system says of it.
+    """
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        return _missing(path)
+    except NotADirectoryError:
+        return _no_directory(_first_file(path))
+    except OSError as error:
+        return ToolFailure(f"Cannot search: {from_os_error(error, path)}", failure)
+    return None if files or stat.S_ISDIR(mode) else _no_directory(path)
+
+
+def _missing(path: Path) -> ToolFailure:
+    why = "is a link that leads nowhere" if os.path.islink(path) else "does not exist"
+    return ToolFailure(
+        f"Search path {why}: {printable(path)}. Check it with list_directory, or leave `path` out "
+        "to search the whole workspace.",
+        ToolErrorType.SEARCH_PATH_NOT_FOUND,
+    )
+
+
+def _no_directory(path: Path) -> ToolFailure:
+    return ToolFailure(
+        f"Search path is not a directory: {printable(path)}. Give the directory that it lies in, "
+        "or read it with read_file.",
+        ToolErrorType.SEARCH_PATH_NOT_A_DIRECTORY,
+    )
+
+
+def _first_file(path: Path) -> Path:
+    """What keeps the path from leading on."""
+    above = (parent for parent in reversed(path.parents) if not parent.is_dir())
+    return next(above, path)

@@ -1,4 +1,5 @@
-"""What a tool is: a declaration for the model, and invocations built from its parameters.
+"""The contract of tools: declaration, invocation, result, and what a person sees of it (TOOLS-01
+to TOOLS-04).
 
 A tool never asks for approval, never touches history and never raises (cancellation aside): a
 failure is a `ToolFailure` inside its result.
@@ -13,10 +14,54 @@ from typing import Any, Protocol
 import msgspec
 
 from alhena.tools.confirmation import ConfirmationDetails
-from alhena.tools.display import ToolDisplay
 from alhena.values import Value
-from alhena.wire.content import Part
+from alhena.wire.content import Content, Part
 from alhena.wire.request import FunctionDeclaration
+from alhena.wire.request import Tool as DeclaredTools
+from alhena.wire.response import GenerateContentResponse
+
+
+class DiffStat(msgspec.Struct, frozen=True, kw_only=True):
+    """Lines added and removed, by the model and by the user's own edit of its proposal."""
+
+    ai_added_lines: int = 0
+    ai_removed_lines: int = 0
+    user_added_lines: int = 0
+    user_removed_lines: int = 0
+
+
+class FileDiff(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag="file_diff"):
+    """A file's change; `file_diff` is a unified diff, `original_content` None for a new file."""
+
+    file_diff: str
+    file_name: str
+    file_path: str
+    original_content: str | None
+    new_content: str
+    diff_stat: DiffStat
+
+
+class TerminalOutput(msgspec.Struct, frozen=True, kw_only=True, tag="terminal_output"):
+    """What a command printed."""
+
+    text: str
+    exit_code: int | None = None
+
+
+class TodoItem(msgspec.Struct, frozen=True, kw_only=True):
+    """One task; `status` is pending, in_progress, completed, cancelled or blocked."""
+
+    description: str
+    status: str
+
+
+class TodoList(Value, frozen=True, kw_only=True, tag="todo_list"):
+    """The agent's tasks."""
+
+    todos: tuple[TodoItem, ...]
+
+
+ToolDisplay = str | FileDiff | TerminalOutput | TodoList
 
 
 class Kind(StrEnum):
@@ -250,4 +295,22 @@ class Tool(Protocol):
 
     def build(self, params: dict[str, Any]) -> "ToolInvocation | ToolFailure":
         """Aliases, JSON Schema, then the tool's own checks; a failure is a value (TOOLS-05)."""
+        ...
+
+
+class ModelAccess(Protocol):
+    """The session's model, as tools may use it."""
+
+    async def generate(
+        self,
+        contents: tuple[Content, ...],
+        *,
+        tools: tuple[DeclaredTools, ...] = (),
+        system: str | None = None,
+        model: str | None = None,
+    ) -> GenerateContentResponse:
+        """The answer to `contents`; `tools` are server-side ones, `model` None is the session's.
+
+        Raises `models.errors.ModelError` or `wire.errors.WireError`.
+        """
         ...

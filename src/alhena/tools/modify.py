@@ -1,15 +1,28 @@
-"""The seam by which a person changes what a call is about to write (TOOLS-21)."""
+"""Changes that a person makes to a proposed call, in an editor or beside the answer (TOOLS-21)."""
 
+import os
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from alhena.system.encoding import Codec, encode_text
-from alhena.system.errors import printable
+from alhena.system.encoding import SAMPLE_SIZE, Codec, decode_text, encode_text, is_binary
+from alhena.system.errors import FileError, ProcessStartError, from_os_error, printable
+from alhena.system.files import read_whole
 from alhena.system.workspace import Workspace
+from alhena.tools.base import failure_of
 from alhena.tools.contract import ExecutionContext, ToolErrorType, ToolFailure, ToolInvocation
-from alhena.tools.editing import EditInvocation, Proposal, ProposedContents, require_encodable
-from alhena.tools.matching import with_line_feeds
-from alhena.tools.splicing import rewritten
+from alhena.tools.edit.matching import with_line_feeds
+from alhena.tools.edit.proposal import (
+    EDIT_LIMIT,
+    EditInvocation,
+    Proposal,
+    ProposedContents,
+    require_encodable,
+)
+from alhena.tools.edit.splicing import rewritten
+
+if TYPE_CHECKING:
+    from asyncio.subprocess import Process
 
 _QUOTED = 10_000
 """Characters of a changed parameter up to which the model is told all of it, else what changed."""
@@ -102,7 +115,135 @@ class ModifiedEdit(EditInvocation):
         changed = self.modified_parameter(proposal, content)
         if changed is not None and len(changed[1]) <= _QUOTED:
             return f" User modified the `{changed[0]}` to be: {changed[1]}"
-        from alhena.tools.diffing import unified_diff
+        from alhena.tools.edit.splicing import unified_diff
 
         diff, _ = unified_diff(proposed, content, printable(self.path.name))
         return f" User modified what you proposed:\n{diff[:_QUOTED]}"
+
+
+EditorCommand = Callable[[Path, Path], Sequence[str]]
+"""The arguments that open an editor on the file as it is and the file as proposed; the person
+changes the second. The program has to go on running until the person is done."""
+
+_PREFIX = "gemini-cli-modify-"
+_KEPT_NAME = 60
+_STOP_GRACE_S = 2.0
+
+
+async def edit_externally(
+    contents: ProposedContents, command: EditorCommand, environment: Mapping[str, str]
+) -> str | ToolFailure:
+    """What the person leaves in the proposed file, with LF line ends; or why there is nothing.
+
+    Both files are readable by their owner only, in a directory of their own that is gone when this
+    returns, however it does. The editor has this process's terminal; on cancellation it is ended.
+    """
+    import shutil
+
+    try:
+        folder = _folder()
+    except OSError as error:
+        where = error.filename or "the directory for temporary files"
+        return failure_of(from_os_error(error, str(where), writing=True))
+    try:
+        old, new = _names(folder, contents.file_path)
+        try:
+            _write(old, contents.current or "")
+            _write(new, contents.proposed)
+        except OSError as error:
+            return failure_of(from_os_error(error, new, writing=True))
+        failure = await _run(command(old, new), environment)
+        return failure or _read(new)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _folder() -> Path:
+    import tempfile
+
+    return Path(os.path.realpath(tempfile.mkdtemp(prefix=_PREFIX)))
+
+
+def _names(folder: Path, file_path: str) -> tuple[Path, Path]:
+    """Names that tell the person, and the editor by the suffix, which file this is."""
+    name = Path(file_path).name
+    plain = "".join(char if char.isalnum() or char in "._-" else "_" for char in name)
+    suffix = Path(plain).suffix[:_KEPT_NAME]
+    stem = plain.removesuffix(suffix)[:_KEPT_NAME]
+    mark = os.urandom(4).hex()
+    return (
+        folder / f"{_PREFIX}{stem}-old-{mark}{suffix}",
+        folder / f"{_PREFIX}{stem}-new-{mark}{suffix}",
+    )
+
+
+def _write(path: Path, text: str) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(text.encode("utf-8", "surrogateescape"))
+
+
+async def _run(argv: Sequence[str], environment: Mapping[str, str]) -> ToolFailure | None:
+    """Why the editor did not come to a regular end; None when it did."""
+    import asyncio
+
+    from alhena.system.environment import shield_memory
+
+    if not argv:
+        return _unchanged("There is no editor to start")
+    try:
+        shield_memory()
+        # In this process's group and on its terminal, unlike any other child: a person works in it.
+        process = await asyncio.create_subprocess_exec(*argv, env=dict(environment))
+    except (OSError, ValueError, ProcessStartError) as error:
+        return _unchanged(f"The editor {_shown(argv)} could not be started: {error}")
+    try:
+        code = await process.wait()
+    except asyncio.CancelledError:
+        await asyncio.shield(_stop(process))
+        raise
+    if code:
+        ended = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
+        return _unchanged(f"The editor {_shown(argv)} {ended}")
+    return None
+
+
+async def _stop(process: "Process") -> None:
+    import asyncio
+    import contextlib
+
+    with contextlib.suppress(ProcessLookupError):
+        process.terminate()
+    try:
+        await asyncio.wait_for(process.wait(), _STOP_GRACE_S)
+    except TimeoutError:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+def _read(path: Path) -> str | ToolFailure:
+    try:
+        data, _ = read_whole(path, EDIT_LIMIT)
+    except FileError as error:
+        return _unchanged(f"What the editor left cannot be read: {error}")
+    if is_binary(data[:SAMPLE_SIZE]):
+        return _unchanged("What the editor left is not text")
+    file = decode_text(data)
+    if file.damage is not None:
+        return _unchanged(
+            f"What the editor left is not valid {file.codec.encoding.upper()} at byte offset "
+            f"{file.damage.offset}"
+        )
+    return file.shown
+
+
+def _shown(argv: Sequence[str]) -> str:
+    return printable(argv[0])
+
+
+def _unchanged(what: str) -> ToolFailure:
+    reason = " ".join(what.split()).rstrip(".")
+    return ToolFailure(
+        f"{reason}; the proposed change stays as it was.", ToolErrorType.EXECUTION_FAILED
+    )

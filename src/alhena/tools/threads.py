@@ -1,8 +1,18 @@
-"""Work of a tool that blocks: in a thread, and never left running behind a cancelled call."""
+"""Code that may block or fail: in a thread, in a boundary that turns failures into values.
 
+Such a function may hang and knows nothing of cancellation. The loop's own executor would wait for
+it when the program ends; these threads are daemons, one for each call, and may be left behind.
+"""
+
+import asyncio
+import contextlib
+import contextvars
 import threading
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from types import TracebackType
+from typing import ParamSpec, Self, TypeVar
+
+from alhena.display_text import escaped
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -27,3 +37,84 @@ async def run_blocking(
         if not running.cancelled():
             running.exception()
         raise
+
+
+MAX_MESSAGE = 500
+
+
+class Boundary:
+    """Runs a block of a tool's code; an exception of that code ends up in `failure`.
+
+    Cancellation, interruption and exit pass through: they are meant for whoever runs the tool.
+    """
+
+    __slots__ = ("failure",)
+
+    def __init__(self) -> None:
+        self.failure: Exception | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> bool:
+        if isinstance(error, Exception):
+            self.failure = error
+            return True
+        return False
+
+
+def one_line(error: BaseException) -> str:
+    """An exception in one line of at most 500 characters: its type and what it says."""
+    nested = Boundary()
+    text = ""
+    with nested:
+        text = escaped(" ".join(str(error).split()))
+    name = type(error).__name__
+    if nested.failure is not None:
+        return f"{name} (its message cannot be read: {type(nested.failure).__name__})"
+    shown = text if len(text) <= MAX_MESSAGE else text[:MAX_MESSAGE] + "…"
+    return f"{name}: {shown}" if shown else name
+
+
+async def in_daemon_thread(function: Callable[[], T]) -> T:
+    """What `function` returns or raises. Cancelling stops the waiting, not the thread.
+
+    A function that ends its thread by other means than an exception (`sys.exit`) is a
+    RuntimeError.
+    """
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[T] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def settle(result: list[T], failure: Exception) -> None:
+        if answer.done():
+            return
+        if result:
+            answer.set_result(result[0])
+        elif isinstance(failure, StopIteration):
+            answer.set_exception(RuntimeError("the function raised StopIteration"))
+        else:
+            answer.set_exception(failure)
+
+    def work() -> None:
+        result: list[T] = []
+        boundary = Boundary()
+        failure: Exception = RuntimeError("the function ended its thread without a result")
+        try:
+            with boundary:
+                result.append(context.run(function))
+            failure = boundary.failure or failure
+        except (SystemExit, asyncio.CancelledError) as stop:
+            failure = RuntimeError(f"the function raised {type(stop).__name__}")
+        finally:
+            # A closed loop refuses: whoever waited is gone.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(settle, result, failure)
+
+    threading.Thread(target=work, name="alhena-function", daemon=True).start()
+    return await answer

@@ -16,8 +16,7 @@ from alhena.policy.model import (
 )
 from alhena.policy.safety.check import SafetyChecks
 from alhena.policy.safety.model import SafetyChecker
-from alhena.policy.safety.registry import CheckerRegistry
-from alhena.policy.safety.runner import ExternalRunner
+from alhena.policy.safety.runner import CheckerRegistry, ExternalRunner
 from alhena.policy.surroundings import DirectorySurroundings
 from tests.support.patience import PATIENCE_S
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from alhena.policy.model import ApprovalMode, PolicyOutcome
 from alhena.policy.safety.allowed_path import check_paths
-from alhena.policy.safety.errors import CheckerError
 from alhena.policy.safety.model import (
     CheckContext,
+    CheckerError,
     CheckInput,
     Environment,
     PolicyState,

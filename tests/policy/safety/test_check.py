@@ -9,8 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from alhena.policy.decide import strictness
 from alhena.policy.model import Decision, PolicyCall, PolicyContext
-from alhena.policy.safety.context import check_input, no_history
+from alhena.policy.safety.check import check_input, no_history
 from alhena.policy.safety.model import (
     ConversationHistory,
     ConversationTurn,
@@ -18,7 +19,6 @@ from alhena.policy.safety.model import (
     ToolCall,
     UserTurn,
 )
-from alhena.policy.words import strictness
 from tests.policy.safety.kit import (
     ALLOWED,
     ASK,

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from alhena.policy.gather import load_policies
 from alhena.policy.model import Tier
-from alhena.policy.safety.errors import CheckerError
-from alhena.policy.safety.registry import CheckerRegistry
-from alhena.policy.sources import load_policies
+from alhena.policy.safety.model import CheckerError
+from alhena.policy.safety.runner import CheckerRegistry
 from tests.policy.safety.kit import checkers, directory, external, program, table
 
 ME = os.getuid()

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from alhena.policy.safety.errors import CheckerError
-from alhena.policy.safety.model import Verdict
+from alhena.policy.safety.model import CheckerError, Verdict
 from alhena.policy.safety.runner import SECONDS, ExternalRunner
 from alhena.system.child import session_members
 from alhena.system.processes import ProcessGroups

@@ -7,7 +7,7 @@ import pytest
 
 from alhena.policy.load import load_text
 from alhena.policy.model import PolicyCall, Tier
-from alhena.policy.safety.selection import CheckerSelection
+from alhena.policy.safety.check import CheckerSelection
 from tests.policy.safety.kit import call, checkers, context, external
 
 SHELL = "run_shell_command"

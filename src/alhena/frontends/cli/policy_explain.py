@@ -17,9 +17,15 @@ from alhena.frontends.cli.policy_words import (
 )
 from alhena.frontends.here import place_here
 from alhena.frontends.streams import write_stderr, write_stdout
-from alhena.policy.engine import PolicyEngine
-from alhena.policy.filter import PolicyFilter, tighten
-from alhena.policy.gather import GatheredPolicy, PolicyRequest, gather_policy, told_together
+from alhena.policy.engine import PolicyEngine, PolicyFilter, tighten
+from alhena.policy.gather import (
+    GatheredPolicy,
+    PolicyRequest,
+    gather_policy,
+    load_path,
+    load_policies,
+    told_together,
+)
 from alhena.policy.load import LoadedPolicies, load_tables
 from alhena.policy.model import (
     ApprovalMode,
@@ -31,7 +37,6 @@ from alhena.policy.model import (
     Tier,
 )
 from alhena.policy.settings_rules import ToolNames
-from alhena.policy.sources import load_path, load_policies
 from alhena.policy.surroundings import DirectorySurroundings
 from alhena.tools.names import ALIASES, BUILT_IN, all_names, called_names, declared_name
 
@@ -102,7 +107,7 @@ def explain(argv: list[str]) -> int:
     decision = policy.decide(call, context)
     checkers: Checkers = ()
     if gathered.checkers and decision.outcome is not PolicyOutcome.DENY:
-        from alhena.policy.safety.selection import CheckerSelection
+        from alhena.policy.safety.check import CheckerSelection
 
         checkers = CheckerSelection(gathered.checkers).active(call, context)
     words = decision_json if options.json else decision_sentences

@@ -10,6 +10,7 @@ from alhena.display_text import escaped
 from alhena.frontends.cli.policy_words import rule_json
 from alhena.frontends.here import place_here
 from alhena.frontends.streams import write_json, write_stderr, write_stdout
+from alhena.policy.gather import load_path
 from alhena.policy.load import (
     LoadedPolicies,
     PolicyProblem,
@@ -17,8 +18,7 @@ from alhena.policy.load import (
     load_directory,
 )
 from alhena.policy.model import Tier
-from alhena.policy.slips import with_slips
-from alhena.policy.sources import load_path
+from alhena.policy.settings_rules import with_slips
 from alhena.tools.names import ALIASES, BUILT_IN
 
 FAILED = 1

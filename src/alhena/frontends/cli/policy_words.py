@@ -6,7 +6,7 @@ import msgspec
 
 from alhena.display_text import escaped
 from alhena.policy.model import Decision, PolicyRule
-from alhena.policy.tables import rule_fields
+from alhena.policy.parse import rule_fields
 
 if TYPE_CHECKING:
     from alhena.policy.safety.model import SafetyChecker

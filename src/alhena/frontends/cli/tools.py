@@ -18,8 +18,7 @@ from alhena.frontends.cli.model_for_tools import answering_for
 from alhena.frontends.cli.workbench_options import add_workbench_arguments, workbench_options
 from alhena.frontends.here import tell
 from alhena.frontends.streams import is_terminal, write_json, write_stderr, write_stdout
-from alhena.tools.contract import ToolErrorType
-from alhena.tools.display import ToolDisplay
+from alhena.tools.contract import ToolDisplay, ToolErrorType
 from alhena.tools.response import error_parts
 from alhena.wire.calls import ToolCallRequestInfo
 

@@ -27,8 +27,8 @@ from alhena.frontends.mcp_server.answers import call_result
 from alhena.frontends.mcp_server.asking import Question
 from alhena.scheduler.confirmation import Answer, ConfirmationRequest
 from alhena.scheduler.states import CompletedToolCall
-from alhena.tools.boundary import Boundary
 from alhena.tools.contract import MUTATOR_KINDS, Kind
+from alhena.tools.threads import Boundary
 from alhena.version import __version__
 from alhena.wire.calls import ToolCallRequestInfo
 

@@ -35,10 +35,9 @@ from alhena.scheduler.confirmation import ConfirmationRequest, Verdict
 from alhena.scheduler.states import CompletedToolCall
 from alhena.tools.builtin.ask_user import Answers
 from alhena.tools.confirmation import Question
-from alhena.tools.contract import ToolFailure
-from alhena.tools.display import TerminalOutput
-from alhena.tools.editing import ProposedContents
-from alhena.tools.external_editor import edit_externally
+from alhena.tools.contract import TerminalOutput, ToolFailure
+from alhena.tools.edit.proposal import ProposedContents
+from alhena.tools.modify import edit_externally
 from alhena.wire.content import Part
 
 MAX_MESSAGE = 2_000

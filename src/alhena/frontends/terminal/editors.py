@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
-from alhena.tools.external_editor import EditorCommand
+from alhena.tools.modify import EditorCommand
 
 FALLBACKS = ("sensible-editor", "nano", "vim", "vi")
 _DIFFING = {"vim": "-d", "nvim": "-d"}

@@ -9,8 +9,7 @@ import msgspec
 
 from alhena.policy.model import PolicyOutcome
 from alhena.policy.paths import path_arguments, text_arguments
-from alhena.policy.safety.errors import CheckerError
-from alhena.policy.safety.model import CheckInput, Environment, Verdict
+from alhena.policy.safety.model import CheckerError, CheckInput, Environment, Verdict
 from alhena.values import Value
 
 NAME = "allowed-path"

@@ -1,27 +1,95 @@
-"""What safety checkers make of a decision: the same or a stricter one, never a laxer."""
+"""Puts calls to the safety checkers they are for; the answers make a decision stricter, never
+laxer."""
 
-from collections.abc import Iterable
-from typing import assert_never
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, assert_never
 
 import msgspec
 from msgspec.structs import replace
 
+from alhena.config.home import user_checkers_path
+from alhena.config.settings import EnvironmentRedaction
 from alhena.display_text import one_line
+from alhena.policy.engine import PolicyFilter
 from alhena.policy.model import Decision, PolicyCall, PolicyContext, PolicyOutcome
+from alhena.policy.patterns import stable_json
 from alhena.policy.safety.allowed_path import check_paths
-from alhena.policy.safety.context import check_input, no_history
-from alhena.policy.safety.errors import CheckerError
 from alhena.policy.safety.model import (
+    CheckContext,
+    CheckerError,
     CheckerType,
     CheckInput,
+    ContextPart,
+    ConversationHistory,
+    Environment,
     HistorySource,
+    PolicyState,
     SafetyChecker,
+    ToolCall,
     Verdict,
 )
-from alhena.policy.safety.registry import CheckerRegistry
-from alhena.policy.safety.runner import ExternalRunner
-from alhena.policy.safety.selection import CheckerSelection
-from alhena.policy.stable_json import stable_json
+from alhena.policy.safety.runner import CheckerRegistry, ExternalRunner
+from alhena.system.environment import child_environment
+
+if TYPE_CHECKING:
+    from alhena.system.processes import ProcessGroups
+
+
+def no_history() -> ConversationHistory:
+    """The history of what is no conversation."""
+    return ConversationHistory()
+
+
+def check_input(
+    checker: SafetyChecker,
+    call: PolicyCall,
+    decision: Decision,
+    context: PolicyContext,
+    history: HistorySource,
+) -> CheckInput:
+    """The question to `checker` about a call and the decision so far, with the parts of the context
+    that it wants, or with all.
+
+    Raises CheckerError when one of them is not known.
+    """
+    wanted = tuple(ContextPart) if checker.required_context is None else checker.required_context
+    return CheckInput(
+        tool_call=ToolCall(name=call.names[0], args=call.args),
+        context=CheckContext(
+            policy=PolicyState(
+                mode=context.mode,
+                decision=decision.outcome,
+                rule=None if decision.rule is None else decision.rule.source,
+            ),
+            environment=_environment(context) if ContextPart.ENVIRONMENT in wanted else None,
+            history=history() if ContextPart.HISTORY in wanted else None,
+        ),
+        config=checker.config,
+    )
+
+
+def _environment(context: PolicyContext) -> Environment:
+    if context.surroundings is None:
+        raise CheckerError("the directories of the session are not known")
+    roots = tuple(dict.fromkeys(context.surroundings.roots))
+    return Environment(cwd=context.surroundings.cwd, workspaces=roots)
+
+
+class CheckerSelection:
+    """Checkers, the strongest first; of equals the first that was loaded."""
+
+    def __init__(self, checkers: Iterable[SafetyChecker]) -> None:
+        ordered = sorted(checkers, key=lambda checker: -checker.rule.final_priority)
+        self._checkers = [(each, PolicyFilter(each.name, [each.rule])) for each in ordered]
+
+    def active(self, call: PolicyCall, context: PolicyContext) -> tuple[SafetyChecker, ...]:
+        """Those that are for this call, also when that is not certain; nothing is run."""
+        return tuple(
+            checker
+            for checker, condition in self._checkers
+            if condition.decide(call, context) is not None
+        )
+
 
 MAX_REASON = 1000
 _NOBODY = "nobody can be asked in a non-interactive run, so it is denied"
@@ -113,3 +181,19 @@ def _applied(decision: Decision, checker: SafetyChecker, verdict: Verdict) -> De
             )
         case _:
             assert_never(verdict.decision)
+
+
+def open_checks(
+    checkers: tuple[SafetyChecker, ...],
+    environ: Mapping[str, str],
+    redaction: EnvironmentRedaction,
+    groups: "ProcessGroups | None" = None,
+) -> SafetyChecks:
+    """The checkers, with the user's programs and an environment without secrets. `groups` ends
+    those at work when this process is killed."""
+    env = child_environment(environ, redaction).variables
+    return SafetyChecks(
+        checkers,
+        CheckerRegistry(user_checkers_path(environ)),
+        ExternalRunner(env, groups=groups),
+    )

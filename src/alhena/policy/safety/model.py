@@ -1,4 +1,4 @@
-"""Safety checkers, and what is said to them and by them (protocol 1.0.0)."""
+"""Safety checkers, their questions and answers (protocol 1.0.0)."""
 
 from collections.abc import Callable
 from enum import StrEnum
@@ -124,3 +124,8 @@ class Verdict(Value, frozen=True):
         super().__post_init__()
         if self.decision is not PolicyOutcome.ALLOW and not (self.reason or "").strip():
             raise ValueError(f"the decision {self.decision} has no reason")
+
+
+class CheckerError(Exception):
+    """A safety checker cannot be found, cannot be run, or gave no valid answer; the text says why.
+    Whoever asked it has to take that as a denial."""

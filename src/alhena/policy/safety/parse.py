@@ -1,17 +1,17 @@
-"""One `[[safety_checker]]` table to a checker, or to what is wrong with it (POL-10)."""
+"""The [[safety_checker]] tables of a policy file."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from msgspec.structs import replace
 
+from alhena.policy.load import LoadedPolicies, PolicyProblem, ProblemLevel, RuleReport
 from alhena.policy.model import PolicyRule, Tier
-from alhena.policy.parse import RulePlace, one_of, parse_rule
-from alhena.policy.rule_error import RuleError
+from alhena.policy.parse import RuleError, RulePlace, one_of, parse_rule
 from alhena.policy.safety.allowed_path import NAME as ALLOWED_PATH
 from alhena.policy.safety.allowed_path import allowed_path_config
 from alhena.policy.safety.model import CheckerType, ContextPart, SafetyChecker
-from alhena.policy.safety.registry import NAMES
+from alhena.policy.safety.runner import NAMES
 from alhena.values import Value
 
 TABLE = "safety_checker"
@@ -118,4 +118,61 @@ def _strange(table: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     known = {*_CONDITIONS, *_NOTES, "priority", "checker"}
     return tuple(
         (key, f"is no field of a {TABLE}; it is ignored") for key in table if key not in known
+    )
+
+
+def load_checkers(
+    tables: Any, *, file: str, tier: Tier, lines: Sequence[int] = ()
+) -> LoadedPolicies:
+    """The checkers of a file's tables; a bad one is dropped and named, and as it may have
+    restricted something, no run goes on without it. `lines` say where each begins, if known."""
+    if not isinstance(tables, list):
+        problem = PolicyProblem(
+            file=file,
+            field=TABLE,
+            message=f"is not written as [[{TABLE}]]",
+            remedy="Put two brackets around it.",
+        )
+        return LoadedPolicies(problems=(problem,))
+    items = cast("list[Any]", tables)
+    return LoadedPolicies.joined(
+        _loaded(item, tier, RulePlace(file, number, lines[number - 1] if lines else None))
+        for number, item in enumerate(items, start=1)
+    )
+
+
+def _loaded(table: Any, tier: Tier, place: RulePlace) -> LoadedPolicies:
+    said = PolicyProblem(
+        file=place.file,
+        table=TABLE,
+        rule=place.number,
+        line=place.line,
+        message="is no table",
+        remedy=f"Write each checker under a [[{TABLE}]] of its own.",
+    )
+    checker: SafetyChecker | None = None
+    problems: tuple[PolicyProblem, ...] = (said,)
+    if isinstance(table, Mapping):
+        try:
+            parsed = parse_checker(cast("Mapping[str, Any]", table), tier=tier, place=place)
+            checker = parsed.checker
+            problems = tuple(
+                replace(said, field=field, message=message, level=ProblemLevel.WARNING, remedy=None)
+                for field, message in parsed.warnings
+            )
+        except RuleError as error:
+            problems = (
+                replace(said, field=error.field, message=error.message, remedy=error.remedy),
+            )
+    report = RuleReport(
+        file=place.file,
+        table=TABLE,
+        number=place.number,
+        line=place.line,
+        rule=None if checker is None else checker.rule,
+        examples=0,
+        problems=problems,
+    )
+    return LoadedPolicies(
+        problems=problems, reports=(report,), checkers=() if checker is None else (checker,)
     )

@@ -26,8 +26,7 @@ from alhena.tools.builtin.smart_edit import SmartEdit
 from alhena.tools.builtin.web_fetch import WebFetch
 from alhena.tools.builtin.write_file import WriteFile
 from alhena.tools.builtin.write_todos import WriteTodos
-from alhena.tools.contract import Tool
-from alhena.tools.model_access import ModelAccess
+from alhena.tools.contract import ModelAccess, Tool
 
 if TYPE_CHECKING:
     from alhena.system.processes import ProcessGroups

@@ -3,7 +3,7 @@
 from typing import Any
 
 from alhena.tools.base import BaseInvocation, DeclarativeTool
-from alhena.tools.confirmation import InfoConfirmation
+from alhena.tools.confirmation import InfoConfirmation, ModeSwitch
 from alhena.tools.contract import (
     ExecutionContext,
     Kind,
@@ -12,7 +12,6 @@ from alhena.tools.contract import (
     ToolInvocation,
     ToolResult,
 )
-from alhena.tools.plan_mode import ModeSwitch
 
 _SCHEMA: dict[str, Any] = {
     "type": "object",

@@ -7,7 +7,7 @@ from typing import Any
 
 from alhena.system.errors import ChangedFileError, FileError, from_os_error, printable
 from alhena.tools.base import BaseInvocation, DeclarativeTool, failed, failure_of
-from alhena.tools.confirmation import ExitPlanModeConfirmation
+from alhena.tools.confirmation import ExitPlanModeConfirmation, ModeSwitch
 from alhena.tools.contract import (
     ExecutionContext,
     Kind,
@@ -17,7 +17,6 @@ from alhena.tools.contract import (
     ToolLocation,
     ToolResult,
 )
-from alhena.tools.plan_mode import ModeSwitch
 from alhena.tools.threads import run_blocking
 
 PLAN_LIMIT = 1_000_000

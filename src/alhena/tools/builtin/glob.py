@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any
 from alhena.system.errors import printable
 from alhena.system.workspace import Workspace
 from alhena.tools.base import (
+    MOST_CHARACTERS,
     BaseInvocation,
     DeclarativeTool,
     failed,
+    fitting,
     path_problem,
     real_location,
+    room_in,
     root_of,
 )
 from alhena.tools.contract import (
@@ -25,7 +28,6 @@ from alhena.tools.contract import (
     ToolLocation,
     ToolResult,
 )
-from alhena.tools.fitting import MOST_CHARACTERS, fitting, room_in
 from alhena.tools.threads import run_blocking
 
 if TYPE_CHECKING:
@@ -155,7 +157,7 @@ class GlobInvocation(BaseInvocation):
         return await run_blocking(context.cancellation, self._search, bases, context)
 
     def _bases(self) -> list[Path] | ToolFailure:
-        from alhena.tools.search_place import search_place_problem
+        from alhena.tools.base import search_place_problem
 
         if self._path is None:
             return list(self._workspace.roots)

@@ -7,12 +7,12 @@ from alhena.tools.citations import answer_of, why_no_answer
 from alhena.tools.contract import (
     ExecutionContext,
     Kind,
+    ModelAccess,
     ToolErrorType,
     ToolFailure,
     ToolInvocation,
     ToolResult,
 )
-from alhena.tools.model_access import ModelAccess
 from alhena.wire.content import USER, text_content
 from alhena.wire.request import Tool
 

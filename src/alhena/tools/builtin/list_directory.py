@@ -13,11 +13,14 @@ import msgspec
 from alhena.system.errors import from_os_error, printable
 from alhena.system.workspace import Workspace
 from alhena.tools.base import (
+    MOST_CHARACTERS,
     BaseInvocation,
     DeclarativeTool,
     failed,
+    fitting,
     path_problem,
     real_location,
+    room_in,
     root_of,
 )
 from alhena.tools.contract import (
@@ -29,7 +32,6 @@ from alhena.tools.contract import (
     ToolLocation,
     ToolResult,
 )
-from alhena.tools.fitting import MOST_CHARACTERS, fitting, room_in
 from alhena.tools.threads import run_blocking
 
 if TYPE_CHECKING:

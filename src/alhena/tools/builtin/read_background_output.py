@@ -4,8 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from alhena.tools.base import BaseInvocation, DeclarativeTool
 from alhena.tools.builtin.list_background_processes import origin_of, state_of
-from alhena.tools.contract import ExecutionContext, Kind, ToolResult
-from alhena.tools.display import TerminalOutput
+from alhena.tools.contract import ExecutionContext, Kind, TerminalOutput, ToolResult
 
 if TYPE_CHECKING:
     from alhena.system.background import BackgroundCommand

@@ -15,13 +15,16 @@ from alhena.system.errors import (
 from alhena.system.files import open_real
 from alhena.system.workspace import Workspace
 from alhena.tools.base import (
+    MOST_CHARACTERS,
     BaseInvocation,
     DeclarativeTool,
     failed,
     failure_of,
+    fitting,
     kept_closed,
     path_problem,
     real_location,
+    room_in,
 )
 from alhena.tools.contract import (
     ExecutionContext,
@@ -32,7 +35,6 @@ from alhena.tools.contract import (
     ToolLocation,
     ToolResult,
 )
-from alhena.tools.fitting import MOST_CHARACTERS, fitting, room_in
 from alhena.tools.threads import run_blocking
 
 if TYPE_CHECKING:

@@ -19,8 +19,7 @@ from alhena.tools.contract import (
 from alhena.tools.threads import run_blocking
 
 if TYPE_CHECKING:
-    from alhena.tools.gathering import Gathering
-    from alhena.tools.selecting import Selection
+    from alhena.tools.selecting import Gathering, Selection
 
 MOST_CHARACTERS = 2_000_000
 """Characters of text that one call returns."""
@@ -158,8 +157,7 @@ class ReadManyFilesInvocation(BaseInvocation):
         return await run_blocking(context.cancellation, self._read, context)
 
     def _read(self, context: ExecutionContext) -> ToolResult:
-        from alhena.tools.gathering import Gathering
-        from alhena.tools.selecting import Selector, Wanted
+        from alhena.tools.selecting import Gathering, Selector, Wanted
 
         filters: dict[str, bool] = self.params.get("file_filtering_options") or {}
         wanted = Wanted(

@@ -45,12 +45,12 @@ class Replace(DeclarativeTool):
 
     def check(self, params: dict[str, Any]) -> ToolFailure | None:
         """The path has to lie in the workspace."""
-        from alhena.tools.editing import target_problem
+        from alhena.tools.edit.proposal import target_problem
 
         return target_problem(self._workspace, params["file_path"])
 
     def invocation(self, params: dict[str, Any]) -> ToolInvocation:
         """One edit."""
-        from alhena.tools.text_edit import TextEdit
+        from alhena.tools.edit.replacing import TextEdit
 
         return TextEdit(self._workspace, params)

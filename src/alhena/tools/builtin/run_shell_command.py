@@ -17,11 +17,11 @@ from alhena.tools.confirmation import ConfirmationDetails, ExecConfirmation
 from alhena.tools.contract import (
     ExecutionContext,
     Kind,
+    TerminalOutput,
     ToolErrorType,
     ToolFailure,
     ToolResult,
 )
-from alhena.tools.display import TerminalOutput
 
 if TYPE_CHECKING:
     from alhena.config.environment import SanitisedEnvironment
@@ -29,9 +29,8 @@ if TYPE_CHECKING:
     from alhena.system.processes import Command, Ending, ProcessGroups
     from alhena.system.sandbox.sandbox import Sandbox
     from alhena.system.terminal_text import CapturedText
-    from alhena.tools.captured_output import CapturedOutput
     from alhena.tools.output_store import OutputStore
-    from alhena.tools.shell_report import ShellReport
+    from alhena.tools.shell_output import CapturedOutput, ShellReport
 
 OUTPUT_CHARACTERS = 40_000
 BACKGROUND_CHARACTERS = 200_000
@@ -183,7 +182,7 @@ class ShellInvocation(BaseInvocation):
     async def execute(self, context: ExecutionContext) -> ToolResult:
         """Runs it. When the call is cancelled the whole group is dead before this ends: with what
         it had written by then, or by CancelledError where that is nothing."""
-        from alhena.tools.shell_report import ShellReport
+        from alhena.tools.shell_output import ShellReport
 
         directory = self._place()
         if isinstance(directory, ToolFailure):
@@ -247,8 +246,7 @@ class ShellInvocation(BaseInvocation):
         import asyncio
 
         from alhena.system.processes import Limits, run_process
-        from alhena.tools.captured_output import live_output
-        from alhena.tools.shell_report import INTERRUPTED, interrupted, stop_reason
+        from alhena.tools.shell_output import INTERRUPTED, interrupted, live_output, stop_reason
 
         live = live_output(context.update_output)
         output = self._output(report, context, on_text=live.add)
@@ -291,7 +289,7 @@ class ShellInvocation(BaseInvocation):
         context: ExecutionContext,
     ) -> ToolResult:
         from alhena.system.processes import Ending, Limits, Stop, run_in_background
-        from alhena.tools.shell_report import stop_reason
+        from alhena.tools.shell_output import stop_reason
 
         limits = Limits(inactivity=0, output=self._tool.limits.output)
         output = self._output(report, context, size=BACKGROUND_CHARACTERS)
@@ -333,7 +331,7 @@ class ShellInvocation(BaseInvocation):
         size: int = 0,
         on_text: Callable[[str], None] | None = None,
     ) -> "CapturedOutput":
-        from alhena.tools.captured_output import CapturedOutput
+        from alhena.tools.shell_output import CapturedOutput
 
         store = self._tool.outputs
         usual = OUTPUT_CHARACTERS if store is None else store.memory_characters

@@ -89,7 +89,7 @@ class SaveMemoryInvocation(BaseInvocation):
     async def confirmation(self, context: ExecutionContext) -> EditConfirmation | None:
         """The diff; None when there is nothing to write or writing must fail."""
         from alhena.memory.saved import proposed
-        from alhena.tools.diffing import unified_diff
+        from alhena.tools.edit.splicing import unified_diff
 
         fact: str = self.params["fact"]
         try:

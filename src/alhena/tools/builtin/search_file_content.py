@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from alhena.system.errors import FileError, SearchError, from_os_error, printable
 from alhena.system.workspace import Workspace
-from alhena.tools.base import BaseInvocation, DeclarativeTool, failed, failure_of, path_problem
+from alhena.tools.base import (
+    MOST_CHARACTERS,
+    BaseInvocation,
+    DeclarativeTool,
+    failed,
+    failure_of,
+    fitting,
+    path_problem,
+    room_in,
+)
 from alhena.tools.contract import (
     ExecutionContext,
     Kind,
@@ -19,7 +28,6 @@ from alhena.tools.contract import (
     ToolLocation,
     ToolResult,
 )
-from alhena.tools.fitting import MOST_CHARACTERS, fitting, room_in
 from alhena.tools.threads import run_blocking
 
 if TYPE_CHECKING:
@@ -196,7 +204,7 @@ class SearchInvocation(BaseInvocation):
     def _problem(self) -> ToolFailure | None:
         """Why the path, looked at again now, cannot be searched."""
         from alhena.system.files import open_regular
-        from alhena.tools.search_place import search_place_problem
+        from alhena.tools.base import search_place_problem
 
         if self._path is None:
             return None

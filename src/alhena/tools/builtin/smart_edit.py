@@ -8,7 +8,7 @@ from alhena.tools.builtin.replace import FILE_PATH, NEW_STRING
 from alhena.tools.contract import Kind, ToolFailure, ToolInvocation
 
 if TYPE_CHECKING:
-    from alhena.tools.correction import Ask
+    from alhena.tools.edit.correction import Ask
 
 _SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -47,14 +47,13 @@ class SmartEdit(DeclarativeTool):
 
     def check(self, params: dict[str, Any]) -> ToolFailure | None:
         """The path has to lie in the workspace."""
-        from alhena.tools.editing import target_problem
+        from alhena.tools.edit.proposal import target_problem
 
         return target_problem(self._workspace, params["file_path"])
 
     def invocation(self, params: dict[str, Any]) -> ToolInvocation:
         """One edit."""
-        from alhena.tools.corrected_edit import CorrectedEdit
-        from alhena.tools.correction import TIMEOUT_S
+        from alhena.tools.edit.correction import TIMEOUT_S, CorrectedEdit
 
         timeout = TIMEOUT_S if self._timeout is None else self._timeout
         return CorrectedEdit(self._workspace, params, self._ask, timeout)

@@ -14,15 +14,13 @@ from alhena.tools.confirmation import ConfirmationDetails, InfoConfirmation
 from alhena.tools.contract import (
     ExecutionContext,
     Kind,
+    ModelAccess,
     ToolErrorType,
     ToolFailure,
     ToolInvocation,
     ToolResult,
 )
-from alhena.tools.host_rate import HostRate
-from alhena.tools.model_access import ModelAccess
-from alhena.tools.prompt_urls import urls_in
-from alhena.tools.untrusted import escaped, untrusted
+from alhena.tools.web_pages import HostRate, escaped, untrusted, urls_in
 from alhena.wire.content import USER, text_content
 from alhena.wire.plain import as_array, as_object
 from alhena.wire.request import Tool

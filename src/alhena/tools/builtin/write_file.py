@@ -8,7 +8,7 @@ from alhena.system.errors import FileError, ReadFailureError, printable
 from alhena.system.workspace import Workspace
 from alhena.tools.base import DeclarativeTool
 from alhena.tools.contract import Kind, ToolErrorType, ToolFailure, ToolInvocation
-from alhena.tools.editing import (
+from alhena.tools.edit.proposal import (
     EditInvocation,
     Proposal,
     current_file,
@@ -110,7 +110,7 @@ def _with_line_ends(content: str, file: TextFile | None) -> str:
     if file is None:
         return content
     if file.line_ending is LineEnding.MIXED or file.codec.errors != "strict":
-        from alhena.tools.splicing import rewritten
+        from alhena.tools.edit.splicing import rewritten
 
         return rewritten(file, content.replace("\r\n", "\n"))
     if file.newline == "\n":

@@ -6,11 +6,12 @@ from alhena.tools.base import BaseInvocation, DeclarativeTool
 from alhena.tools.contract import (
     ExecutionContext,
     Kind,
+    TodoItem,
+    TodoList,
     ToolFailure,
     ToolInvocation,
     ToolResult,
 )
-from alhena.tools.display import TodoItem, TodoList
 
 STATUSES = ("pending", "in_progress", "completed", "cancelled", "blocked")
 MAX_TODOS = 200

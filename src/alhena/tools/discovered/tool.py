@@ -1,4 +1,4 @@
-"""A discovered tool: its calls are runs of one command, in a process of their own."""
+"""A discovered tool: its calls are runs of one command."""
 
 import os
 from collections.abc import Callable
@@ -11,23 +11,17 @@ from alhena.system.errors import ProcessStartError
 from alhena.tools.base import BaseInvocation
 from alhena.tools.builtin.run_shell_command import OUTPUT_CHARACTERS, ShellEnvironment
 from alhena.tools.confirmation import ConfirmationDetails, ExecConfirmation
-from alhena.tools.contract import (
-    ExecutionContext,
-    Kind,
-    ToolErrorType,
-    ToolFailure,
-    ToolResult,
-)
+from alhena.tools.contract import ExecutionContext, Kind, ToolErrorType, ToolFailure, ToolResult
 from alhena.tools.discovered.listing import ListedTool
 from alhena.tools.params import validate
 from alhena.tools.schema import respelled
+from alhena.tools.shell_output import CapturedOutput
 from alhena.values import Value
 from alhena.wire.request import FunctionDeclaration
 
 if TYPE_CHECKING:
     from alhena.system.processes import Command, Ending, Limits, ProcessGroups
     from alhena.system.terminal_text import CapturedText
-    from alhena.tools.captured_output import CapturedOutput
     from alhena.tools.output_store import OutputStore
 
 CALL_SECONDS = 600.0
@@ -116,8 +110,7 @@ class DiscoveredInvocation(BaseInvocation):
         or was stopped; what it says on stderr alone is no failure."""
         from alhena.system.processes import Limits, run_process
         from alhena.system.terminal_text import OutputCapture
-        from alhena.tools.captured_output import live_output
-        from alhena.tools.discovered.output import DiscoveredOutput
+        from alhena.tools.shell_output import live_output
 
         call = self._tool.call
         if held := await self._why_held():
@@ -158,7 +151,7 @@ class DiscoveredInvocation(BaseInvocation):
         why_held = self._tool.call.why_held
         if why_held is None:
             return ""
-        from alhena.tools.daemon import in_daemon_thread
+        from alhena.tools.threads import in_daemon_thread
 
         why = await in_daemon_thread(why_held)
         return f"{self._tool.own_name} is not run: tools.callCommand is {why}" if why else ""
@@ -186,7 +179,7 @@ class DiscoveredInvocation(BaseInvocation):
         errors: "CapturedText",
         limits: "Limits",
     ) -> ToolResult:
-        from alhena.tools.shell_report import or_none, stop_reason
+        from alhena.tools.shell_output import or_none, stop_reason
 
         captured = output.capture.captured()
         stderr = errors.text.strip("\n")
@@ -209,3 +202,9 @@ class DiscoveredInvocation(BaseInvocation):
             f"Signal: {or_none(ending.signal)}",
         )
         return ToolResult.failed("\n".join(lines), ToolErrorType.DISCOVERED_TOOL_EXECUTION_ERROR)
+
+
+class DiscoveredOutput(CapturedOutput):
+    """The output of one call, in a file of its own when it is long."""
+
+    tool = "discovered_tool"

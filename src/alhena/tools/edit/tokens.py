@@ -1,4 +1,4 @@
-"""The rung of the ladder that takes any blanks between words and signs for equal.
+"""The rung of the ladder that takes any blanks between tokens.
 
 Blanks that mean something are not free: line ends outside brackets, what stands in quotes, how deep
 lines stand relative to each other. Places are found by a plain search in texts without blanks.
@@ -9,10 +9,15 @@ from bisect import bisect_right
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from alhena.tools.diffing import opcodes
-from alhena.tools.flexible import hits_of
-from alhena.tools.indentation import Indentation, Pair, aligned, left_out_for, same_structure
-from alhena.tools.splicing import Edit, Span
+from alhena.tools.edit.splicing import Edit, Span, opcodes
+from alhena.tools.edit.whitespace import (
+    Indentation,
+    Pair,
+    aligned,
+    hits_of,
+    left_out_for,
+    same_structure,
+)
 
 Element = tuple[str, str]
 """A word or sign, after the blanks before it."""

@@ -1,4 +1,4 @@
-"""Whether a correction is the edit that was asked for, made at a place like the one given.
+"""The proof that a correction is the edit that was asked for.
 
 A model that corrects an edit has read the file, and a file may say anything. So its answer is held
 against the edit that failed: the place has to be like the old text, of about its size, and no other
@@ -12,9 +12,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from alhena.tools.diffing import opcodes
-from alhena.tools.indentation import Pair, aligned, indent_of
-from alhena.tools.splicing import Span
+from alhena.tools.edit.splicing import Span, opcodes
+from alhena.tools.edit.whitespace import Pair, aligned, indent_of
 
 _LIKE = 0.6
 """The share of words and signs of the shorter text that the other one has too, in order."""
@@ -137,7 +136,7 @@ def _parts(tokens: list[str]) -> list[str]:
 
 
 def _closer_place(text: str, span: Span, old: str, cores: list[str]) -> str | None:
-    from alhena.tools.nearest import nearest_line
+    from alhena.tools.edit.nearest import nearest_line
 
     line = nearest_line(text, old)
     if line is None:

@@ -1,9 +1,11 @@
-"""What the tools that change one file share: a proposal, its diff, its approval, its writing."""
+"""A proposed change of one file: checked, shown as a diff, written; placeholders for left-out
+code refused."""
 
 import os
+import re
 from abc import abstractmethod
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -28,15 +30,18 @@ from alhena.tools.base import (
 from alhena.tools.confirmation import EditConfirmation
 from alhena.tools.contract import (
     ExecutionContext,
+    FileDiff,
     ToolErrorType,
     ToolFailure,
     ToolInvocation,
     ToolLocation,
     ToolResult,
 )
-from alhena.tools.display import FileDiff
 from alhena.tools.threads import run_blocking
 from alhena.values import Value
+
+if TYPE_CHECKING:
+    from alhena.tools.edit.splicing import Window
 
 
 class ProposedContents(msgspec.Struct, frozen=True):
@@ -152,7 +157,7 @@ class EditInvocation(BaseInvocation):
         outcome = await self.worked_out(context)
         if isinstance(outcome, ToolFailure):
             return None
-        from alhena.tools.diffing import unified_diff
+        from alhena.tools.edit.splicing import unified_diff
 
         diff, _ = unified_diff(outcome.original or "", outcome.content, self._name)
         placeholder = outcome.placeholder
@@ -240,7 +245,6 @@ class EditInvocation(BaseInvocation):
             return self._unprepared(error)
         if isinstance(proposal, ToolFailure):
             return proposal
-        from alhena.tools.omission import omission_placeholder
 
         found = omission_placeholder(self.path, proposal.content, proposal.original or "")
         return msgspec.structs.replace(proposal, placeholder=found)
@@ -257,8 +261,7 @@ class EditInvocation(BaseInvocation):
 
     def _write(self, proposal: Proposal, context: ExecutionContext) -> ToolResult:
         from alhena.system.replacement import replace_file
-        from alhena.tools.diffing import changed_window, diff_of, diff_stat
-        from alhena.tools.snippet import CONTEXT, snippet_of
+        from alhena.tools.edit.splicing import changed_window, diff_of, diff_stat
 
         others = replace_file(
             proposal.real,
@@ -288,3 +291,90 @@ class EditInvocation(BaseInvocation):
             snippet = snippet_of(window)
             message += f" Here is the updated code:\n{snippet}" if snippet else " It is empty now."
         return ToolResult(llm_content=message, display=display, data=proposal.details)
+
+
+_PLACEHOLDER = (
+    r"(?:(?://|#|/\*|<!--|--|;|%|\*|\{/\*) ?)?\(? ?(?:(?:\.\.\.|\u2026) ?)?"
+    r"(?:(?:the )?rest of (?:the )?|remaining |unchanged |existing )"
+    r"(?:code|methods?|functions?|file|class|content|lines|implementation|imports)"
+    r" ?(?:\.\.\.|\u2026) ?\)? ?(?:\*/\}?|-->)?"
+)
+_LONGEST = 120
+_PROSE = frozenset({".adoc", ".markdown", ".md", ".mdx", ".org", ".rst", ".tex", ".text", ".txt"})
+_QUOTES = ('"""', "'''", "`")
+"""Delimiters of strings of several lines, in the languages that have them."""
+
+
+def omission_placeholder(path: Path, text: str, known: str) -> str | None:
+    """The first placeholder in `text`, the proposed content of the file at `path`; None without.
+
+    Prose, strings of several lines and lines that are already in the file (`known`) are not
+    searched.
+    """
+    prose = path.suffix.lower() in _PROSE or (not path.suffix and path.name.isupper())  # README
+    if prose or not ("..." in text or "\u2026" in text):
+        return None
+    at = 0
+    for line in text.split("\n"):
+        stripped = line.strip()
+        # One blank for each run of them: the pattern then has nothing to try twice.
+        if (
+            len(stripped) <= _LONGEST
+            and ("..." in stripped or "\u2026" in stripped)
+            and re.fullmatch(_PLACEHOLDER, " ".join(stripped.split()), re.IGNORECASE)
+            and stripped not in known
+            and not any(text.count(quote, 0, at) % 2 for quote in _QUOTES)
+        ):
+            return stripped
+        at += len(line) + 1
+    return None
+
+
+CONTEXT = 5
+_LINES = 80
+_REGION = 30
+_LINE = 300
+GAP = "..."
+
+
+def snippet_of(window: "Window") -> str:
+    """The changed regions of the new text with five lines around each, gaps as "..."; bounded.
+
+    At most 80 lines of at most 300 characters; of a region over 30 lines the middle is left out.
+    The window has at least five lines of context.
+    """
+    lines = [line.rstrip("\n") for line in window.after]
+    out: list[str] = []
+    end = 0
+    for start, stop in _regions(window.changes, len(lines)):
+        if len(out) >= _LINES:
+            out.append(GAP)
+            break
+        if start > end or (start == 0 and window.base):
+            out.append(GAP)
+        out += _region(lines[start:stop])
+        end = stop
+    else:
+        if not window.ends:
+            out.append(GAP)
+    return "\n".join(line if len(line) <= _LINE else line[:_LINE] + "\u2026" for line in out)
+
+
+def _regions(changes: list[tuple[str, int, int, int, int]], count: int) -> list[tuple[int, int]]:
+    """Ranges of new lines to show, those that touch made one."""
+    found: list[tuple[int, int]] = []
+    for tag, _, _, j1, j2 in changes:
+        if tag == "equal":
+            continue
+        start, stop = max(j1 - CONTEXT, 0), min(j2 + CONTEXT, count)
+        if found and start <= found[-1][1]:
+            found[-1] = (found[-1][0], stop)
+        else:
+            found.append((start, stop))
+    return found
+
+
+def _region(lines: list[str]) -> list[str]:
+    if len(lines) <= _REGION:
+        return lines
+    return [*lines[: _REGION // 2], GAP, *lines[-_REGION // 2 :]]

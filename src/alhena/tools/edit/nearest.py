@@ -1,9 +1,9 @@
-"""What to say of old text that is not in a file: the line closest to it, and how that differs."""
+"""The lines of a file that come nearest to old text that is not in it, for the error message."""
 
 import re
 from bisect import bisect_left
 
-from alhena.tools.indentation import Pair, aligned, indent_of, same_structure
+from alhena.tools.edit.whitespace import Pair, aligned, indent_of, same_structure
 
 _PLACES = 200
 _UNINDEXED = 2_000

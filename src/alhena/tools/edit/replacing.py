@@ -1,20 +1,22 @@
-"""What replace and smart_edit share: old text that is found in a file gives way to new text."""
+"""The common part of replace and smart_edit: old text found, new text put in its place."""
 
+from itertools import islice
 from pathlib import Path
 from typing import Any, assert_never
 
 from alhena.system.encoding import Codec, Damage, LineEnding, TextFile, encode_text, safe_text
 from alhena.system.errors import printable
+from alhena.system.workspace import Workspace
 from alhena.tools.contract import ToolErrorType, ToolFailure
-from alhena.tools.editing import (
+from alhena.tools.edit.matching import Match, Rung, find, with_line_feeds
+from alhena.tools.edit.proposal import (
     CurrentFile,
     EditInvocation,
     Proposal,
     current_file,
     require_encodable,
 )
-from alhena.tools.matching import Match, Rung, find, with_line_feeds
-from alhena.tools.splicing import joined, spliced
+from alhena.tools.edit.splicing import joined, spliced
 
 _NAMED = 10
 
@@ -30,8 +32,6 @@ class TextEdit(EditInvocation):
         if not self.params["old_string"]:
             return self._created(real, current)
         if current is None:
-            from alhena.tools.namesakes import namesakes
-
             return self.failure(
                 "File not found",
                 f"{namesakes(self._workspace, self.path)}Check the path, or give an empty "
@@ -222,7 +222,7 @@ class TextEdit(EditInvocation):
         )
 
     def _not_found(self, file: TextFile, old: str) -> ToolFailure:
-        from alhena.tools.nearest import nearest
+        from alhena.tools.edit.nearest import nearest
 
         if "\r" in old and "\r" not in file.text:
             hint = "old_string has a carriage return (CR) without a line feed, the file has none."
@@ -279,3 +279,29 @@ def places(file: TextFile, match: Match, noun: str) -> str:
 def _details(file: TextFile, match: Match) -> dict[str, Any]:
     lines = [list(pair) for pair in line_ranges(file, match, 100)]
     return {"rung": match.rung.value, "lines": lines, "replacements": match.count}
+
+
+_LOOKED_AT = 20_000
+_NAMED_NAMESAKES = 3
+
+
+def namesakes(workspace: Workspace, path: Path) -> str:
+    """A sentence on up to three files that are called as `path` is; "" when there are none.
+
+    The first 20,000 files that are not ignored are looked at.
+    """
+    from alhena.system.ignore import IgnoreRules
+    from alhena.system.walk import walk
+
+    found: list[str] = []
+    left = _LOOKED_AT
+    for root in workspace.roots:
+        for entry in islice(walk(root, IgnoreRules(root)), left):
+            left -= 1
+            if entry.name == path.name:
+                found.append(printable(workspace.relative(Path(entry.path))))
+                if len(found) == _NAMED_NAMESAKES:
+                    break
+    if not found:
+        return ""
+    return f"There is {', '.join(dict.fromkeys(found))}. "

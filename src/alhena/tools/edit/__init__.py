@@ -1,0 +1,1 @@
+"""Edits of files: old text found, new text put in its place, the change shown and written."""
