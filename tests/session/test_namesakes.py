@@ -78,7 +78,7 @@ def astray(a: Path, b: Path) -> Path:
     temp = claimed_project_temp(os.environ, b)
     (temp / "sessions").mkdir()
     return write(
-        temp / "sessions" / "astray.jsonl", header_of(a), contents(0, says(USER, "secret"))
+        temp / "sessions" / "astray.jsonl", header_of(a), contents(0, says(USER, "whispered"))
     )
 
 
@@ -92,7 +92,7 @@ def test_a_session_of_another_project_is_told_and_not_gone_on_with(
     assert f"Not listed, for they are of other projects: astray ({a})" in said
     server.reply(sse(text("fresh")))
     assert alhena("--resume", "-p", "go on", **keyed(server)).out == "fresh\n"
-    assert "secret" not in str(server.requests[-1].json)
+    assert "whispered" not in str(server.requests[-1].json)
     refused = alhena("--resume", "astray", "-p", "go on", **keyed(server))
     assert refused.code == 42
     assert f"the session astray is of another project: {a}." in refused.err
