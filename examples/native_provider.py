@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from alhena.gateway.sendable import sendable
+from alhena.gateway.upstream import sendable
 from alhena.models.generator import ContentGenerator
 from alhena.models.select import ModelChoice, choose_generator
 from alhena.wire.calls import CallIds

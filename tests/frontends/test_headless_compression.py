@@ -7,7 +7,7 @@ import pytest
 
 from alhena.events import CompressedEvent
 from alhena.frontends.headless.output import OutputFormat, output_for
-from alhena.frontends.headless.progress import Progress
+from alhena.frontends.headless.run import Progress
 from tests.support.command import alhena
 from tests.support.server import ScriptedServer, call, chunk, json_reply, sse, text
 

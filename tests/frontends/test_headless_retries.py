@@ -20,7 +20,7 @@ from alhena.events import (
     ToolCallRequestEvent,
 )
 from alhena.frontends.headless.output import OutputFormat, output_for
-from alhena.frontends.headless.progress import Progress
+from alhena.frontends.headless.run import Progress
 from tests.support.command import ALHENA, alhena
 from tests.support.server import ScriptedServer, chunk, json_reply, sse, text
 

@@ -1,6 +1,6 @@
 """What a client of `alhena mcp serve` is shown of a call that waits for a person."""
 
-from alhena.frontends.mcp_server.asking import Question
+from alhena.frontends.mcp_server.server import Question
 from alhena.tools.confirmation import McpConfirmation
 from tests.agent.test_isolation import asking
 

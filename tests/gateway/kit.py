@@ -9,14 +9,11 @@ from typing import Any
 
 import httpx2
 
-from alhena.gateway.app import gateway_app
-from alhena.gateway.closing import Closing
+from alhena.gateway.app import Guard, gateway_app
+from alhena.gateway.body import Closing, Limits
 from alhena.gateway.exchange import Terms
-from alhena.gateway.guard import Guard
-from alhena.gateway.limits import Limits
-from alhena.gateway.names import ModelNames
 from alhena.gateway.server import GatewayServer, listening_socket
-from alhena.gateway.upstream import Upstream
+from alhena.gateway.upstream import ModelNames, Upstream
 from alhena.models.generator import ContentGenerator
 from tests.support.patience import PATIENCE_S
 

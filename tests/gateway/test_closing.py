@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from alhena.gateway.access_log import AccessLog
-from alhena.gateway.closing import Closing
+from alhena.gateway.body import Closing
 from alhena.gateway.faults import FaultKind, RefusedError, refused
 from tests.gateway.kit import LIMITS, gateway
 from tests.gateway.sources import HeldGenerator

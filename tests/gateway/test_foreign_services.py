@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from alhena.errors import AlhenaError
 from alhena.gateway.faults import FaultKind, fault_of
-from alhena.gateway.names import ModelNames
-from alhena.gateway.upstream import Upstream
+from alhena.gateway.upstream import ModelNames, Upstream
 from alhena.http.endpoint import parse_endpoint
 from alhena.models.anthropic_api import AnthropicApi
 from alhena.models.openai_compatible import OpenAiCompatible

@@ -5,8 +5,8 @@ import json
 
 import pytest
 
+from alhena.gateway.app import Guard
 from alhena.gateway.faults import RefusedError
-from alhena.gateway.guard import Guard
 from tests.gateway.kit import client, gateway
 from tests.gateway.test_streams import ANTHROPIC, GOOGLE, OPENAI
 from tests.support.scripted import ScriptedGenerator

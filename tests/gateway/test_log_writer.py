@@ -3,7 +3,7 @@
 import json
 import threading
 
-from alhena.gateway.log_writer import LogWriter
+from alhena.gateway.access_log import LogWriter
 
 
 def test_a_reader_that_does_not_read_holds_nobody_up_and_what_was_dropped_is_counted():

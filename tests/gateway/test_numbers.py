@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from alhena.gateway.fitting import fitted
+from alhena.gateway.upstream import fitted
 from alhena.http.endpoint import parse_endpoint
 from alhena.models.catalogue import model_info
 from alhena.models.openai_compatible import OpenAiCompatible

@@ -7,9 +7,9 @@ import pytest
 
 from alhena.frontends.cli.serve import serve_parser
 from alhena.gateway.anthropic import AnthropicSpeech
+from alhena.gateway.body import MB, Limits
 from alhena.gateway.faults import Fault, FaultKind
 from alhena.gateway.google import GoogleSpeech
-from alhena.gateway.limits import MB, Limits
 from alhena.gateway.openai import OpenAiSpeech
 
 PAGE = (Path(__file__).parents[2] / "docs" / "gateway.md").read_text(encoding="utf-8")

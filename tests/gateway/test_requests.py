@@ -6,9 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.gateway.fitting import fitted_thinking
-from alhena.gateway.names import ModelNames
-from alhena.gateway.upstream import Upstream
+from alhena.gateway.upstream import ModelNames, Upstream, fitted_thinking
 from alhena.models.catalogue import MODELS, Thinking, model_info
 from alhena.wire.conformance import check_request
 from alhena.wire.dialects import anthropic, gemini

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from alhena.gateway.sendable import sendable
+from alhena.gateway.upstream import sendable
 from alhena.wire.content import SIGNATURE_SENTINEL, Part
 from alhena.wire.dialects import anthropic
 from alhena.wire.dialects.conversation import DialectRequest

@@ -20,16 +20,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alhena.gateway.access_log import AccessLog
-from alhena.gateway.app import Gateway
-from alhena.gateway.body import weight_of
-from alhena.gateway.closing import Closing
+from alhena.gateway.app import Gateway, Guard
+from alhena.gateway.body import MB, Closing, weight_of
 from alhena.gateway.exchange import Terms
 from alhena.gateway.faults import RefusedError
-from alhena.gateway.guard import Guard
-from alhena.gateway.limits import MB
-from alhena.gateway.names import ModelNames
-from alhena.gateway.requests import reads_anthropic
-from alhena.gateway.upstream import Upstream
+from alhena.gateway.speech import reads_anthropic
+from alhena.gateway.upstream import ModelNames, Upstream
 from tests.gateway.kit import LIMITS, MODEL, client, gateway
 from tests.gateway.sources import HeldGenerator
 from tests.gateway.test_streams import ANTHROPIC, GOOGLE, OPENAI

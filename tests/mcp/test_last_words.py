@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from alhena.frontends.mcp_words import state_words
+from alhena.frontends.words import state_words
 from alhena.mcp.server import Pace
 from alhena.mcp.stdio import TAIL, Tail, _Talk
 from alhena.system.processes import Command, ProcessGroups

@@ -12,7 +12,7 @@ from alhena.agent.workbench import Workbench, WorkbenchOptions
 from alhena.agent.workbench_opening import open_workbench
 from alhena.config.settings import Settings
 from alhena.events import Event
-from alhena.policy.bash.bounds import MAX_BYTES
+from alhena.policy.bash.reading import MAX_BYTES
 from alhena.policy.model import ApprovalMode
 from alhena.scheduler.confirmation import LOOKED_AT, ConfirmationRequest
 from alhena.suspicious_text import hidden

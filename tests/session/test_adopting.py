@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from alhena.config.home import claimed_project_temp, project_history, project_temp, root_of
-from alhena.frontends.terminal.history import PromptHistory
+from alhena.frontends.terminal.entry import PromptHistory
 from alhena.session.adopting import adopt, departed
 from alhena.session.errors import SessionError
 from alhena.session.store import project_store

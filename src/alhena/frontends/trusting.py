@@ -24,7 +24,7 @@ from alhena.config.place import Place, open_place
 from alhena.config.trust import TrustLevel, folder_trust, trust_entries
 from alhena.display_text import one_line
 from alhena.frontends.bound_words import entry_lines
-from alhena.frontends.json_files import change_json
+from alhena.frontends.files import change_json
 
 MAX_NAMED = 12
 """How many names of one kind are shown."""

@@ -1,7 +1,9 @@
-"""The gateway as an ASGI application."""
+"""The gateway as an ASGI application, for those who have its key."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import hmac
+from collections.abc import Awaitable, Callable, Mapping
+from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
@@ -16,17 +18,81 @@ from alhena.gateway import listing
 from alhena.gateway.access_log import AccessLog, entry_of
 from alhena.gateway.anthropic import AnthropicSpeech
 from alhena.gateway.body import Bodies, ClientGoneError, read_body, read_json, weight_of
-from alhena.gateway.exchange import Exchange, Terms, until_gone
-from alhena.gateway.faults import Fault, FaultKind, fault_of, refused
+from alhena.gateway.exchange import Exchange, Terms, line_of, until_gone
+from alhena.gateway.faults import Fault, FaultKind, RefusedError, fault_of, refused
 from alhena.gateway.google import GoogleSpeech
-from alhena.gateway.guard import Guard
-from alhena.gateway.line import line_of
 from alhena.gateway.openai import OpenAiSpeech
-from alhena.gateway.requests import Asked, Reading, reads_anthropic, reads_google, reads_openai
-from alhena.gateway.speech import Speech
+from alhena.gateway.speech import (
+    Asked,
+    Reading,
+    Speech,
+    reads_anthropic,
+    reads_google,
+    reads_openai,
+)
 from alhena.gateway.upstream import Upstream
+from alhena.http.endpoint import is_loopback
 from alhena.wire.encoded import encode_value
 from alhena.wire.request import GenerateContentRequest
+
+
+class Guard:
+    """Lets requests in.
+
+    With a `key` they have to show it: as a bearer token, in x-api-key or in x-goog-api-key. Without
+    one nobody but this machine can reach the gateway; then its own browser must not be made to by a
+    page from elsewhere, so that Host and Origin have to name this machine.
+    """
+
+    def __init__(self, key: str = "") -> None:
+        self._key = key.encode("utf-8")
+
+    def check(self, headers: Mapping[str, str]) -> None:
+        """Raises RefusedError."""
+        if not self._key:
+            _require_local(headers)
+            return
+        shown = _shown(headers)
+        if not shown:
+            raise refused(
+                FaultKind.UNAUTHENTICATED,
+                "no key was given: send it as a bearer token, x-api-key or x-goog-api-key.",
+            )
+        if not any(hmac.compare_digest(one, self._key) for one in shown):
+            raise refused(FaultKind.UNAUTHENTICATED, "the key is not the gateway's.")
+
+
+def _shown(headers: Mapping[str, str]) -> list[bytes]:
+    scheme, _, token = headers.get("authorization", "").strip().partition(" ")
+    found = [token if scheme.lower() == "bearer" else ""]
+    found += [headers.get("x-api-key", ""), headers.get("x-goog-api-key", "")]
+    # Header values are latin-1 here; a key that is UTF-8 has to be compared as what was sent.
+    return [value.strip().encode("latin-1", "replace") for value in found if value.strip()]
+
+
+def _require_local(headers: Mapping[str, str]) -> None:
+    host = headers.get("host", "")
+    if not _is_local(f"//{host}"):
+        raise _elsewhere("Host", host)
+    origin = headers.get("origin")
+    if origin is not None and not _is_local(origin):
+        raise _elsewhere("Origin", origin)
+
+
+def _is_local(url: str) -> bool:
+    try:
+        return is_loopback(urlsplit(url).hostname or "")
+    except ValueError:
+        return False
+
+
+def _elsewhere(header: str, value: str) -> RefusedError:
+    return refused(
+        FaultKind.FORBIDDEN,
+        f"the header {header} names {value[:100]!r}, which is not this machine; "
+        "run the gateway with a key to use it under another name.",
+    )
+
 
 _GOOGLE_VERSIONS = ("/v1beta", "/v1alpha")
 _GONE = 499

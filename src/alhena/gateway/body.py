@@ -1,18 +1,88 @@
-"""The body of a request, within limits."""
+"""The body of a request, within limits, and the end of the gateway."""
 
 import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
 from starlette.requests import Request
 
 from alhena.errors import AlhenaError
-from alhena.gateway.closing import Closing
-from alhena.gateway.faults import FaultKind, refused
-from alhena.gateway.limits import MB, Limits
+from alhena.gateway.faults import FaultKind, RefusedError, refused
 from alhena.wire.dialects.fields import DialectError
+
+
+class Closing:
+    """Ends what requests wait for, when the gateway stops and has no more time for it. Each learns
+    of it where it waits, and still has its say: an answer that was begun ends with the reason."""
+
+    def __init__(self) -> None:
+        self._waits: set[asyncio.Timeout] = set()
+        self._begun = False
+
+    @asynccontextmanager
+    async def within(
+        self, seconds: float, late: Callable[[], AlhenaError]
+    ) -> AsyncGenerator[None, None]:
+        """What is done inside has so many seconds. Raises the error that `late` makes when it takes
+        longer, RefusedError when the gateway closes."""
+        if self._begun:
+            raise _stopping()
+        try:
+            async with asyncio.timeout(seconds) as wait:
+                self._waits.add(wait)
+                try:
+                    yield
+                finally:
+                    self._waits.discard(wait)
+        except TimeoutError as error:
+            raise (_stopping() if self._begun else late()) from error
+
+    def close(self) -> None:
+        """Ends all waits, and those that would begin."""
+        self._begun = True
+        now = asyncio.get_running_loop().time()
+        for wait in self._waits:
+            if not wait.expired():
+                wait.reschedule(now)
+
+
+def _stopping() -> RefusedError:
+    message = "the gateway stops, and had no more time for this request."
+    return refused(FaultKind.STOPPING, message, retry_after_s=1)
+
+
+MB = 1024 * 1024
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """Sizes in bytes, times in seconds.
+
+    `concurrent` requests are answered at a time, and the bodies of all of them together hold
+    `bodies_bytes` at most. What the values of one come to in memory, beside its texts, is
+    `values_bytes` at most, and counts among those of all. The head of a request has to arrive
+    within `head_s`, its body within `body_s` and each next piece of that within `body_idle_s`; its
+    answer has to be written within `total_s`. A client that takes nothing for `stall_s` is given
+    up. A stream says that it lives after `ping_s` of silence. When the gateway stops, answers under
+    way get `stop_s`.
+    """
+
+    body_bytes: int = 32 * MB
+    bodies_bytes: int = 256 * MB
+    values_bytes: int = 32 * MB
+    head_bytes: int = 64 * 1024
+    concurrent: int = 256
+    head_s: float = 10.0
+    body_idle_s: float = 30.0
+    body_s: float = 300.0
+    total_s: float = 3600.0
+    stall_s: float = 120.0
+    ping_s: float = 15.0
+    keep_alive_s: float = 75.0
+    stop_s: float = 10.0
+
 
 _SKIPPED = 4
 """A body of up to so many times the limit is read to its end, so that its client reads the answer

@@ -6,7 +6,7 @@ from typing import Any
 from alhena.gateway.anthropic import AnthropicSpeech
 from alhena.gateway.faults import FaultKind, refused
 from alhena.gateway.google import GoogleSpeech
-from alhena.gateway.names import ModelNames
+from alhena.gateway.upstream import ModelNames
 from alhena.models.catalogue import ModelInfo
 
 _SINCE = 1735689600

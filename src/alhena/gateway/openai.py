@@ -4,8 +4,7 @@ import time
 from typing import Any
 
 from alhena.gateway.faults import Fault, FaultKind
-from alhena.gateway.ids import call_ids
-from alhena.gateway.speech import ErrorForm, StreamForm, event
+from alhena.gateway.speech import ErrorForm, StreamForm, call_ids, event
 from alhena.wire.dialects import openai
 from alhena.wire.dialects.conversation import DialectRequest
 from alhena.wire.encoded import encode_value

@@ -18,9 +18,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from alhena.config.errors import ConfigError
 from alhena.gateway.access_log import STALLED, Entry, entry_of
-from alhena.gateway.exchange import Terms
-from alhena.gateway.limits import Limits
-from alhena.gateway.line import LiningProtocol
+from alhena.gateway.body import Limits
+from alhena.gateway.exchange import LiningProtocol, Terms
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _TICKS_PER_SECOND = 10

@@ -1,25 +1,214 @@
-"""The model service behind the gateway."""
+"""The model service behind the gateway: names of models, requests made to fit."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 
 from msgspec.structs import replace
 
 from alhena.errors import StreamCutError
-from alhena.gateway.fitting import fitted
-from alhena.gateway.ids import answer_id
-from alhena.gateway.names import ModelNames
-from alhena.gateway.sendable import sendable
-from alhena.models.catalogue import model_info
+from alhena.gateway.speech import answer_id
+from alhena.models.catalogue import (
+    ALIASES,
+    MODELS,
+    SUCCESSORS,
+    ModelInfo,
+    Thinking,
+    model_info,
+    resolved_name,
+)
 from alhena.models.generator import ContentGenerator
-from alhena.wire.conformance.check import require_conformance
+from alhena.wire.conformance.check import RequestGate, require_conformance
+from alhena.wire.conformance.contents import is_signature
 from alhena.wire.conformance.repair import repair_entries, without_idle_calling
-from alhena.wire.content import USER, Content, Part
+from alhena.wire.content import USER, Content, Part, without_thoughts
 from alhena.wire.dialects.conversation import DialectRequest
 from alhena.wire.dialects.fields import DialectError
+from alhena.wire.dialects.results import beside_results, is_formed, with_form_in_words
 from alhena.wire.encoded import EncodedContent, encode_value
-from alhena.wire.request import GenerateContentConfig, GenerateContentRequest
+from alhena.wire.request import (
+    GenerateContentConfig,
+    GenerateContentRequest,
+    GenerationConfig,
+    ThinkingConfig,
+)
 from alhena.wire.response import GenerateContentResponse
 from alhena.wire.schema.adapt import SchemaForm, with_form
+
+_LOW, _MEDIUM = 1024, 8192
+"""Up to so many tokens of thinking are what these levels stand for."""
+_INT32 = 2**31 - 1
+"""The largest of Gemini's whole numbers. Other dialects have larger ones."""
+_LEVELS = ("MINIMAL", "LOW", "MEDIUM", "HIGH")
+
+
+def fitted(config: GenerateContentConfig, info: ModelInfo) -> GenerateContentConfig:
+    """The config of a request in another dialect, within what the model takes: its limit of output
+    tokens, its way and its bounds of thinking. Where it takes no form for its answers beside tools,
+    that is said in words. A penalty of zero, which is none, is left out. Of numbers that Gemini's
+    fields cannot hold, limits become the largest that they can, and a seed another one, each time
+    the same."""
+    if config.function_names() and is_formed(config) and not info.forms_beside_functions:
+        config = with_form_in_words(config)
+    given = config.generation_config
+    if given is None:
+        return config
+    limit = _bounded(given.max_output_tokens)
+    if limit is not None and info.output_limit is not None:
+        limit = min(limit, info.output_limit)
+    made = replace(
+        given,
+        max_output_tokens=limit,
+        top_k=_bounded(given.top_k),
+        seed=_folded(given.seed),
+        presence_penalty=given.presence_penalty or None,
+        frequency_penalty=given.frequency_penalty or None,
+        thinking_config=fitted_thinking(given.thinking_config, info),
+    )
+    if made == given:
+        return config
+    return replace(config, generation_config=None if made == GenerationConfig() else made)
+
+
+def _bounded(number: int | None) -> int | None:
+    return None if number is None else max(-_INT32, min(number, _INT32))
+
+
+def _folded(seed: int | None) -> int | None:
+    return seed if seed is None or abs(seed) <= _INT32 else seed & _INT32
+
+
+def fitted_thinking(given: ThinkingConfig | None, info: ModelInfo) -> ThinkingConfig | None:
+    """Settings of thinking, a number of tokens in other dialects, as the model has them."""
+    budget = _bounded(given.thinking_budget) if given is not None else None
+    if given is None or budget is None:
+        return given
+    if info.thinking is Thinking.NONE:
+        return None
+    if info.thinking is Thinking.LEVEL:
+        level = _level(budget, info.levels)
+        return ThinkingConfig(thinking_level=level, include_thoughts=given.include_thoughts)
+    if budget < 0:
+        budget = -1  # the one below 0 that there is: as much as the model likes
+    elif info.budgets is not None:
+        least, most = info.budgets
+        budget = min(max(budget, least), most)
+    return replace(given, thinking_budget=budget)
+
+
+def _level(budget: int, levels: tuple[str, ...]) -> str | None:
+    """The level for a budget, or the nearest above it that the model has."""
+    wished = "HIGH"
+    if budget == 0:
+        wished = "MINIMAL"
+    elif 0 < budget <= _LOW:
+        wished = "LOW"
+    elif 0 < budget <= _MEDIUM:
+        wished = "MEDIUM"
+    above = _LEVELS[_LEVELS.index(wished) :]
+    return next((level for level in above if level in levels), None)
+
+
+def sendable(
+    request: DialectRequest, *, model: str, prompt_id: str = "", session_id: str = ""
+) -> GenerateContentRequest:
+    """A request of any dialect as `model` takes it, checked and repaired.
+
+    Thoughts are left out with their signatures. A signature that cannot be one of Gemini's goes,
+    too: a client has changed it. Media in tool results stand where the model looks for them. Raises
+    ConformanceError for what cannot be repaired, EncodeError for what JSON cannot carry.
+    """
+    info = model_info(model)
+    contents = request.contents if info.media_in_responses else beside_results(request.contents)
+    signed = map(_without_broken_signatures, map(_without_thoughts, contents))
+    plain = (content for content in signed if content.parts)
+    sent = GenerateContentRequest(
+        model=model,
+        contents=tuple(map(EncodedContent, plain)),
+        config=request.config,
+        prompt_id=prompt_id,
+        session_id=session_id,
+    )
+    admitted, _ = RequestGate().admit(
+        sent, needs_signatures=info.needs_signatures, takes_signatures=info.takes_signatures
+    )
+    return admitted
+
+
+def _without_thoughts(content: Content) -> Content:
+    if not any(part.thought for part in content.parts):
+        return content
+    return Content(role=content.role, parts=tuple(without_thoughts(content.parts)))
+
+
+def _without_broken_signatures(content: Content) -> Content:
+    if all(part.thought_signature is None for part in content.parts):
+        return content
+    parts = [
+        part
+        if part.thought_signature is None or is_signature(part.thought_signature)
+        else replace(part, thought_signature=None)
+        for part in content.parts
+    ]
+    return Content(role=content.role, parts=tuple(part for part in parts if part != Part(text="")))
+
+
+_GEMINI = ("gemini-", "gemma-", "learnlm-")
+
+
+class ModelNames:
+    """The names that clients use, and the models that answer them.
+
+    `given` says it for single names. Of the others a Gemini name stands for itself where `gemini`
+    models answer; any other one means the `configured` model, because clients of other dialects
+    insist on the names they know.
+    """
+
+    def __init__(
+        self, configured: str, given: Mapping[str, str] | None = None, *, gemini: bool = True
+    ) -> None:
+        self.configured = configured
+        self.gemini = gemini
+        self._given = dict(given or {})
+
+    def model(self, name: str) -> str:
+        """The model that answers for a name."""
+        bare = name.removeprefix("models/")
+        mapped = self._given.get(name) or self._given.get(bare)
+        if mapped is not None:
+            return resolved_name(mapped) if self.gemini else mapped
+        if self.gemini and (_is_gemini(bare) or name.startswith("tunedModels/")):
+            return resolved_name(bare)
+        return self.configured
+
+    def listed(self) -> tuple[ModelInfo, ...]:
+        """The models to tell clients of: the configured one, the names that were given, and what
+        is known of Gemini's."""
+        found = {self.configured: model_info(self.configured)}
+        for name in self._given:
+            found.setdefault(name, _named(name, self.model(name)))
+        for info in MODELS if self.gemini else ():
+            found.setdefault(info.name, info)
+        return tuple(found.values())
+
+    def described(self, name: str) -> ModelInfo | None:
+        """What is known of the model of a name; None for a name that no list would have."""
+        bare = name.removeprefix("models/")
+        listed = {info.name: info for info in self.listed()}
+        if bare in listed:
+            return listed[bare]
+        if self.gemini and _is_gemini(bare):
+            return _named(bare, self.model(bare))
+        return None
+
+
+def _named(name: str, model: str) -> ModelInfo:
+    from msgspec.structs import replace
+
+    return replace(model_info(model), name=name)
+
+
+def _is_gemini(name: str) -> bool:
+    return name.startswith(_GEMINI) or name in ALIASES or name in SUCCESSORS
+
 
 _CUT = "the model's answer ended without a finish reason."
 

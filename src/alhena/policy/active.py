@@ -86,7 +86,7 @@ class ActiveRules:
 
 
 def _candidate(rule: PolicyRule) -> Candidate:
-    from alhena.policy.bash.literal import divided_prefix
+    from alhena.policy.bash.options import divided_prefix
     from alhena.policy.bash.prefix import prefix_name
 
     only_prefixes = rule.command_prefixes and not (rule.paths or rule.command_class)

@@ -16,7 +16,7 @@ from alhena.policy.bash.programs import option_values
 from alhena.policy.bash.reach import Command
 from alhena.policy.bash.readonly import not_read_only, tells_version
 from alhena.policy.bash.readonly.git import refuse_git
-from alhena.policy.bash.readonly.words import listed
+from alhena.policy.bash.readonly.grammar import listed
 from alhena.policy.model import PolicyCall
 from alhena.policy.repository import GitUse
 from alhena.policy.surroundings import Surroundings

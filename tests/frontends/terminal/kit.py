@@ -7,12 +7,11 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from alhena.events import Event, ToolCallResponseEvent
-from alhena.frontends.terminal.advancing import advance
+from alhena.frontends.terminal.app import live
 from alhena.frontends.terminal.lines import Block, Lines, plain
-from alhena.frontends.terminal.live import live
 from alhena.frontends.terminal.menu import Menu
 from alhena.frontends.terminal.screen import Status
-from alhena.frontends.terminal.view import View
+from alhena.frontends.terminal.view import View, advance
 
 
 def text_of(blocks: Iterable[Block]) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from alhena.frontends.terminal import commands
-from alhena.frontends.terminal.completion import PromptCompleter
+from alhena.frontends.terminal.entry import PromptCompleter
 from alhena.policy.model import ApprovalMode
 from tests.agent.kit import conforming
 from tests.frontends.terminal.kit import ListScreen

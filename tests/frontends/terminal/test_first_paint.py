@@ -6,8 +6,8 @@ PAINT = """
 import asyncio, io
 from alhena.frontends.terminal import run
 from alhena.frontends.terminal.app import TerminalScreen
-from alhena.frontends.terminal.completion import PromptCompleter
-from alhena.frontends.terminal.history import PromptHistory
+from alhena.frontends.terminal.entry import PromptCompleter
+from alhena.frontends.terminal.entry import PromptHistory
 from pathlib import Path
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.input import create_pipe_input

@@ -5,8 +5,17 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from alhena.frontends.terminal.menu import Menu, Option
-from alhena.frontends.terminal.panel import ALONE, EARLY, LOOK, PAUSE, TYPING, UNSURE, Panel
+from alhena.frontends.terminal.menu import (
+    ALONE,
+    EARLY,
+    LOOK,
+    PAUSE,
+    TYPING,
+    UNSURE,
+    Menu,
+    Option,
+    Panel,
+)
 
 MENU = Menu(
     title="Allow this?",

@@ -8,13 +8,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from alhena.display_text import without_controls
-from alhena.frontends.terminal.markdown_elements import (
+from alhena.frontends.terminal.markdown import (
+    MARKS,
     MAX_CODE,
     MAX_CODE_LINE,
     Document,
     LabelledCode,
+    rendered,
 )
-from alhena.frontends.terminal.rendering import MARKS, rendered
 
 SGR = re.compile(r"\x1b\[[\d;]*m")
 

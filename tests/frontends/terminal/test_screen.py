@@ -13,8 +13,7 @@ from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
 
-from alhena.frontends.terminal.app import TerminalScreen, foot_line
-from alhena.frontends.terminal.defects import MAX_DEFECTS, WITHIN, Defects
+from alhena.frontends.terminal.app import MAX_DEFECTS, WITHIN, Defects, TerminalScreen, foot_line
 from alhena.frontends.terminal.lines import Lines, Markdown, line, plain
 from alhena.frontends.terminal.menu import Menu, Option
 from alhena.frontends.terminal.screen import Status

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.frontends.terminal.rendering import rendered
+from alhena.frontends.terminal.markdown import rendered
 from alhena.frontends.terminal.splitting import MAX_CHARACTERS, MAX_LINES, at_margin, split
 
 LINES = st.sampled_from(

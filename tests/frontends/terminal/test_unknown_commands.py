@@ -6,8 +6,7 @@ import pytest
 
 from alhena.frontends.cli.arguments import run_parser
 from alhena.frontends.cli.main import COMMANDS as SHELL_COMMANDS
-from alhena.frontends.terminal.commands import COMMANDS
-from alhena.frontends.terminal.unknown_commands import INSTEAD, unknown_words
+from alhena.frontends.terminal.commands import COMMANDS, INSTEAD, unknown_words
 
 NAMES = [name for each in COMMANDS for name in (each.name, *each.aliases)]
 

@@ -19,11 +19,10 @@ from alhena.events import (
     UserMessageEvent,
     WarningEvent,
 )
-from alhena.frontends.terminal.advancing import advance
+from alhena.frontends.terminal.app import live
 from alhena.frontends.terminal.lines import Lines, width
-from alhena.frontends.terminal.live import live
-from alhena.frontends.terminal.theme import STYLES
-from alhena.frontends.terminal.view import View
+from alhena.frontends.terminal.printing import STYLES
+from alhena.frontends.terminal.view import View, advance
 from tests.frontends.terminal.kit import ended, played, shown_live
 
 STARTED = RunStartedEvent(session_id="s", model="m", cwd="/w")

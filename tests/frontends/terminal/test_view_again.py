@@ -27,10 +27,9 @@ from alhena.events import (
     UserMessageEvent,
     WarningEvent,
 )
-from alhena.frontends.terminal.advancing import PROMPT_END, PROMPT_ROWS
+from alhena.frontends.terminal.app import live
 from alhena.frontends.terminal.lines import plain, width
-from alhena.frontends.terminal.live import live
-from alhena.frontends.terminal.view import View
+from alhena.frontends.terminal.view import PROMPT_END, PROMPT_ROWS, View
 from tests.frontends.terminal.kit import ended, played, shown_live
 
 STARTED = RunStartedEvent(session_id="s", model="m", cwd="/w")

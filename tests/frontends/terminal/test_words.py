@@ -18,8 +18,14 @@ from alhena.frontends.mentions import (
     shell_note,
 )
 from alhena.frontends.terminal.commands import COMMANDS, KEYS, command_names, named, unknown
-from alhena.frontends.terminal.completion import OFFERED, PromptCompleter, path_word
-from alhena.frontends.terminal.history import NAME, TAIL_BYTES, PromptHistory
+from alhena.frontends.terminal.entry import (
+    NAME,
+    OFFERED,
+    TAIL_BYTES,
+    PromptCompleter,
+    PromptHistory,
+    path_word,
+)
 from alhena.frontends.terminal.lines import plain
 from alhena.wire.content import Blob, FunctionResponse, Part
 

@@ -3,9 +3,9 @@ enough."""
 
 import pytest
 
-from alhena.policy.bash import bounds
-from alhena.policy.bash.bounds import Budget, TooMuchError, parse
+from alhena.policy.bash import reading as bounds
 from alhena.policy.bash.reader import analyse
+from alhena.policy.bash.reading import Budget, TooMuchError, parse
 
 KIB = 1024
 

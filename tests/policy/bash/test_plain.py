@@ -4,13 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alhena.policy.bash.bounds import parse
-from alhena.policy.bash.compounds import COMPOUNDS
-from alhena.policy.bash.evaluation import ASSIGNING, RESERVED
-from alhena.policy.bash.plain import MAX_LENGTH, read_plain
-from alhena.policy.bash.reading import Findings, Reading, Scope, Shell
-from alhena.policy.bash.source import plain_source
-from alhena.policy.bash.statements import Walk
+from alhena.policy.bash.reader import MAX_LENGTH, read_plain
+from alhena.policy.bash.reading import Findings, Reading, Scope, Shell, parse, plain_source
+from alhena.policy.bash.simple import ASSIGNING, RESERVED
+from alhena.policy.bash.statements import COMPOUNDS, Walk
 
 NAMES = ["git", "cd", "a", "-x", "./b", "1", "..", "test", "command", "builtin", "popd", "pushd"]
 NAMES += ["eval", "exec", "source", ".", "trap", "set", "printf", "alias", "break", "x-y_z", "0x1"]

@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from alhena.policy.bash.model import Word
-from alhena.policy.bash.readonly import git_tables, program_tables, system_tables, text_tables
+from alhena.policy.bash.readonly import git as git_tables
+from alhena.policy.bash.readonly import program_tables, system_tables, text_tables
 from alhena.policy.bash.readonly.grammar import (
     ATTACHED,
     FLAG,

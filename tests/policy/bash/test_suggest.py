@@ -3,7 +3,7 @@
 import pytest
 
 from alhena.policy.bash.hazards import hazard
-from alhena.policy.bash.literal import prefix_words
+from alhena.policy.bash.options import prefix_words
 from alhena.policy.bash.prefix import allows
 from alhena.policy.bash.reader import analyse
 from alhena.policy.bash.suggest import always_prefix, always_prefixes, prefix_text, root_commands

@@ -225,7 +225,7 @@ def _same_hook(name: str) -> set[str]:
 def _write_disabled(names: list[str]) -> None:
     """Writes `hooksConfig.disabled`; everything else in the file stays as it is."""
     from alhena.config.jsonc import with_value
-    from alhena.frontends.json_files import change_json
+    from alhena.frontends.files import change_json
 
     change_json(
         user_settings_path(os.environ),

@@ -13,8 +13,8 @@ from alhena.config.place import Place
 from alhena.display_text import one_line
 from alhena.frontends.cli.arguments import Parser
 from alhena.frontends.here import place_here, tell
-from alhena.frontends.mcp_words import MARKS, state_words
 from alhena.frontends.streams import write_json, write_stdout
+from alhena.frontends.words import MARKS, state_words
 from alhena.mcp.opening import opener
 from alhena.mcp.pins import Pins
 from alhena.mcp.servers import Outlets, ServerReport, Servers

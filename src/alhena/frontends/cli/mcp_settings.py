@@ -14,8 +14,8 @@ from alhena.config.mcp_servers import EVERY
 from alhena.display_text import one_line
 from alhena.errors import InputError, UsageError
 from alhena.frontends.cli.mcp_arguments import Added, parse_add, scope_of
+from alhena.frontends.files import change_json
 from alhena.frontends.here import place_here
-from alhena.frontends.json_files import change_json
 from alhena.frontends.streams import write_stdout
 from alhena.frontends.trusting import accept, forget_accepted
 from alhena.system.workspace import current_directory, is_within

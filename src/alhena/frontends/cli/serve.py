@@ -197,15 +197,12 @@ def _generator(
 def _serve(
     found: argparse.Namespace, chosen: ChosenGenerator, named: Mapping[str, str], key: str
 ) -> None:
-    from alhena.gateway.app import gateway_app
-    from alhena.gateway.closing import Closing
+    from alhena.gateway.access_log import LogWriter
+    from alhena.gateway.app import Guard, gateway_app
+    from alhena.gateway.body import MB, Closing, Limits
     from alhena.gateway.exchange import Terms
-    from alhena.gateway.guard import Guard
-    from alhena.gateway.limits import MB, Limits
-    from alhena.gateway.log_writer import LogWriter
-    from alhena.gateway.names import ModelNames
     from alhena.gateway.server import GatewayServer, listening_socket
-    from alhena.gateway.upstream import Upstream
+    from alhena.gateway.upstream import ModelNames, Upstream
 
     limits = Limits()
     limits = Limits(

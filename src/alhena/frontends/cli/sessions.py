@@ -157,7 +157,7 @@ def _show(options: "Namespace", store: "SessionStore") -> None:
 
 
 def _export(options: "Namespace", store: "SessionStore") -> None:
-    from alhena.frontends.exported import form_of, write_document
+    from alhena.frontends.files import form_of, write_document
     from alhena.session.transcript import FORMS, read_transcript
 
     transcript = read_transcript(Path(store.find(options.session).path))

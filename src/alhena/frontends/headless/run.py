@@ -1,24 +1,42 @@
-"""A run without a person to ask: prompt in, result out, an exit code that says how it went."""
+"""A run without a person: prompt and stdin in, result out, progress on stderr, an exit code."""
 
 import asyncio
 import os
+import select
 import signal
+import stat
 import sys
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, BinaryIO
 
 from alhena.agent.agent import Agent
 from alhena.agent.session_id import new_session_id
 from alhena.config.place import Place
 from alhena.display_text import one_line
-from alhena.errors import AlhenaError, InterruptedRunError
-from alhena.events import Event, RunStartedEvent, WarningEvent
+from alhena.errors import AlhenaError, InputError, InterruptedRunError
+from alhena.events import (
+    CompressedEvent,
+    Event,
+    LoopDetectedEvent,
+    ModelFallbackEvent,
+    RetryEvent,
+    RunStartedEvent,
+    ThoughtEvent,
+    ToolCallResponseEvent,
+    ToolCallUpdateEvent,
+    WarningEvent,
+)
 from alhena.frontends.cli.arguments import RunArguments
-from alhena.frontends.headless.output import Cost, OutputFormat, error_json, output_for, unknown
-from alhena.frontends.headless.progress import Progress
-from alhena.frontends.headless.stdin import join_prompt, piped_text
-from alhena.frontends.here import place_here
-from alhena.frontends.session_settings import session_settings
+from alhena.frontends.headless.output import (
+    Cost,
+    OutputFormat,
+    denial_reason,
+    error_json,
+    fallback_words,
+    output_for,
+    unknown,
+)
+from alhena.frontends.here import place_here, session_settings
 from alhena.frontends.streams import (
     OutputError,
     is_terminal,
@@ -31,6 +49,126 @@ from alhena.frontends.streams import (
 if TYPE_CHECKING:
     from alhena.scheduler.states import CompletedToolCall
     from alhena.wire.content import Part
+
+MAX_LINE = 300
+MAX_REASON = 200
+
+
+class Progress:
+    """Lines for stderr. With `verbose` false (no terminal) only what went wrong is written."""
+
+    def __init__(self, write: Callable[[str], None], *, verbose: bool) -> None:
+        self._write = write
+        self._verbose = verbose
+        self._described: dict[str, str] = {}
+        self._hinted = False
+
+    def feed(self, event: Event) -> None:
+        """Writes the line of an event that has one."""
+        match event:
+            case RunStartedEvent():
+                for notice in event.notices:
+                    self._line(f"alhena: {notice}")
+            case WarningEvent():
+                self._line(f"alhena: warning: {event.message}")
+            case RetryEvent():
+                again = f"trying again in {event.delay_s:.0f} s"
+                attempt = f"attempt {event.attempt} of at most {event.max_attempts}"
+                reason = one_line(event.reason, MAX_REASON).rstrip(".")
+                self._line(f"alhena: {reason}; {again} ({attempt}).")
+            case ModelFallbackEvent():
+                self._line(f"alhena: {fallback_words(event)}")
+            case CompressedEvent():
+                self._compressed(event)
+            case LoopDetectedEvent():
+                self._loop(event)
+            case ThoughtEvent() if self._verbose and event.subject:
+                self._line(f"· {event.subject}")
+            case ToolCallUpdateEvent() if event.status == "executing" and event.pid is None:
+                described = f"{event.name} {event.description}".strip()
+                self._described[event.call_id] = described
+                if self._verbose:
+                    self._line(f"→ {described}")
+            case ToolCallResponseEvent():
+                self._ended(event)
+            case _:
+                pass
+
+    def _compressed(self, event: CompressedEvent) -> None:
+        from alhena.frontends.words import compressed_words, is_loss
+
+        if self._verbose or is_loss(event):
+            self._line(f"alhena: {compressed_words(event)}")
+
+    def _loop(self, event: LoopDetectedEvent) -> None:
+        from alhena.frontends.words import is_news, loop_words
+
+        if is_news(event):
+            self._line(f"alhena: warning: {loop_words(event)}")
+
+    def _ended(self, event: ToolCallResponseEvent) -> None:
+        described = self._described.pop(event.call_id, event.name)
+        if event.status == "success":
+            if self._verbose:
+                self._line(f"✓ {described} ({_duration(event.duration_ms)})")
+            return
+        error = event.error or event.status
+        self._line(f"Error executing tool {event.name}: {error}")
+        if event.denied and (reason := denial_reason(event)) != error:
+            self._line(f"alhena: {reason}")
+        if event.denied and not self._hinted:
+            self._hinted = True
+            self._line("alhena: --approval-mode and --policy say what may run without asking.")
+
+    def _line(self, text: str) -> None:
+        self._write(f"{one_line(text, MAX_LINE)}\n")
+
+
+def _duration(milliseconds: float) -> str:
+    return f"{milliseconds:.0f} ms" if milliseconds < 1000 else f"{milliseconds / 1000:.1f} s"
+
+
+MAX_BYTES = 8 * 1024 * 1024
+WAIT_SECONDS = 0.5
+
+
+def piped_text(stream: BinaryIO | None, *, required: bool) -> tuple[str, str | None]:
+    """The text on standard input and a warning, when part of it was left out.
+
+    A terminal is never read. With a prompt at hand (`required` false) a pipe that stays silent for
+    half a second is taken as empty: unattended jobs often inherit one that nobody writes to. None
+    is a closed standard input, and empty too.
+    """
+    if stream is None:
+        return "", None
+    try:
+        descriptor = stream.fileno()
+        if stream.isatty():
+            return "", None
+        patient = required or stat.S_ISREG(os.fstat(descriptor).st_mode)
+        if not patient and not select.select([descriptor], [], [], WAIT_SECONDS)[0]:
+            return "", None
+        data = stream.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"cannot read standard input: {error}.", remedy="Pipe text in, or use </dev/null."
+        ) from error
+    warning = None
+    if len(data) > MAX_BYTES:
+        data = data[:MAX_BYTES]
+        warning = f"standard input is longer than {MAX_BYTES} bytes; the rest was left out."
+    return data.decode("utf-8", errors="replace"), warning
+
+
+def join_prompt(piped: str, prompt: str) -> str:
+    """Standard input comes before the prompt. Raises InputError when both are empty."""
+    parts = [part for part in (piped.rstrip("\n") + "\n" if piped.strip() else "", prompt) if part]
+    if not any(part.strip() for part in parts):
+        raise InputError(
+            "there is no prompt.",
+            remedy="Give one: alhena -p 'PROMPT', or pipe text into alhena.",
+        )
+    return "\n\n".join(parts)
 
 
 def run_headless(arguments: RunArguments) -> int:
@@ -144,7 +282,7 @@ async def _served(
     if not name or "/" in name:
         return None
     await agent.workbench.sources.gather()
-    from alhena.frontends.server_prompts import filled_prompt, server_prompts
+    from alhena.frontends.mentions import filled_prompt, server_prompts
 
     served = server_prompts(agent.workbench)
     if name in served:
@@ -161,7 +299,7 @@ async def _served(
 async def _attached(agent: Agent, given: str, result: Result) -> "tuple[Part, ...]":
     """What the @paths of the command line hold, as at the terminal. What was piped in is somebody
     else's text, and none of it names files."""
-    from alhena.frontends.referenced import referenced
+    from alhena.frontends.mentions import referenced
 
     def warn(text: str) -> None:
         result.feed(WarningEvent(message=text))

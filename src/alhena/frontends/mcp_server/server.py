@@ -1,18 +1,25 @@
-"""Lists the tools of a workbench to an MCP client, and runs its calls."""
+"""Lists the tools of a workbench to an MCP client, runs its calls, asks its person."""
 
 import asyncio
 import itertools
 import logging
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+import secrets
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, assert_never
 
+import msgspec
 from mcp.server.lowlevel.server import Server
 from mcp_types import (
+    AudioContent,
+    BlobResourceContents,
     CallToolRequestParams,
     CallToolResult,
+    ContentBlock,
     ElicitRequest,
     ElicitRequestFormParams,
     ElicitResult,
+    EmbeddedResource,
+    ImageContent,
     InputRequiredResult,
     ListToolsResult,
     PaginatedRequestParams,
@@ -22,18 +29,174 @@ from mcp_types import (
 )
 
 from alhena.agent.workbench import Workbench
+from alhena.display_text import escaped, exact, one_line
 from alhena.events import Event, ToolOutputEvent
-from alhena.frontends.mcp_server.answers import call_result
-from alhena.frontends.mcp_server.asking import Question
 from alhena.scheduler.confirmation import Answer, ConfirmationRequest
-from alhena.scheduler.states import CompletedToolCall
+from alhena.scheduler.states import CompletedToolCall, SuccessfulToolCall
+from alhena.tools.confirmation import (
+    AskUserConfirmation,
+    EditConfirmation,
+    ExecConfirmation,
+    ExitPlanModeConfirmation,
+    InfoConfirmation,
+    McpConfirmation,
+    ToolConfirmationOutcome,
+)
 from alhena.tools.contract import MUTATOR_KINDS, Kind
 from alhena.tools.threads import Boundary
 from alhena.version import __version__
 from alhena.wire.calls import ToolCallRequestInfo
+from alhena.wire.content import Blob, Part
 
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
+
+INLINE = "alhena:inline"
+"""The address of a document that a result holds, for MCP wants one."""
+
+
+def call_result(done: CompletedToolCall) -> CallToolResult:
+    """The text the model would get, then media in their order. A call that did not succeed is an
+    error, and the text says why."""
+    blocks: list[ContentBlock] = []
+    for part in done.response.response_parts:
+        blocks += _blocks(part)
+    return CallToolResult(content=blocks, is_error=not isinstance(done, SuccessfulToolCall))
+
+
+def _blocks(part: Part) -> list[ContentBlock]:
+    if part.function_response is not None:
+        values = part.function_response.response
+        text = str(values.get("output", values.get("error", "")))
+        blocks: list[ContentBlock] = [TextContent(type="text", text=text)]
+        inner = (each.inline_data for each in part.function_response.parts or ())
+        return [*blocks, *(_media(blob) for blob in inner if blob is not None)]
+    if part.inline_data is not None:
+        return [_media(part.inline_data)]
+    return [] if part.text is None else [TextContent(type="text", text=part.text)]
+
+
+def _media(blob: Blob) -> ContentBlock:
+    data = blob.data
+    kind = blob.mime_type.partition("/")[0]
+    if kind == "image":
+        return ImageContent(type="image", data=data, mime_type=blob.mime_type)
+    if kind == "audio":
+        return AudioContent(type="audio", data=data, mime_type=blob.mime_type)
+    resource = BlobResourceContents(uri=INLINE, mime_type=blob.mime_type, blob=data)
+    return EmbeddedResource(type="resource", resource=resource)
+
+
+WORDS = {
+    ToolConfirmationOutcome.PROCEED_ONCE: "Allow once",
+    ToolConfirmationOutcome.PROCEED_ALWAYS: "Allow from now on",
+    ToolConfirmationOutcome.PROCEED_ALWAYS_AND_SAVE: "Allow from now on, in later sessions too",
+    ToolConfirmationOutcome.PROCEED_ALWAYS_TOOL: "Allow this tool from now on",
+    ToolConfirmationOutcome.PROCEED_ALWAYS_SERVER: "Allow this server from now on",
+    ToolConfirmationOutcome.CANCEL: "Do not allow",
+}
+FIELD = "answer"
+MOST_SHOWN = 20_000
+"""Characters of a difference that a question shows, of its beginning and its end."""
+
+_FOR_THE_CALL = (ToolConfirmationOutcome.PROCEED_ONCE, ToolConfirmationOutcome.CANCEL)
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """A call that waits. `token` names it where the answer comes with another request."""
+
+    request: ConfirmationRequest
+    answer: "asyncio.Future[Answer]"
+    token: str
+
+    @classmethod
+    def about(cls, request: ConfirmationRequest) -> "Question":
+        """A question whose answer is still open."""
+        made: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        return cls(request=request, answer=made, token=secrets.token_urlsafe(18))
+
+    def form(self) -> ElicitRequestFormParams:
+        """The question as a form with one field: what may be answered."""
+        choices = [WORDS[each] for each in _outcomes(self.request)]
+        schema: dict[str, Any] = {
+            "type": "object",
+            "properties": {FIELD: {"type": "string", "title": "Allow it?", "enum": choices}},
+            "required": [FIELD],
+        }
+        return ElicitRequestFormParams(message=_message(self.request), requested_schema=schema)
+
+    def take(self, result: ElicitResult | None) -> None:
+        """What the client says; anything but a choice of those offered means no."""
+        if self.answer.done():
+            return
+        said = (result.content or {}).get(FIELD) if result and result.action == "accept" else None
+        outcomes = _outcomes(self.request)
+        chosen = next((each for each in outcomes if WORDS[each] == said), None)
+        self.answer.set_result(Answer(chosen or ToolConfirmationOutcome.CANCEL))
+
+
+def _outcomes(request: ConfirmationRequest) -> list[ToolConfirmationOutcome]:
+    """What may be answered. Of what is not shown whole nothing is approved beyond the call."""
+    given = [ToolConfirmationOutcome(each) for each in request.outcomes]
+    cut = isinstance(request.details, EditConfirmation) and _cut(request.details.file_diff)
+    return [each for each in given if each in WORDS and (not cut or each in _FOR_THE_CALL)]
+
+
+def _message(request: ConfirmationRequest) -> str:
+    details, offered = request.details, _outcomes(request)
+    lines = [one_line(details.title), *_shown(request)]
+    if request.reason:
+        lines.append(f"Asked because {one_line(request.reason)}")
+    lines += (f"Warning: {one_line(each)}" for each in getattr(details, "warnings", ()))
+    rules = [one_line(rule.words) for rule in request.lasting if rule.outcome in offered]
+    lines += (f"From now on: {each}" for each in dict.fromkeys(rules))
+    return "\n".join(filter(None, lines))
+
+
+def _shown(request: ConfirmationRequest) -> list[str]:
+    """The call, with nothing in it hidden. All of it, but for a long difference."""
+    match request.details:
+        case ExecConfirmation() as details:
+            return [*_where(request), escaped(details.command_shown, block=True)]
+        case EditConfirmation() as details:
+            return [_inline(details.file_path), _difference(details.file_diff)]
+        case InfoConfirmation() as details:
+            return [exact(details.prompt), *map(_inline, details.urls)]
+        case McpConfirmation() as details:
+            args = msgspec.json.encode(details.tool_args).decode("utf-8")
+            called = exact(f"{details.server_name}: {details.tool_name}({args})")
+            server = exact(", ".join(details.server))
+            return [called, f"The server is: {server}"] if server else [called]
+        case AskUserConfirmation() | ExitPlanModeConfirmation():
+            return []
+        case _:
+            assert_never(request.details)
+
+
+def _where(request: ConfirmationRequest) -> Iterator[str]:
+    directory = request.args.get("directory")
+    if isinstance(directory, str) and directory:
+        yield f"In the directory {_inline(directory)}"
+    if request.args.get("is_background"):
+        yield "In the background"
+
+
+def _cut(diff: str) -> bool:
+    return len(diff) > MOST_SHOWN
+
+
+def _difference(diff: str) -> str:
+    if not _cut(diff):
+        return exact(diff)
+    half = MOST_SHOWN // 2
+    left = f"[… {len(diff) - 2 * half:,} more characters, which are not shown …]"
+    return f"{exact(diff[:half])}\n{left}\n{exact(diff[-half:])}"
+
+
+def _inline(text: str) -> str:
+    """All of a text on one line, nothing in it hidden."""
+    return escaped(exact(text))
+
 
 NOT_SERVED = frozenset({"ask_user", "enter_plan_mode", "exit_plan_mode"})
 """Tools that are about a conversation of our own."""

@@ -1,44 +1,234 @@
-"""The screen of a capable terminal: a prompt at the bottom that prompt_toolkit draws, and finished
-blocks above it in the terminal's own scrollback."""
+"""The screen of a capable terminal: output above, the live part and the prompt below."""
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager
 from contextvars import Context
 from typing import Any
 
+import msgspec
 from prompt_toolkit.application import Application
 from prompt_toolkit.application.current import set_app
 from prompt_toolkit.application.run_in_terminal import in_terminal
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import Completer
+from prompt_toolkit.filters import Condition, is_searching
 from prompt_toolkit.history import History
 from prompt_toolkit.input import Input
-from prompt_toolkit.key_binding import merge_key_bindings
-from prompt_toolkit.layout import Window
+from prompt_toolkit.key_binding import KeyBindings, merge_key_bindings
+from prompt_toolkit.layout import (
+    BufferControl,
+    ConditionalContainer,
+    Dimension,
+    FormattedTextControl,
+    HSplit,
+    Layout,
+    ScrollOffsets,
+    VerticalAlign,
+    VSplit,
+    Window,
+)
+from prompt_toolkit.layout.menus import CompletionsMenu
+from prompt_toolkit.layout.processors import AfterInput, BeforeInput, ConditionalProcessor
 from prompt_toolkit.output import Output
 from prompt_toolkit.search import stop_search
+from prompt_toolkit.widgets import SearchToolbar
 
 from alhena.display_text import one_line
-from alhena.frontends.terminal.defects import Defects
+from alhena.frontends.terminal.ended import described, duration
 from alhena.frontends.terminal.entry import Entry
-from alhena.frontends.terminal.hands import Hands
 from alhena.frontends.terminal.keys import (
+    Hands,
     answer_keys,
     input_keys,
     menu_keys,
     session_keys,
     sign_keys,
 )
-from alhena.frontends.terminal.layout import Texts, placed
-from alhena.frontends.terminal.lines import Block, Line, Lines, Markdown, Span, clipped, line
-from alhena.frontends.terminal.live import live
-from alhena.frontends.terminal.menu import Menu, menu_lines
-from alhena.frontends.terminal.panel import Panel
+from alhena.frontends.terminal.lines import (
+    Block,
+    Line,
+    Lines,
+    Markdown,
+    Span,
+    clipped,
+    line,
+    wrapped,
+)
+from alhena.frontends.terminal.menu import Menu, Panel, menu_lines
 from alhena.frontends.terminal.printing import Fragments, Printer, fragments, style, warm_up
 from alhena.frontends.terminal.screen import Status
-from alhena.frontends.terminal.view import View
+from alhena.frontends.terminal.view import Call, View
+
+PLACEHOLDER = "Type your message or @path/to/file"
+INPUT_ROWS = 10
+MENU_ROWS = 8
+OPTION_ROWS = 3
+"""Rows behind the first one of the highlighted option that are in view where there is room."""
+
+Text = Callable[[], Fragments]
+
+
+class Texts(msgspec.Struct, frozen=True, kw_only=True):
+    """What is drawn, as it is now: what still changes, the menu, the foot."""
+
+    live: Text
+    menu: Text
+    foot: Text
+
+
+class Placed(msgspec.Struct, frozen=True):
+    """The layout and the parts of it that can have the focus."""
+
+    layout: Layout
+    input: Window
+    menu: Window
+    answer: Window
+
+
+def placed(
+    texts: Texts,
+    panel: Panel,
+    buffers: tuple[Buffer, Buffer],
+    keys: tuple[KeyBindings, KeyBindings],
+) -> Placed:
+    """The layout. `buffers` are the input line's and that of an answer in words; `keys` those of
+    the menu and of that answer."""
+    (entered, written), (menu_keys, answer_keys) = buffers, keys
+    search = SearchToolbar()
+    entry = Window(
+        BufferControl(
+            entered,
+            input_processors=[
+                ConditionalProcessor(
+                    AfterInput(PLACEHOLDER, style="class:dim"),
+                    Condition(lambda: not entered.text) & ~is_searching,
+                )
+            ],
+            search_buffer_control=search.control,
+            preview_search=True,
+            focus_on_click=False,
+        ),
+        height=Dimension(min=1, max=INPUT_ROWS),
+        dont_extend_height=True,
+        wrap_lines=True,
+        get_line_prefix=lambda number, wrap: [
+            ("class:accent", "> " if number == wrap == 0 else "  ")
+        ],
+    )
+    menu = Window(
+        FormattedTextControl(texts.menu, focusable=True, key_bindings=menu_keys, show_cursor=False),
+        scroll_offsets=ScrollOffsets(bottom=OPTION_ROWS),
+        dont_extend_height=True,
+        wrap_lines=True,
+    )
+    answer = Window(
+        BufferControl(
+            written,
+            input_processors=[
+                BeforeInput(lambda: [("class:bold", f"{panel.label} ")]),
+                ConditionalProcessor(
+                    AfterInput(lambda: [("class:dim", panel.placeholder)]),
+                    Condition(lambda: not written.text),
+                ),
+            ],
+            key_bindings=answer_keys,
+        ),
+        dont_extend_height=True,
+        wrap_lines=True,
+    )
+    body = HSplit(
+        [
+            Window(FormattedTextControl(texts.live), dont_extend_height=True),
+            ConditionalContainer(menu, Condition(lambda: panel.menu is not None)),
+            ConditionalContainer(answer, Condition(lambda: panel.label is not None)),
+            ConditionalContainer(
+                HSplit([VSplit([entry]), search, CompletionsMenu(max_height=MENU_ROWS)]),
+                Condition(lambda: not panel.open),
+            ),
+            Window(FormattedTextControl(texts.foot), height=1, dont_extend_height=True),
+        ],
+        align=VerticalAlign.TOP,
+    )
+    return Placed(Layout(body, focused_element=entry), entry, menu, answer)
+
+
+OUTPUT_ROWS = 5
+SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+
+
+def live(view: View, columns: int, rows: int, now: float, *, asking: bool = False) -> list[Line]:
+    """What still changes, in at most `rows` lines of at most `columns`: the open end of the
+    answer, the calls at work, and what the model does."""
+    if view.busy_since is None and not view.calls:
+        return []
+    lines: list[Line] = []
+    for call in view.calls:
+        if not call.nested:
+            lines += _call_lines(call, view, columns, now)
+    if not lines and not asking and view.busy_since is not None:
+        lines.append(_thinking(view, now))
+    room = max(rows - len(lines), 1)
+    text = [
+        (("", piece),)
+        for each in view.open_text.split("\n")[-room:]
+        for piece in wrapped(each.expandtabs(4), max(columns, 1))
+    ]
+    shown = [*(text[-room:] if view.open_text.strip() else []), *lines]
+    return [clipped(each, columns) for each in shown[len(shown) - min(rows, len(shown)) :]]
+
+
+def _thinking(view: View, now: float) -> Line:
+    seconds = 0.0 if view.busy_since is None else now - view.busy_since
+    pause = view.pause
+    if pause is not None and now < pause.until:
+        left = duration((int(pause.until - now) + 1) * 1000)
+        again = f"Trying again in {left} ({pause.attempt}, Esc to interrupt): "
+        return (("warning", f"! {again}"), ("dim", pause.why))
+    spinner = SPINNER[int(seconds * 10) % len(SPINNER)]
+    what = "Answering" if view.answering else "Thinking"
+    thought = f" {view.thought}" if view.thought and not view.answering else ""
+    hint = f" ({duration(int(seconds) * 1000)}, Esc to interrupt)"
+    return (("accent", spinner), ("", f" {what}"), ("dim", thought), ("dim", hint))
+
+
+def _call_lines(call: Call, view: View, columns: int, now: float) -> list[Line]:
+    title = one_line(view.titles.get(call.name, call.name))
+    took = now - call.since
+    running = call.status == "executing"
+    mark = SPINNER[int(took * 10) % len(SPINNER)] if running else "·"
+    state = "" if running else f"  {call.status.replace('_', ' ')}" if call.status else ""
+    time = f"  {duration(int(took) * 1000)}" if running and took >= 1 else ""
+    lines: list[Line] = [
+        clipped((("accent", mark), ("bold", f" {title}")), max(columns - len(time + state), 1))
+    ]
+    room = columns - sum(len(text) for _, text in lines[0]) - len(time + state) - 1
+    what = described(title, one_line(call.description, 400))
+    shown = clipped(line(f" {what}"), max(room, 0))
+    lines[0] = (*lines[0], *(shown if what else ()), ("dim", state + time))
+    rows = call.output.rstrip("\n").split("\n")[-OUTPUT_ROWS:] if call.output.strip() else []
+    lines += (clipped((("dim", "  │ "), *line(each, "dim")), columns) for each in rows)
+    return lines
+
+
+MAX_DEFECTS = 3
+"""Defects in a row after which the screen is given up."""
+WITHIN = 5.0
+"""Seconds in which they are in a row."""
+
+
+class Defects:
+    """Counts what goes wrong where nobody waits for it."""
+
+    def __init__(self) -> None:
+        self._times: deque[float] = deque(maxlen=MAX_DEFECTS + 1)
+
+    def one_more(self, now: float) -> bool:
+        """Whether one at `now` (in seconds) is one too many."""
+        self._times.append(now)
+        return len(self._times) > MAX_DEFECTS and now - self._times[0] < WITHIN
+
 
 FRAME = 0.03
 """Seconds between two drawings of what streams in."""

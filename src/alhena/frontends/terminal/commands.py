@@ -1,6 +1,7 @@
-"""The slash commands: a table, and what each has to say."""
+"""The slash commands: a table, and the answer of each."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
+from difflib import get_close_matches
 from typing import Protocol
 
 import msgspec
@@ -10,8 +11,8 @@ from alhena.display_text import escaped, one_line
 from alhena.events import CompressedEvent
 from alhena.frontends.terminal.asking import rule_words
 from alhena.frontends.terminal.ended import counted, duration
-from alhena.frontends.terminal.going_back import GoingBack, restore, undo
 from alhena.frontends.terminal.lines import Line, line
+from alhena.frontends.terminal.session_commands import GoingBack, restore, undo
 from alhena.frontends.terminal.view import Totals
 from alhena.policy.model import PolicyRule
 
@@ -208,7 +209,7 @@ async def _clear(context: CommandContext, _rest: str) -> list[Line]:
 
 
 async def _compress(context: CommandContext, _rest: str) -> list[Line]:
-    from alhena.frontends.room_words import compressed_words
+    from alhena.frontends.words import compressed_words
 
     event = await context.compress()
     style = "dim" if event.status in ("compressed", "noop") else "warning"
@@ -216,13 +217,13 @@ async def _compress(context: CommandContext, _rest: str) -> list[Line]:
 
 
 async def _chat(context: CommandContext, rest: str) -> list[Line]:
-    from alhena.frontends.terminal.chat_command import chat
+    from alhena.frontends.terminal.session_commands import chat
 
     return await chat(context, rest)
 
 
 async def _mcp(context: CommandContext, rest: str) -> list[Line]:
-    from alhena.frontends.terminal.mcp_command import mcp
+    from alhena.frontends.terminal.session_commands import mcp
 
     return await mcp(context, rest)
 
@@ -308,7 +309,6 @@ def named(text: str) -> tuple[Command | None, str, str] | None:
 
 def unknown(name: str) -> list[Line]:
     """What is said of a command that is none."""
-    from alhena.frontends.terminal.unknown_commands import unknown_words
 
     names = (name for each in COMMANDS for name in (each.name, *each.aliases))
     return [line(unknown_words(name, names), "error")]
@@ -333,3 +333,38 @@ def _rule(rule: PolicyRule) -> Line:
         ("", f" {what}"),
         ("dim", f"  {rule.author} {rule.final_priority:.3f} {one_line(rule.source, 100)}"),
     )
+
+
+NEAR = 0.75
+"""How like a command its misspelling is."""
+INSTEAD = {
+    **dict.fromkeys(("about", "version"), "`alhena --version` says which version this is."),
+    "auth": "`alhena auth login` signs in, `alhena auth status` says who answers.",
+    "copy": "Select the text in your terminal to copy it.",
+    **dict.fromkeys(
+        ("directory", "dir"), "Begin with `alhena --include-directories DIR` for more directories."
+    ),
+    "docs": "See the docs folder, or ask: the model can read it.",
+    "editor": "Set VISUAL or EDITOR to choose your editor.",
+    **dict.fromkeys(("extensions", "skills"), "They are not there yet."),
+    "init": "Ask for a GEMINI.md of this project; /memory shows what it says.",
+    "model": "Begin with `alhena --model NAME`; `alhena models list` says which there are.",
+    "permissions": "`alhena trust` trusts this folder; /policies shows what is allowed.",
+    "plan": "Shift-Tab goes to plan mode.",
+    "privacy": "`alhena settings show privacy` shows what is set.",
+    "resume": "Leave, and go on with `alhena --resume`; `alhena sessions list` says with what.",
+    "rewind": "/undo takes back the last turn's changes, /restore goes back to a checkpoint.",
+    "settings": "`alhena settings show` shows them, `alhena settings path` where they are said.",
+    "shortcuts": "/help has the keys, too.",
+    "theme": "The colours are those of your terminal.",
+}
+"""For commands of the reference: how the same is done here."""
+
+
+def unknown_words(name: str, known: Iterable[str]) -> str:
+    """The line for a command of that name."""
+    shown = one_line(name, 60)
+    if name.lower() in INSTEAD:
+        return f"There is no /{shown} here. {INSTEAD[name.lower()]}"
+    near = get_close_matches(name.lower(), list(known), n=1, cutoff=NEAR)
+    return f"Unknown command /{shown}. {f'Did you mean /{near[0]}?' if near else 'See /help.'}"

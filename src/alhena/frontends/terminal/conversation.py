@@ -1,8 +1,10 @@
-"""A person and an agent: prompts in, commands, questions and answers, one thing after another."""
+"""A person and an agent: prompts in, commands, questions and answers out."""
 
 import asyncio
 import os
+import shlex
 from collections.abc import Mapping
+from pathlib import Path
 
 import msgspec
 
@@ -19,26 +21,62 @@ from alhena.events import (
     ModelFallbackEvent,
     UserMessageEvent,
 )
-from alhena.frontends.mentions import shell_note
-from alhena.frontends.referenced import referenced
-from alhena.frontends.server_prompts import (
-    filled_prompt,
-    server_prompts,
-)
+from alhena.frontends.mentions import filled_prompt, referenced, server_prompts, shell_note
 from alhena.frontends.terminal import commands
-from alhena.frontends.terminal.advancing import advance, prompt_lines
-from alhena.frontends.terminal.editors import editor_command
 from alhena.frontends.terminal.lines import line
-from alhena.frontends.terminal.shown_session import ShownSession, ToolTitles
-from alhena.frontends.terminal.view import View, without_run
+from alhena.frontends.terminal.sitting import ShownSession, ToolTitles
+from alhena.frontends.terminal.view import View, advance, prompt_lines, without_run
 from alhena.scheduler.confirmation import ConfirmationRequest, Verdict
 from alhena.scheduler.states import CompletedToolCall
 from alhena.tools.builtin.ask_user import Answers
 from alhena.tools.confirmation import Question
 from alhena.tools.contract import TerminalOutput, ToolFailure
 from alhena.tools.edit.proposal import ProposedContents
-from alhena.tools.modify import edit_externally
+from alhena.tools.modify import EditorCommand, edit_externally
 from alhena.wire.content import Part
+
+FALLBACKS = ("sensible-editor", "nano", "vim", "vi")
+_DIFFING = {"vim": "-d", "nvim": "-d"}
+_WAITING = {
+    **dict.fromkeys(
+        ("code", "code-insiders", "codium", "cursor", "windsurf"), ("--wait", "--diff")
+    ),
+    **dict.fromkeys(("subl", "zed", "mate", "atom"), ("--wait",)),
+}
+
+
+def editor_command(environ: Mapping[str, str]) -> EditorCommand | None:
+    """The editor of VISUAL or EDITOR, else one that is there; None when none is."""
+    words = _wanted(environ)
+    if not words:
+        return None
+    name = Path(words[0]).name.removesuffix(".exe")
+
+    def command(old: Path, new: Path) -> list[str]:
+        if name in _DIFFING and len(words) == 1:
+            return [*words, _DIFFING[name], str(new), str(old)]  # the cursor is in the first
+        if name in _WAITING:
+            options = [each for each in _WAITING[name] if each not in words]
+            both = "--diff" in (*words, *options)
+            return [*words, *options, *([str(old)] if both else []), str(new)]
+        return [*words, str(new)]
+
+    return command
+
+
+def _wanted(environ: Mapping[str, str]) -> list[str]:
+    from shutil import which
+
+    for variable in ("VISUAL", "EDITOR"):
+        given = environ.get(variable, "").strip()
+        if given:
+            try:
+                return shlex.split(given)
+            except ValueError:  # unbalanced quotes: one word, whatever it is
+                return [given]
+    path = environ.get("PATH", "")
+    return [name for name in FALLBACKS if which(name, path=path)][:1]
+
 
 MAX_MESSAGE = 2_000
 

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from alhena.display_text import one_line, without_controls
 from alhena.events import ToolCallResponseEvent
-from alhena.frontends.terminal.diffs import diff_lines
+from alhena.frontends.terminal.asking import diff_lines
 from alhena.frontends.terminal.lines import Line, line
 
 TEXT_ROWS = 3

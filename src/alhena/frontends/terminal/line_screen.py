@@ -9,8 +9,7 @@ from contextlib import asynccontextmanager
 from select import select
 
 from alhena.frontends.terminal.lines import Block, Lines, folded, plain
-from alhena.frontends.terminal.menu import Menu, named
-from alhena.frontends.terminal.panel import ALONE, LOOK, PAUSE
+from alhena.frontends.terminal.menu import ALONE, LOOK, PAUSE, Menu, named
 from alhena.frontends.terminal.screen import Person, Status
 from alhena.frontends.terminal.view import View
 

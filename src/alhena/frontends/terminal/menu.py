@@ -1,4 +1,8 @@
-"""A list to choose from, as a value: keys go in, another list or a choice comes out."""
+"""A list to choose from, and the question that stands in the place of the input line."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
 
 import msgspec
 
@@ -124,3 +128,194 @@ def named(menu: Menu, key: str) -> int | None:
         if key and key in (str(index + 1), option.key):
             return index
     return None
+
+
+LOOK = 0.5
+"""Seconds that a question is there to be seen before a key can be its answer."""
+PAUSE = 0.7
+"""Seconds without a key after which keys are answers again."""
+ALONE = 0.25
+"""Seconds that a letter or a number has to stand alone to be an answer."""
+TYPING = "That was typing, no answer. It is kept. Pause, then press a letter or arrow."
+EARLY = "That came before you could have read this. Wait a moment, then press again."
+UNSURE = "Was that meant for what you were typing? Press a letter, or an arrow first."
+
+
+class Timer(Protocol):
+    """What `later` gives."""
+
+    def cancel(self) -> object:
+        """Takes the call back."""
+        ...
+
+
+class Panel:
+    """One question at a time. `changed` is called whenever another one stands there, or none, or
+    keys begin to count; `later` calls a function after some seconds. `typed` gets what was no
+    answer.
+
+    Somebody may be typing when a question appears, and words are no answers. No key counts before
+    the question was there to be seen (`drawn`) for a moment; a letter picks only when it stands
+    alone; and behind what was no answer no key counts until there is a pause. Somebody who writes
+    words ends them with Enter: behind words it picks only what an arrow went to. All moments end
+    with a timer, not by the clock: keys that were there before it was due come before it.
+    """
+
+    def __init__(
+        self,
+        changed: Callable[[], None],
+        later: Callable[[float, Callable[[], None]], Timer],
+        typed: Callable[[str], None],
+    ) -> None:
+        self.menu: Menu | None = None
+        self.label: str | None = None
+        self.placeholder = ""
+        self.note = ""
+        self.counts = False
+        self._changed = changed
+        self._later = later
+        self._typed = typed
+        self._begun = ""
+        self._alone: Timer | None = None
+        self._seen = False
+        self._away = False
+        self._worded = False
+        self._wait = LOOK
+        self._waiting: Timer | None = None
+        self._picked: asyncio.Future[frozenset[int] | None] | None = None
+        self._written: asyncio.Future[str | None] | None = None
+
+    @property
+    def open(self) -> bool:
+        """Whether there is a question."""
+        return self.menu is not None or self.label is not None
+
+    async def choose(self, menu: Menu, *, typing: bool = False) -> frozenset[int] | None:
+        """What is picked, None when the menu is dismissed. `typing`: somebody has begun words that
+        Enter would end."""
+        self._picked = asyncio.get_running_loop().create_future()
+        self.menu, self.note = menu, ""
+        self._worded = typing
+        self._seen = False
+        self._rest(PAUSE if typing else LOOK)
+        self._changed()
+        try:
+            return await self._picked
+        finally:
+            self.menu = self._picked = None
+            self._forget()
+            self._rest(LOOK)
+            self._changed()
+
+    def drawn(self) -> None:
+        """What stands here is on the screen now."""
+        if self.menu is not None and not self._seen and not self._away:
+            self._seen = True
+            self._rest(self._wait)
+
+    def hide(self) -> None:
+        """Nothing is to be seen until `show`; what is pressed meanwhile is meant for others."""
+        self._away = True
+        self._seen = False
+        self._forget()
+        self._rest(LOOK)
+
+    def show(self) -> None:
+        """What stands here can be drawn again."""
+        self._away = False
+        self._changed()
+
+    async def write(self, label: str, placeholder: str) -> str | None:
+        """What is written, None when that is dismissed."""
+        self._written = asyncio.get_running_loop().create_future()
+        self.label, self.placeholder = label, placeholder
+        self._changed()
+        try:
+            return await self._written
+        finally:
+            self.label = self._written = None
+            self._changed()
+
+    def key(self, name: str) -> None:
+        """A key for the menu: one that `press` knows, or "tab" and "s-tab", which move."""
+        menu, picked = self.menu, self._picked
+        if menu is None or picked is None or picked.done():
+            return
+        if name == "escape":  # a no cannot do harm
+            picked.set_result(None)
+            return
+        moved = {"tab": "down", "s-tab": "up"}.get(name, name)
+        made = press(menu, moved)
+        unsure = self._worded and name in ("enter", "tab", "s-tab")
+        if not self.counts or unsure or made is menu or self._alone is not None:
+            self.words(" " if name == "space" else "" if moves(moved) else name)
+            return
+        self.note = ""
+        if isinstance(made, Menu):
+            self.menu = made
+            if self._worded and moves(name):
+                self._worded = False
+                self._rest(LOOK)
+        elif moves(name):
+            picked.set_result(made.indices)
+        else:
+            self._begun = name
+            self._alone = self._later(PAUSE if self._worded else ALONE, lambda: self._settle(made))
+
+    def words(self, text: str) -> None:
+        """What was written while there is a menu: it is meant for the input line. "" is a key that
+        writes nothing."""
+        text = self._begun + text
+        self._forget()
+        if text:
+            self._worded = True
+            self._typed(text)
+            self.note = TYPING
+        else:
+            self.note = UNSURE if self._worded else EARLY
+        self._rest(PAUSE)
+
+    def erase(self) -> None:
+        """Takes back a letter that is not an answer yet."""
+        self._forget()
+        self._rest(PAUSE)
+
+    def accept(self, text: str) -> None:
+        """The line is written."""
+        if self._written is not None and not self._written.done():
+            self._written.set_result(text.strip())
+
+    def dismiss(self) -> None:
+        """There is to be no answer."""
+        for waiting in (self._picked, self._written):
+            if waiting is not None and not waiting.done():
+                waiting.set_result(None)
+
+    def _settle(self, made: Picked) -> None:
+        """The letter stood alone."""
+        self._alone, self._begun = None, ""
+        if self._picked is not None and not self._picked.done():
+            self._picked.set_result(made.indices)
+
+    def _forget(self) -> None:
+        self._begun = ""
+        if self._alone is not None:
+            self._alone.cancel()
+            self._alone = None
+
+    def _rest(self, seconds: float) -> None:
+        """No key counts for some time in which the question is seen."""
+        self.counts = False
+        self._wait = seconds
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
+        if self._seen and self.menu is not None:
+            self._waiting = self._later(seconds, self._rested)
+
+    def _rested(self) -> None:
+        self._waiting = None
+        self.counts = True
+        if self.note == EARLY:
+            self.note = ""
+        self._changed()

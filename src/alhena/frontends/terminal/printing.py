@@ -1,4 +1,4 @@
-"""Finished blocks as bytes for a terminal. rich is imported with the first Markdown."""
+"""Finished blocks as bytes for a terminal. rich is imported when it is needed."""
 
 from collections.abc import Iterable
 from typing import assert_never
@@ -9,7 +9,22 @@ from prompt_toolkit.renderer import print_formatted_text
 from prompt_toolkit.styles import BaseStyle, Style
 
 from alhena.frontends.terminal.lines import Block, Line, Lines, Markdown, clipped, folded
-from alhena.frontends.terminal.theme import STYLES
+
+STYLES = {
+    "": "",
+    "accent": "ansicyan",
+    "added": "ansigreen",
+    "bold": "bold",
+    "chosen": "bold ansicyan",
+    "dim": "ansibrightblack",
+    "error": "ansired",
+    "ok": "ansigreen",
+    "removed": "ansired",
+    "user": "bold",
+    "warning": "ansiyellow",
+}
+"""Style -> colours by the sixteen names that every terminal's own theme defines."""
+
 
 Fragments = StyleAndTextTuples
 
@@ -59,7 +74,7 @@ class Printer:
         thread will do."""
         if not isinstance(block, Markdown):
             return block
-        from alhena.frontends.terminal.rendering import rendered
+        from alhena.frontends.terminal.markdown import rendered
 
         columns = self._output.get_size().columns
         return Markdown(rendered(block.text, columns, colour=self._colour))
@@ -69,5 +84,5 @@ def warm_up() -> None:
     """Imports what the first Markdown needs, so that it need not wait for it."""
     from importlib import import_module
 
-    for name in ("alhena.frontends.terminal.rendering", "rich.syntax"):
+    for name in ("alhena.frontends.terminal.markdown", "rich.syntax"):
         import_module(name)

@@ -1,11 +1,48 @@
-"""What the terminal shows, as a value. `advancing` has how events change it, `live` what of it is
-drawn."""
+"""The terminal's view as a value, advanced from event to event by a pure function.
+
+What is finished is printed once, into the terminal's own scrollback; what still changes is drawn
+below it (`live`). Nothing here knows a terminal, a clock or an event loop.
+"""
 
 from collections.abc import Mapping
+from typing import assert_never
 
 import msgspec
 
-from alhena.frontends.terminal.lines import Block, Line, Lines
+from alhena.display_text import one_line, without_controls
+from alhena.events import (
+    ApiErrorEvent,
+    ApiRequestEvent,
+    ApiResponseEvent,
+    CheckpointEvent,
+    CompressedEvent,
+    ConfirmationRequestEvent,
+    ContentEvent,
+    ContextWindowWillOverflowEvent,
+    ErrorEvent,
+    Event,
+    FinishedEvent,
+    HookCallEvent,
+    LoopCheckEvent,
+    LoopDetectedEvent,
+    ModelFallbackEvent,
+    OutputsMaskedEvent,
+    OutputTruncatedEvent,
+    RetryEvent,
+    RunFinishedEvent,
+    RunStartedEvent,
+    ThoughtEvent,
+    ToolCallRequestEvent,
+    ToolCallResponseEvent,
+    ToolCallsUpdateEvent,
+    ToolCallUpdateEvent,
+    ToolOutputEvent,
+    UserMessageEvent,
+    WarningEvent,
+)
+from alhena.frontends.terminal.ended import counted, duration, ended_lines, header
+from alhena.frontends.terminal.lines import Block, Line, Lines, Markdown, line, spoken
+from alhena.frontends.terminal.splitting import at_margin, split
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,3 +136,255 @@ def since(totals: Totals, start: Totals) -> Totals:
     return Totals(
         **{name: getattr(totals, name) - getattr(start, name) for name in Totals.__struct_fields__}
     )
+
+
+OUTPUT_KEPT = 4_000
+PROMPT_ROWS, PROMPT_END = 40, 5
+"""Lines of a long prompt that stay in the scrollback: its beginning and its end."""
+MAX_MESSAGE = 2_000
+
+
+def advance(view: View, event: Event, now: float) -> Step:
+    """The view after an event at `now` (seconds of any clock), and what is finished with it."""
+    match event:
+        case RunStartedEvent():
+            view = msgspec.structs.replace(view, busy_since=now, prompt_start=view.totals)
+            step = printed(view, "notice", [_warning(notice) for notice in event.notices], hang=2)
+        case UserMessageEvent():
+            step = printed(view, "user", prompt_lines(event.text))
+        case ThoughtEvent():
+            step = msgspec.structs.replace(view, thought=one_line(event.subject, 200)), ()
+        case ContentEvent():
+            step = _content(view, event.text)
+        case WarningEvent() | LoopDetectedEvent():
+            step = _notice(view, event)
+        case CompressedEvent() | OutputsMaskedEvent():
+            step = _after_text(view, "notice", _room_lines(event))
+        case ErrorEvent():
+            step = _error(view, event)
+        case RunFinishedEvent():
+            step = _finished(view, event)
+        case ApiRequestEvent() | ApiResponseEvent() | RetryEvent() | ModelFallbackEvent():
+            step = _request_event(view, event, now)
+        case (
+            ToolCallRequestEvent()
+            | ToolCallUpdateEvent()
+            | ToolOutputEvent()
+            | ToolCallResponseEvent()
+            | OutputTruncatedEvent()
+        ):
+            step = _call_event(view, event, now)
+        case (
+            ToolCallsUpdateEvent()
+            | CheckpointEvent()
+            | ContextWindowWillOverflowEvent()
+            | ConfirmationRequestEvent()
+            | FinishedEvent()
+            | ApiErrorEvent()
+            | HookCallEvent()
+            | LoopCheckEvent()
+        ):
+            step = view, ()  # others read them from the stream
+        case _:
+            assert_never(event)
+    return step
+
+
+def prompt_lines(text: str) -> list[Line]:
+    """What a person said, as it stays in the scrollback."""
+    first, *rest = [(("user", spoken(each)),) for each in text.split("\n")]
+    lines: list[Line] = [(("accent", "> "), *first), *((("", "  "), *each) for each in rest)]
+    if len(lines) > PROMPT_ROWS + PROMPT_END:
+        left = len(lines) - PROMPT_ROWS - PROMPT_END
+        lines[PROMPT_ROWS:-PROMPT_END] = [line(f"  … {counted(left, 'more line')} …", "dim")]
+    return lines
+
+
+def _content(view: View, text: str) -> Step:
+    text = view.open_text + without_controls(text)
+    pieces, rest = split(text)
+    view = msgspec.structs.replace(view, open_text=rest, thought="", answering=True)
+    blocks: list[Block] = []
+    for piece in pieces:
+        view, block = _markdown(view, piece)
+        blocks += block
+    return view, tuple(blocks)
+
+
+def _markdown(view: View, text: str) -> Step:
+    shown = (*gap(view), Markdown(text))
+    return msgspec.structs.replace(view, group="text", spoken=True), shown
+
+
+def _flushed(view: View) -> Step:
+    """What is open of the answer, finished as it is."""
+    text = at_margin(view.open_text.strip("\n"))
+    view = msgspec.structs.replace(view, open_text="", answering=False)
+    return _markdown(view, text) if text.strip() else (view, ())
+
+
+def _after_text(view: View, group: str, lines: list[Line]) -> Step:
+    view, before = _flushed(view)
+    view, after = printed(view, group, lines, hang=2)
+    return view, (*before, *after)
+
+
+RequestEvent = ApiRequestEvent | ApiResponseEvent | RetryEvent | ModelFallbackEvent
+
+
+def _request_event(view: View, event: RequestEvent, now: float) -> Step:
+    if isinstance(event, RetryEvent | ModelFallbackEvent):
+        return _again(view, event, now)
+    return _counted(view, event), ()
+
+
+def _again(view: View, event: RetryEvent | ModelFallbackEvent, now: float) -> Step:
+    """What a failed request leads to. Text that was printed stays where it is, and is said to be
+    void; text that was not is gone."""
+    replace = msgspec.structs.replace
+    lines: list[Line] = []
+    if event.role != "main":
+        return view, ()
+    if event.retract:
+        view = replace(view, open_text="", thought="", answering=False)
+        if view.spoken:
+            lines.append(_warning("The answer above was cut off; it begins anew."))
+        view = replace(view, spoken=False)
+    if isinstance(event, ModelFallbackEvent):
+        told = f"{event.model} answers from here on instead of {event.instead_of}: {event.reason}"
+        lines.append(_warning(told))
+        view = replace(view, pause=None)
+    else:
+        attempt = f"attempt {event.attempt} of {event.max_attempts}"
+        why = one_line(without_controls(event.reason), MAX_MESSAGE)
+        view = replace(view, pause=Pause(why=why, until=now + event.delay_s, attempt=attempt))
+    return printed(view, "notice", lines, hang=2)
+
+
+def _room_lines(event: CompressedEvent | OutputsMaskedEvent) -> list[Line]:
+    from alhena.frontends.words import compressed_words, is_loss, masked_words
+
+    if isinstance(event, OutputsMaskedEvent):
+        return [line(masked_words(event), "dim")]
+    words = compressed_words(event)
+    return [_warning(words) if is_loss(event) else line(words, "dim")]
+
+
+def _notice(view: View, event: WarningEvent | LoopDetectedEvent) -> Step:
+    if isinstance(event, WarningEvent):
+        return _after_text(view, "notice", [_warning(event.message)])
+    from alhena.frontends.words import is_news, loop_words
+
+    if not is_news(event):
+        return view, ()
+    return _after_text(view, "notice", [_warning(loop_words(event))])
+
+
+def _warning(message: str) -> Line:
+    return (("warning", "! "), *line(one_line(without_controls(message), MAX_MESSAGE), "warning"))
+
+
+def _error(view: View, event: ErrorEvent) -> Step:
+    if event.exit_code == 130:
+        return _after_text(view, "notice", [line("■ cancelled", "warning")])
+    message = one_line(without_controls(event.message), MAX_MESSAGE)
+    return _after_text(view, "notice", [(("error", "✗ "), *line(message, "error"))])
+
+
+def _finished(view: View, event: RunFinishedEvent) -> Step:
+    made = since(view.totals, view.prompt_start)
+    parts = [counted(event.turns, "turn"), duration(event.duration_ms)]
+    if made.calls:
+        failed = f" ({made.failed_calls} failed)" if made.failed_calls else ""
+        parts.insert(1, counted(made.calls, "call") + failed)
+    if made.input_tokens or made.output_tokens:
+        cached = f" ({made.cached_tokens:,} cached)" if made.cached_tokens else ""
+        parts.append(f"{made.input_tokens:,} tokens in{cached}, {made.output_tokens:,} out")
+    view, blocks = _after_text(view, "end", [line("  " + " · ".join(parts), "dim")])
+    return without_run(view), blocks
+
+
+def _counted(view: View, event: ApiRequestEvent | ApiResponseEvent) -> View:
+    replace = msgspec.structs.replace
+    totals = view.totals
+    if isinstance(event, ApiRequestEvent):
+        totals = replace(totals, requests=totals.requests + 1)
+        return replace(view, totals=totals, spoken=False)
+    totals = replace(
+        totals,
+        input_tokens=totals.input_tokens + event.input_tokens + event.tool_tokens,
+        cached_tokens=totals.cached_tokens + event.cached_tokens,
+        output_tokens=totals.output_tokens + event.output_tokens + event.thoughts_tokens,
+        model_ms=totals.model_ms + event.duration_ms,
+    )
+    return replace(view, totals=totals)
+
+
+CallEvent = (
+    ToolCallRequestEvent
+    | ToolCallUpdateEvent
+    | ToolOutputEvent
+    | ToolCallResponseEvent
+    | OutputTruncatedEvent
+)
+
+
+def _call_event(view: View, event: CallEvent, now: float) -> Step:
+    replace = msgspec.structs.replace
+    nested = event.parent_call_id is not None
+    if isinstance(event, OutputTruncatedEvent):
+        where = f"; all of it: {event.output_file}" if event.output_file else ""
+        told = f"of {event.original_length:,} characters the model gets the two ends{where}"
+        problem = f" ({event.problem})" if event.problem else ""
+        return printed(view, "calls", [line(f"  {told}{problem}", "dim")])
+    if isinstance(event, ToolCallRequestEvent):
+        view, blocks = _flushed(view)
+        call = Call(call_id=event.call_id, name=event.name, since=now, nested=nested)
+        return replace(view, calls=(*view.calls, call), thought=""), blocks
+    known = next((each for each in view.calls if each.call_id == event.call_id), None)
+    call = known or Call(call_id=event.call_id, name="", since=now, nested=nested)
+    if isinstance(event, ToolCallResponseEvent):
+        return _ended(view, call, event)
+    if isinstance(event, ToolOutputEvent):
+        output = (call.output + without_controls(event.text))[-OUTPUT_KEPT:]
+        call = replace(call, output=output)
+    else:
+        starts = event.status == "executing" and call.status != "executing"
+        call = replace(
+            call,
+            name=event.name,
+            status=event.status,
+            description=event.description or call.description,
+            since=now if starts else call.since,
+        )
+    return replace(view, calls=_with(view.calls, call)), ()
+
+
+def _ended(view: View, call: Call, event: ToolCallResponseEvent) -> Step:
+    replace = msgspec.structs.replace
+    totals = replace(
+        view.totals,
+        calls=view.totals.calls + 1,
+        failed_calls=view.totals.failed_calls + (event.status != "success"),
+        tool_ms=view.totals.tool_ms + event.duration_ms,
+    )
+    rest = tuple(each for each in view.calls if each.call_id != event.call_id)
+    view = replace(view, calls=rest, totals=totals)
+    title = view.titles.get(event.name, event.name)
+    head = header(event, title, one_line(call.description, 300))
+    if call.nested:  # the call that runs the subagent shows what came of it
+        return printed(view, "calls", [(("", "  "), *head)], clip=True)
+    view, heading = printed(view, "calls", [head], clip=True)
+    view, body = printed(
+        view,
+        "calls",
+        ended_lines(event, seen=event.call_id in view.shown, own=event.call_id in view.own),
+        hang=0 if event.status == "success" else 2,
+    )
+    return view, (*heading, *body)
+
+
+def _with(calls: tuple[Call, ...], call: Call) -> tuple[Call, ...]:
+    if all(each.call_id != call.call_id for each in calls):
+        return (*calls, call)
+    return tuple(call if each.call_id == call.call_id else each for each in calls)

@@ -1,16 +1,288 @@
-"""Arguments by which an allowed program does more than a rule may have meant."""
+"""Arguments by which an allowed program does more than the rule names."""
 
-from alhena.policy.bash.consoles import CONSOLES, fed
+from collections.abc import Callable
+
 from alhena.policy.bash.hazard_builds import BUILDS
-from alhena.policy.bash.hazard_operands import CHECKS, OPERANDS
-from alhena.policy.bash.hazard_reading import Reading, named, script_effect, unknown
-from alhena.policy.bash.hazard_table import READERS, RUNS, SAME, Hazards
+from alhena.policy.bash.hazard_reading import (
+    CONSOLES,
+    SINKS,
+    Reading,
+    fed,
+    leads_out,
+    named,
+    script_effect,
+    unknown,
+)
+from alhena.policy.bash.hazard_table import (
+    CHANGES,
+    CONNECTS,
+    ELSEWHERE,
+    READERS,
+    RUNS,
+    SAME,
+    Hazards,
+)
 from alhena.policy.bash.hazard_tools import TOOLS
-from alhena.policy.bash.inner import ANYTHING, INPUT_IN_ARGUMENTS, inner_command
-from alhena.policy.bash.literal import split_settings
-from alhena.policy.bash.model import Part, Word
-from alhena.policy.bash.options import base_name, first_operands, global_options, is_option
-from alhena.policy.bash.wrappers import interpreter
+from alhena.policy.bash.model import Part, Word, WordKind
+from alhena.policy.bash.options import (
+    base_name,
+    first_operands,
+    global_options,
+    is_option,
+    split_settings,
+)
+from alhena.policy.bash.wrappers import ANYTHING, INPUT_IN_ARGUMENTS, inner_command, interpreter
+
+_PROGRAMS = frozenset({"f", "file", "e", "source"})
+_SERVICES = frozenset({"s_client", "s_server", "s_time", "ocsp"})
+
+
+def _sed_operand(reading: Reading, word: Word) -> str | None:
+    if reading.operands or reading.seen & {"e", "expression", "f", "file"}:
+        return None
+    return script_effect("sed", word) if reading.beyond else None
+
+
+def _awk_operand(reading: Reading, word: Word) -> str | None:
+    if reading.operands or reading.seen & _PROGRAMS or not reading.beyond:
+        return None
+    return script_effect("awk", word)
+
+
+def _second_written(reading: Reading, word: Word) -> str | None:
+    unknown = word.split and not word.literal
+    if (reading.operands == 0 and not unknown) or not reading.beyond:
+        return None
+    if word.literal and word.text in SINKS:
+        return None
+    return f"{word.source or word.text} is the file that {reading.name} writes"
+
+
+def _date_operand(reading: Reading, word: Word) -> str | None:
+    if word.text.startswith("+") or not reading.beyond:
+        return None
+    return named(word.source or word.text, "sets the clock")
+
+
+def _hostname_operand(reading: Reading, word: Word) -> str | None:
+    return None if not reading.beyond else named(word.text, "becomes the name of the host")
+
+
+_NOT_PLAIN = frozenset({"SHELL", "MAKE", "MAKEFLAGS", "MFLAGS", "GNUMAKEFLAGS", "MAKEFILES"})
+
+
+def _make_operand(reading: Reading, word: Word) -> str | None:
+    name, sign, value = word.text.partition("=")
+    if not sign:
+        return _task_operand(reading, word)
+    if not reading.beyond:
+        return None
+    plain = word.literal and value.replace("-", "").replace(".", "").replace("_", "").isalnum()
+    if (plain or not value) and name.rstrip(":?+!") not in _NOT_PLAIN:
+        return None
+    return named(f"{name}=", "replaces a variable, and may run another program")
+
+
+def _task_operand(reading: Reading, word: Word) -> str | None:
+    """To name one target, or several, is not to name others."""
+    if not reading.beyond:
+        reading.seen.add(_TASK)
+        return None
+    if _TASK not in reading.seen or word.text.replace(".", "").isdigit():
+        return None
+    return named(word.source or word.text, "is another target")
+
+
+def _property(reading: Reading, word: Word) -> str | None:
+    """Properties of mvn, gradle and dotnet name programs, plugins and places."""
+    key = word.text.lstrip("-/").partition("=")[0]
+    profile = reading.name == "mvn" and word.text.startswith("-P")
+    if not reading.beyond or profile or not word.text.startswith(_PROPERTIES):
+        return None
+    name = key.partition(":")[2] or key[1:]
+    if word.literal and name.casefold() in _HARMLESS_PROPERTIES:
+        return None
+    return named(word.source or word.text, "sets a property, and may run another program")
+
+
+_TASK = " task"
+_PROPERTIES = (
+    "-D",
+    "-P",
+    "-p:",
+    "/p:",
+    "--property",
+    "-property",
+    "--define",
+    "--system-prop",
+    "--project-prop",
+)
+_HARMLESS_PROPERTIES = frozenset(
+    {"skiptests", "test", "it.test", "maven.test.skip", "configuration", "failifnotests"}
+)
+
+
+def _built(reading: Reading, word: Word) -> str | None:
+    """A target of gradle or mvn, or one of dotnet's projects; `-p:NAME=VALUE` may be written with
+    a slash."""
+    return _property(reading, word) or _task_operand(reading, word)
+
+
+def _inside(reading: Reading, word: Word) -> str | None:
+    """What is run or built from a path that leads elsewhere; `file::test` names a test."""
+    if not reading.beyond:
+        return None
+    shown = word.source or word.text
+    if word.text.startswith("@"):
+        return named(shown, "is a file of further arguments")
+    path, source = Word(word.text.partition("::")[0]), word.source.partition("::")[0]
+    unsure = word.kind is WordKind.EXPANSION or ".." in source or source[:1] == "~"
+    out = leads_out(path) or (unsure and not word.literal)
+    return named(shown, ELSEWHERE) if out else None
+
+
+def _project(reading: Reading, word: Word) -> str | None:
+    return _property(reading, word) or _inside(reading, word)
+
+
+def _pager_operand(reading: Reading, word: Word) -> str | None:
+    if not word.text.startswith("+") or word.text[1:].isdigit() or not reading.beyond:
+        return None
+    return named(word.text, "is a command, and may run another program")
+
+
+def _tar_operand(reading: Reading, word: Word) -> str | None:
+    """`tar xIf program archive`: the first operand may hold options without a dash."""
+    if not reading.beyond:
+        return None
+    if ":" in word.text.partition("/")[0]:
+        return named(word.text, CONNECTS)
+    if reading.operands or reading.at != 1:
+        return None
+    letters = [c for c in word.text if reading.table.effects.get(c, CONNECTS) is not CONNECTS]
+    bundled = word.text.isalnum() and word.text[:1] in "AcdrtuxIFfjJzZvphklmnoBCbLMNPsSTUVwWX"
+    if not letters or not bundled:
+        return None
+    return named(f"{word.text} (-{letters[0]})", reading.table.effects[letters[0]])
+
+
+def _sysctl_operand(reading: Reading, word: Word) -> str | None:
+    if "=" not in word.text or not reading.beyond:
+        return None
+    return named(word.text, CHANGES)
+
+
+def _database_operand(reading: Reading, word: Word) -> str | None:
+    """sqlite3's first operand is a file, those behind it are commands."""
+    if not reading.beyond:
+        return None
+    if reading.operands:
+        return script_effect(reading.name, word)
+    out = leads_out(word) or word.text.startswith("file:")
+    return named(word.source or word.text, ELSEWHERE) if out else None
+
+
+def _connection_operand(reading: Reading, word: Word) -> str | None:
+    """psql takes `host=… dbname=…` and URLs for the name of a database."""
+    plain = word.literal and "=" not in word.text and "://" not in word.text
+    return None if plain or not reading.beyond else named(word.source or word.text, CONNECTS)
+
+
+def _editor_operand(reading: Reading, word: Word) -> str | None:
+    """`+COMMAND` of vim, or `!COMMAND` of ed."""
+    if not reading.beyond:
+        return None
+    if reading.name == "ed":
+        harmless = word.text[:1] not in {"!", ""}
+        return None if harmless else named(word.source or word.text, RUNS)
+    if "://" in word.text:
+        return named(word.text, CONNECTS)
+    return script_effect("vim", _behind(word)) if word.text.startswith("+") else None
+
+
+def _behind(word: Word) -> Word:
+    return Word(word.text[1:], word.kind, word.source)
+
+
+def _process(reading: Reading, word: Word) -> str | None:
+    digits = word.text.isdigit() and reading.beyond
+    return named(f"{word.text}, which may be a process,", CHANGES) if digits else None
+
+
+def _openssl_operand(reading: Reading, word: Word) -> str | None:
+    if not reading.beyond or reading.operands or word.text not in _SERVICES:
+        return None
+    return named(word.text, CONNECTS)
+
+
+def _toolchain(reading: Reading, word: Word) -> str | None:
+    """`cargo +TOOLCHAIN`: a path names the compiler."""
+    path = word.text.startswith("+") and ("/" in word.text or not word.literal)
+    return named(word.source or word.text, RUNS) if path and reading.beyond else None
+
+
+def _target(reading: Reading, word: Word) -> str | None:
+    """Files that are written stay within the working directory."""
+    if not reading.beyond or (reading.name == "split" and not reading.operands):
+        return None
+    return named(word.source or word.text, ELSEWHERE) if leads_out(word) else None
+
+
+OPERANDS: dict[str, Callable[[Reading, Word], str | None]] = {
+    "ant": _task_operand,
+    "awk": _awk_operand,
+    "bmake": _make_operand,
+    "cargo": _toolchain,
+    "cpp": _second_written,
+    "date": _date_operand,
+    "docker build": _inside,
+    "dotnet": _project,
+    "ed": _editor_operand,
+    "ex": _editor_operand,
+    "gawk": _awk_operand,
+    "gdb": _process,
+    "gradle": _built,
+    "hostname": _hostname_operand,
+    "install": _target,
+    "json.tool": _second_written,
+    "just": _make_operand,
+    "less": _pager_operand,
+    "make": _make_operand,
+    "mawk": _awk_operand,
+    "mix": _inside,
+    "mocha": _inside,
+    "more": _pager_operand,
+    "mvn": _built,
+    "nawk": _awk_operand,
+    "ninja": _task_operand,
+    "openssl": _openssl_operand,
+    "psql": _connection_operand,
+    "pytest": _inside,
+    "rake": _make_operand,
+    "rspec": _inside,
+    "scons": _make_operand,
+    "sed": _sed_operand,
+    "split": _target,
+    "sqlite3": _database_operand,
+    "sysctl": _sysctl_operand,
+    "tar": _tar_operand,
+    "task": _make_operand,
+    "terraform": _inside,
+    "tsc": _inside,
+    "uniq": _second_written,
+    "unittest": _inside,
+    "vim": _editor_operand,
+    "xxd": _second_written,
+}
+"""Program -> what is said of each of its operands."""
+
+CHECKS: dict[str, Callable[[Reading, Word], str | None]] = {
+    "dotnet": _property,
+    "gradle": _property,
+    "mvn": _property,
+}
+"""Program -> what is said of each of its options."""
+
 
 HAZARDS: dict[str, Hazards] = {**READERS, **BUILDS, **TOOLS}
 """Program, or program and subcommand -> its options with an effect. Behind `--` stands what the

@@ -8,7 +8,7 @@ many operators what is surely inert between quotes is masked too, which bounds t
 import re
 from functools import lru_cache
 
-from alhena.policy.bash.source import HereDocument, Source
+from alhena.policy.bash.reading import HereDocument, Source
 
 MAX_STEPS = 1600
 MAX_DEPTH = 100

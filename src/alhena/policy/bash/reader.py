@@ -1,4 +1,7 @@
-"""What a command line may run: `analyse`.
+"""The commands that a line may run: analyse.
+
+Nothing in such a line means anything else to bash; a property test holds what is read here against
+what the tree gives, where the tree is certain (it is not of `a | b | c && d`).
 
 The tree gives the structure and says where substitutions end; words, redirections and what stands
 between tokens are read from the text by bash's own rules, and where the two disagree nothing is
@@ -9,14 +12,53 @@ import re
 from functools import lru_cache
 
 from alhena.display_text import unseen
-from alhena.policy.bash.bounds import MAX_BYTES, TooMuchError, exceeds, parse
-from alhena.policy.bash.compounds import COMPOUNDS
 from alhena.policy.bash.layout import set_apart
 from alhena.policy.bash.model import Analysis, Doubt
-from alhena.policy.bash.plain import read_plain
-from alhena.policy.bash.reading import Findings, Reading, Scope, Shell
-from alhena.policy.bash.source import Source, plain_source
-from alhena.policy.bash.statements import Walk
+from alhena.policy.bash.reading import (
+    MAX_BYTES,
+    Findings,
+    Reading,
+    Scope,
+    Shell,
+    Source,
+    TooMuchError,
+    exceeds,
+    parse,
+    plain_source,
+)
+from alhena.policy.bash.simple import ASSIGNING, RESERVED, read_simple
+from alhena.policy.bash.statements import COMPOUNDS, Walk
+
+MAX_LENGTH = 500
+"""Characters of a line that is read here; the limits of the parser are far above it."""
+
+_COMMAND = r"[A-Za-z0-9_./-]+(?:[ \t]+[A-Za-z0-9_./:,@%+=-]+)*[ \t]*"
+_LINE = re.compile(rf"[ \t]*{_COMMAND}(?:(?:&&|\|\||\||;)[ \t]*{_COMMAND})*;?[ \t]*")
+_MEMBER = re.compile(r"([^ \t&|;][^&|;]*?)[ \t]*(&&|\|\||\||;|\Z)")
+_FIRST = re.compile(r"[^ \t&|;]+")
+_NOT_PLAIN = RESERVED | ASSIGNING
+
+
+def read_plain(command: str, findings: Findings) -> bool:
+    """Adds the parts of a plain line to the findings; False, and nothing added, for any other."""
+    if len(command) > MAX_LENGTH or _LINE.fullmatch(command) is None:
+        return False
+    members = [(*found.span(1), found.group(2)) for found in _MEMBER.finditer(command)]
+    for start, _, _ in members:
+        first = _FIRST.match(command, start)
+        if first is None or first.group() in _NOT_PLAIN:
+            return False
+    reading = Reading(Source(command, command, ascii=True), None, findings)
+    scope = Scope(Shell())
+    piped = False
+    for start, stop, operator in members:
+        if piped or operator == "|":
+            read_simple(reading, start, stop, scope.subshell(piped=piped))
+        else:
+            read_simple(reading, start, stop, scope)
+        piped = operator == "|"
+    return True
+
 
 _REMEMBERED = 4096
 # Behind a symbol these say whether it is drawn in colour, as people and programs write them.

@@ -1,15 +1,151 @@
-"""What one walk over a command has found, and where it is."""
+"""One walk over a command: its bytes, its limits, and what has been found so far."""
 
+import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from alhena.policy.bash.bounds import Budget
 from alhena.policy.bash.model import Doubt, Part, Redirection, Word
-from alhena.policy.bash.source import Source
 
 if TYPE_CHECKING:
-    from tree_sitter import Node
+    from tree_sitter import Language, Node
+
+MAX_BYTES = 64 * 1024
+MAX_MARKS = 320
+MAX_PIECES = 1600
+MAX_STEPS = 250
+MAX_STEPS_AFTER_ERROR = 8
+_SHORT = 256
+_CHUNK = 4096
+
+# The parser's own work on a broken text grows with the square of what it holds on its stack, and
+# nothing but reserved words, operators and quotes makes it hold more.
+_INERT = bytes(
+    code
+    for code in range(256)
+    if code >= 0x80 or chr(code).isalnum() or chr(code) in " \t_./-@,:+%"
+)
+
+_RESERVED = re.compile(
+    rb"\b(?:if|then|elif|else|fi|for|while|until|do|done|case|esac|in|function|select|time|coproc"
+    rb"|declare|typeset|export|readonly|local|unset|unsetenv)"
+)
+
+
+class Budget:
+    """What is left for one command, over all the texts parsed for it."""
+
+    __slots__ = ("marks", "pieces")
+
+    def __init__(self) -> None:
+        self.marks = MAX_MARKS
+        self.pieces = MAX_PIECES
+
+
+class TooMuchError(Exception):
+    """The text is over a limit, which the message names."""
+
+
+def exceeds(data: bytes) -> bool:
+    """Does the text hold more operators or words than the parser is given?"""
+    if len(data) <= _SHORT:
+        return False
+    marks, pieces = _counted(data)
+    return marks > MAX_MARKS or pieces > MAX_PIECES
+
+
+def parse(data: bytes, budget: Budget) -> "Node":
+    """The syntax tree of a text; raises TooMuchError."""
+    from tree_sitter import Parser
+
+    parser = Parser(_language())
+    if len(data) <= _SHORT:
+        return parser.parse(data).root_node
+    marks, pieces = _counted(data)
+    budget.marks -= marks
+    budget.pieces -= pieces
+    if budget.marks < 0:
+        raise TooMuchError(f"it has more than {MAX_MARKS} operators, quotes and reserved words")
+    if budget.pieces < 0:
+        raise TooMuchError(f"it has more than {MAX_PIECES} words")
+    steps = _Steps()
+    try:
+        tree = parser.parse(
+            lambda offset, _point: data[offset : offset + _CHUNK], progress_callback=steps.spent
+        )
+    except ValueError as error:
+        raise TooMuchError("it takes too long to parse") from error
+    return tree.root_node
+
+
+def _counted(data: bytes) -> tuple[int, int]:
+    marks = len(data.translate(None, _INERT)) + len(_RESERVED.findall(data))
+    return marks, marks + len(data.split())
+
+
+class _Steps:
+    """Counts what the parser does, by hundreds of operations; none of it is a clock."""
+
+    def __init__(self) -> None:
+        self.left = MAX_STEPS
+
+    def spent(self, _offset: int, has_error: bool) -> bool:
+        if has_error:
+            self.left = min(self.left, MAX_STEPS_AFTER_ERROR)
+        self.left -= 1
+        return self.left <= 0
+
+
+@lru_cache(maxsize=1)
+def _language() -> "Language":
+    import tree_sitter_bash
+    from tree_sitter import Language
+
+    return Language(tree_sitter_bash.language())
+
+
+class HereDocument(msgspec.Struct, frozen=True):
+    """`<<WORD` and its body; `start` and `stop` are offsets of the body, its last line excluded."""
+
+    delimiter: str
+    quoted: bool
+    strips_tabs: bool
+    operator_stop: int
+    start: int
+    stop: int
+
+
+class Source(msgspec.Struct, frozen=True):
+    """`raw` holds one character per UTF-8 byte, so offsets are those of the parser. `text` is the
+    same with here documents blanked out (and, in long commands, what stands between quotes): it is
+    what is parsed and scanned. Not `certain`: bash may see the quotes or documents otherwise.
+    """
+
+    raw: str
+    text: str
+    ascii: bool
+    documents: dict[int, HereDocument] = {}
+    certain: bool = True
+
+    def decode(self, text: str) -> str:
+        """Characters as people write them, of a slice of `raw`."""
+        if self.ascii:
+            return text
+        return text.encode("latin-1").decode("utf-8", "replace")
+
+    def written(self, start: int, stop: int) -> str:
+        """The command as written between two offsets."""
+        return self.decode(self.raw[start:stop])
+
+
+def plain_source(command: str, data: bytes) -> Source:
+    """The command as it is; `data` is its UTF-8 form."""
+    if command.isascii():
+        return Source(command, command, ascii=True)
+    raw = data.decode("latin-1")
+    return Source(raw, raw, ascii=False)
+
 
 MAX_DOUBTS = 64
 MAX_DEPTH = 100

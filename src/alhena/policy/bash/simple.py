@@ -1,5 +1,4 @@
-"""A simple command, read from left to right by the rules of bash: assignments, words,
-redirections."""
+"""A simple command, its redirections and the builtins that run code in their arguments."""
 
 import re
 from collections.abc import Sequence
@@ -7,12 +6,222 @@ from itertools import islice
 
 import msgspec
 
-from alhena.policy.bash.evaluation import DECLARATIONS, RESERVED, doubt_about
-from alhena.policy.bash.model import Assignment, Part, Redirection, Word, WordKind
-from alhena.policy.bash.reading import Findings, Reading, Scope, Shell, UnclearError
-from alhena.policy.bash.redirections import OPERATOR, read_redirection
-from alhena.policy.bash.source import Source
-from alhena.policy.bash.words import SIMPLE, read_value, read_word
+from alhena.policy.bash.layout import as_quoted
+from alhena.policy.bash.model import Assignment, Effect, Part, Redirection, Word, WordKind
+from alhena.policy.bash.reading import (
+    Findings,
+    HereDocument,
+    Reading,
+    Scope,
+    Shell,
+    Source,
+    UnclearError,
+    parse,
+    plain_source,
+)
+from alhena.policy.bash.words import SIMPLE, read_document, read_value, read_word
+
+OPERATOR = re.compile(
+    r"([0-9]+|\{[A-Za-z_][A-Za-z0-9_]*\})?(&>>|&>|<<<|<<-?|<>|<&-|>&-|<&|>&|>>|>\||[<>])"
+)
+"""A descriptor or none, and the operator; `<(` is a word, which the caller has ruled out."""
+
+_BLANKS_REDIRECTIONS = re.compile(r"(?:[ \t]|\\\n)*")
+_DUPLICATE = re.compile(r"[0-9]+-?|-")
+_VARIABLE = re.compile(r"(\"?)\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})\1")
+_HARMLESS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
+_NETWORK = ("/dev/tcp/", "/dev/udp/")
+
+
+def read_redirection(
+    reading: Reading, found: re.Match[str], scope: Scope
+) -> tuple[Redirection, int]:
+    """The redirection whose operator was found, and where it stops; raises UnclearError."""
+    descriptor, operator = found.groups()
+    start, at = found.start(), found.end()
+    if descriptor and descriptor[0] == "{":
+        reading.doubt("the redirection assigns a variable", start, at)
+    if operator in {"<<", "<<-"} or found.start(2) in reading.source.documents:
+        return _document(reading, found, scope)
+    if operator in {"<&-", ">&-"}:
+        return Redirection(operator, Effect.NONE, reading.source.written(start, at)), at
+    if reading.text.startswith("\\\n", at):
+        # Joined, the operator may be a longer one.
+        raise UnclearError
+    blanks = _BLANKS_REDIRECTIONS.match(reading.text, at)
+    at = blanks.end() if blanks else at
+    simple = SIMPLE.match(reading.text, at)
+    if simple and simple.group(1):
+        content = reading.source.decode(simple.group(1))
+        word, at = Word(content, source=content), simple.end(1)
+    else:
+        word, at = read_word(reading, at, scope)
+    source = reading.source.written(start, at)
+    if operator == "<<<":
+        body = word.text if word.literal else None
+        return Redirection(operator, Effect.NONE, source, word, body), at
+    effect = _effect(operator, word, named=descriptor is not None)
+    variable = _VARIABLE.fullmatch(word.source) if operator == "<" else None
+    if variable:
+        values = dict(scope.loops).get(variable.group(2) or variable.group(3))
+        if values is not None and not any(map(may_connect, values)):
+            effect = Effect.READ
+    return Redirection(operator, effect, source, word), at
+
+
+def _effect(operator: str, word: Word, *, named: bool) -> Effect:
+    text = word.text
+    if not word.literal:
+        return Effect.READ if operator == "<" and not may_connect(word) else Effect.WRITE
+    if operator in {">&", "<&"} and _DUPLICATE.fullmatch(text):
+        return Effect.NONE
+    if operator == "<":
+        return Effect.WRITE if text.startswith(_NETWORK) else Effect.READ
+    ambiguous = operator == ">&" and named
+    outputs = operator in {">", ">>", ">|", "&>", "&>>", ">&"} and not ambiguous
+    return Effect.NONE if outputs and text in _HARMLESS else Effect.WRITE
+
+
+def may_connect(word: Word) -> bool:
+    """Could it be a place for which bash opens a network connection?"""
+    known = word.text
+    if known or word.literal:
+        starts = any(place.startswith(known) for place in _NETWORK) and not word.literal
+        return starts or known.startswith(_NETWORK)
+    return word.kind is WordKind.EXPANSION or "{" in word.source
+
+
+def _document(reading: Reading, found: re.Match[str], scope: Scope) -> tuple[Redirection, int]:
+    source = reading.source
+    position = found.start(2)
+    document = source.documents.get(position)
+    if document is None:
+        raise UnclearError
+    # The delimiter stands in the text as it was written; it is scanned for where it stops.
+    _, stop = read_word(reading, document.operator_stop, scope)
+    body = source.written(document.start, document.stop)
+    if document.strips_tabs:
+        body = re.sub(r"^\t+", "", body, flags=re.MULTILINE)
+    fed = Word(body, source=source.written(document.operator_stop, stop))
+    if not document.quoted and re.search(r"[\\$`]", body):
+        fed = _expanded(reading, document, body, scope)
+    written = source.written(found.start(), stop)
+    operator = "<<-" if document.strips_tabs else "<<"
+    return Redirection(operator, Effect.NONE, written, fed, body), stop
+
+
+def _expanded(reading: Reading, document: HereDocument, body: str, scope: Scope) -> Word:
+    """The body of a document in which bash expands; what runs in it is read later."""
+    source = as_quoted(plain_source(body, body.encode("utf-8", "surrogatepass")))
+    nests = any(mark in body for mark in ("$(", "${", "$[", "`"))
+    root = parse(source.text.encode("latin-1"), reading.findings.budget) if nests else None
+    inner = Reading(source, root, reading.findings)
+    if not source.certain or (root is not None and root.has_error):
+        raise UnclearError
+    word = read_document(inner, 1, len(inner.text) - 1, scope)
+    return Word(word.text, word.kind, document.delimiter)
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+RESERVED = _words(
+    "! { } [[ ]] if then elif else fi case esac for select while until do done function time coproc"
+)
+"""Words that are grammar where a command could stand."""
+
+DECLARATIONS = _words("declare typeset local export readonly")
+
+ASSIGNING = DECLARATIONS | _words("let read unset mapfile readarray getopts")
+"""Builtins whose arguments may be assignments."""
+
+_EVALUATING = _words("eval source . exec trap")
+_CHANGING = _words("alias unalias enable hash bind complete compgen compopt shopt builtin fc")
+_HARMLESS_SET = _words(
+    "-e -u -x -eu -ex -ux -eux -o pipefail errexit nounset xtrace -eo -euo -exo -euxo -uo"
+)
+_BINARY = _words("= == != < > -eq -ne -lt -le -gt -ge -nt -ot -ef")
+_RETURNING = re.compile(r"%[^%a-zA-Z]*n")
+
+
+def doubt_about(words: Sequence[Word]) -> str | None:
+    """Why a command whose first word is literal may do more than its words say, or None."""
+    name = words[0].text
+    if "/" in name:
+        return None
+    if name in {"command", "builtin"}:
+        inner = next((i for i, w in enumerate(words) if i and not w.text.startswith("-")), None)
+        if inner is not None and words[inner].literal:
+            return doubt_about(words[inner:]) or _general(name)
+    return _general(name) or _particular(name, words)
+
+
+def _general(name: str) -> str | None:
+    if name in ASSIGNING:
+        return f"{name} sets variables"
+    if name in _EVALUATING:
+        return f"{name} runs code"
+    if name in _CHANGING:
+        return f"{name} changes what commands mean"
+    if name in RESERVED:
+        return f"{name} is not a command but a reserved word"
+    return "a word with % names a job" if name.startswith("%") else None
+
+
+def _particular(name: str, words: Sequence[Word]) -> str | None:
+    if name == "printf":
+        return _printf(words[1:])
+    if name in {"test", "["}:
+        closed = name == "[" and words[-1].literal and words[-1].text == "]"
+        return _test(words[1:-1] if closed else words[1:])
+    if name == "set" and any(not w.literal or w.text not in _HARMLESS_SET for w in words[1:]):
+        return "set changes how the shell works"
+    if name == "wait" and any(not w.literal or w.text.startswith("-") for w in words[1:]):
+        return "wait can set a variable"
+    if name == "jobs" and any(not w.literal or "x" in w.text for w in words[1:]):
+        return "jobs can run a command"
+    return None
+
+
+def _printf(operands: Sequence[Word]) -> str | None:
+    """`-v` names a variable, and so does what belongs to a `%n` in the format."""
+    formats = [w for w in operands[:2] if not w.literal or w.text != "--"]
+    if not formats:
+        return None
+    first = formats[0]
+    if (
+        first.text.startswith("-v")
+        or not first.literal
+        or _RETURNING.search(first.text.replace("%%", ""))
+    ):
+        return "printf can set a variable"
+    return None
+
+
+def _test(operands: Sequence[Word]) -> str | None:
+    """A subscript behind `-v` or `-R` is evaluated, and a word that is not known may be either:
+    one that may become several words, or one that stands where an operator can."""
+    reason = "a test with -v or -R can run code hidden in data"
+    if any(w.text in {"-v", "-R"} or (w.split and not w.literal) for w in operands):
+        return reason
+    if len(operands) == 2 and operands[0].literal and operands[0].text == "!":
+        return None
+    for index, word in enumerate(operands):
+        if not word.literal and len(operands) > 1:
+            before = operands[index - 1] if index else None
+            after = operands[index + 1] if index + 1 < len(operands) else None
+            if not (_operates(after, "") or _operates(before, "-")):
+                return reason
+    return None
+
+
+def _operates(word: Word | None, start: str) -> bool:
+    """Is it a literal operator, a binary one or one that begins with `start`?"""
+    if word is None or not word.literal:
+        return False
+    return word.text in _BINARY or bool(start and word.text.startswith(start))
+
 
 _BLANKS = re.compile(r"(?:[ \t]|\\\n)+")
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\[[^\]\s]*\])?(\+?=)")

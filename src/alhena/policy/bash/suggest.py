@@ -3,12 +3,17 @@
 import shlex
 
 from alhena.policy.bash.hazards import hazard
-from alhena.policy.bash.literal import split_settings
+from alhena.policy.bash.interpreters import RUNNERS, RUNNING
 from alhena.policy.bash.model import Analysis, Effect, Part, Word
-from alhena.policy.bash.options import base_name, first_operands, global_options, is_option
+from alhena.policy.bash.options import (
+    base_name,
+    first_operands,
+    global_options,
+    is_option,
+    split_settings,
+)
 from alhena.policy.bash.prefix import allows
 from alhena.policy.bash.reach import names_command
-from alhena.policy.bash.runners import RUNNERS, RUNNING
 from alhena.policy.bash.wrappers import (
     CODE_IN_DATA,
     CODE_RUNNERS,

@@ -10,7 +10,7 @@ from functools import lru_cache
 from posixpath import normpath
 
 from alhena.policy.bash.model import Word, WordKind
-from alhena.policy.bash.readonly.words import listed
+from alhena.policy.bash.readonly.grammar import listed
 
 _OPEN_PLACES = frozenset({"/dev/null", "/dev/stdin"})
 _OPEN_PROC = listed(

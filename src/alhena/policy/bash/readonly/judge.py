@@ -3,36 +3,31 @@
 from collections.abc import Callable, Sequence
 
 from alhena.policy.bash.model import Effect, Part, Redirection, Word
-from alhena.policy.bash.readonly.awk import refuse_awk
-from alhena.policy.bash.readonly.builtins import (
+from alhena.policy.bash.readonly.closed import closed_place
+from alhena.policy.bash.readonly.forms import (
     refuse_bracket,
     refuse_command,
-    refuse_printf,
-    refuse_test,
-)
-from alhena.policy.bash.readonly.closed import closed_place
-from alhena.policy.bash.readonly.find import refuse_find
-from alhena.policy.bash.readonly.forms import (
     refuse_date,
+    refuse_find,
+    refuse_getent,
     refuse_jq,
+    refuse_lsof,
+    refuse_printf,
     refuse_ps,
     refuse_rust,
     refuse_search,
     refuse_seq,
     refuse_sleep,
+    refuse_stty,
     refuse_tail,
+    refuse_tar,
+    refuse_test,
+    refuse_tput,
     without_jq_pairs,
 )
 from alhena.policy.bash.readonly.git import refuse_git
 from alhena.policy.bash.readonly.grammar import Given, Grammar, read_words
-from alhena.policy.bash.readonly.looking import (
-    refuse_getent,
-    refuse_lsof,
-    refuse_stty,
-    refuse_tar,
-    refuse_tput,
-)
-from alhena.policy.bash.readonly.sed import refuse_sed
+from alhena.policy.bash.readonly.scripts import refuse_awk, refuse_sed
 from alhena.policy.bash.readonly.tables import (
     grammar_of,
     has_subcommands,

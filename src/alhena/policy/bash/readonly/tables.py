@@ -31,7 +31,7 @@ def grammar_of(name: str) -> Grammar | None:
 @lru_cache(maxsize=64)
 def git_grammar(name: str) -> Grammar | None:
     """The grammar of a subcommand of git, perhaps with a second one (`stash list`)."""
-    from alhena.policy.bash.readonly import git_tables
+    from alhena.policy.bash.readonly import git as git_tables
 
     text = git_tables.TABLES.get(git_tables.ALIASES.get(name, name))
     return None if text is None else read_grammar(text, git_tables.SHARED.__getitem__)

@@ -1,0 +1,443 @@
+"""Markdown as tokens that lose nothing, drawn by rich. Loaded with the first piece of Markdown.
+
+Models write code, paths and formulas between their sentences. What CommonMark takes for HTML, for
+an entity, for a reference definition or for emphasis inside a word stays text here; addresses
+stand behind what links to them; line breaks stay where they are.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache, lru_cache
+from io import StringIO
+from typing import ClassVar
+
+from markdown_it import MarkdownIt
+from markdown_it.rules_block import StateBlock, table
+from markdown_it.rules_block.table import escapedSplit, getLine
+from markdown_it.rules_inline import StateInline, emphasis, escape, image, link, strikethrough
+from markdown_it.token import Token
+from rich import box
+from rich.console import Console, ConsoleOptions, Group, JustifyMethod, RenderResult
+from rich.containers import Renderables
+from rich.markdown import (
+    BlockQuote,
+    CodeBlock,
+    Heading,
+    ListElement,
+    ListItem,
+    Markdown,
+    MarkdownElement,
+    TableElement,
+)
+from rich.measure import Measurement
+from rich.segment import Segment
+from rich.syntax import Syntax
+from rich.table import Table
+from rich.text import Text
+from rich.theme import Theme
+
+from alhena.display_text import escaped
+from alhena.frontends.terminal.lines import TAB, wrapped
+
+InlineRule = Callable[[StateInline, bool], bool]
+
+ADDRESS = "address"
+"""The tag of what stands behind a link: its destination and title."""
+SLASHES = frozenset("/\\")
+ESCAPABLE = frozenset("*_`[]<>~|#\n")
+"""What a backslash is a mark before; before other signs it is as likely part of a path."""
+
+MAX_MARKER = 12
+"""Columns that indentation and number of a list item take."""
+
+_UNUSED = ("html_inline", "html_block", "autolink", "entity", "reference")
+_ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
+_NUMBER = re.compile(r"\s*\d{1,9}")
+
+
+def tokens_of(text: str) -> list[Token]:
+    """The tokens of a text. Links are spans with the tag `a`, with an `address` behind them."""
+    parsed = _parser().parse(text)
+    for token in parsed:
+        if token.type == "inline":
+            token.children = list(_with_addresses(token.children or ()))
+    return parsed
+
+
+@cache
+def _parser() -> MarkdownIt:
+    parser = MarkdownIt("commonmark", {"html": False})
+    parser.enable(["table", "strikethrough"]).disable(list(_UNUSED))
+    inline = parser.inline.ruler
+    inline.at("newline", _newline)
+    inline.at("escape", _escape)
+    inline.at("emphasis", _emphasis)
+    inline.at("strikethrough", _strikethrough)
+    inline.at("link", _addressed(link, 0, nested=False))
+    inline.at("image", _addressed(image, 1, nested=True))
+    parser.block.ruler.at("table", _table, {"alt": ["paragraph", "reference"]})
+    return parser
+
+
+def _newline(state: StateInline, silent: bool) -> bool:
+    """A line break that stays one, and the indentation behind it."""
+    if state.src[state.pos] != "\n":
+        return False
+    if not silent:
+        state.pending = state.pending.rstrip(" ")
+        state.push("hardbreak", "br", 0)
+    state.pos += 1
+    return True
+
+
+def _escape(state: StateInline, silent: bool) -> bool:
+    pos = state.pos
+    if state.src[pos] != "\\" or pos + 1 >= state.posMax:
+        return False
+    sign = state.src[pos + 1]
+    if sign in ESCAPABLE or (sign in "-+.)" and _begins_list(state, sign)):
+        return escape(state, silent)
+    if not silent:
+        state.append_pending(f"\\{sign}")
+    state.pos += 2
+    return True
+
+
+def _begins_list(state: StateInline, sign: str) -> bool:
+    """Whether a sign would begin a list item if there were no backslash before it."""
+    line = state.src.rfind("\n", 0, state.pos) + 1
+    before = state.src[line : state.pos] if state.pos - line <= MAX_MARKER else "-"
+    return _NUMBER.fullmatch(before) is not None if sign in ".)" else not before.strip()
+
+
+def _emphasis(state: StateInline, silent: bool) -> bool:
+    return _literal(state, silent) or emphasis.tokenize(state, silent)
+
+
+def _strikethrough(state: StateInline, silent: bool) -> bool:
+    return _literal(state, silent, "~") or strikethrough.tokenize(state, silent)
+
+
+def _literal(state: StateInline, silent: bool, marks: str = "*_") -> bool:
+    """Takes a run of marks that is rather an operator or part of a name: `2*3*4`, `src/*.py`,
+    `__init__.py`."""
+    marker = state.src[state.pos]
+    if silent or marker not in marks:
+        return False
+    found = state.scanDelims(state.pos, True)
+    end = state.pos + found.length
+    before = state.src[state.pos - 1 : state.pos] if state.pos else ""
+    after = state.src[end : min(end + 1, state.posMax)]
+    between = found.can_open and found.can_close and before.isascii() and after.isascii()
+    path = before in SLASHES or after in SLASHES
+    dotted = after == "." and state.src[end + 1 : min(end + 2, state.posMax)].isalnum()
+    glob = dotted and (marker != "*" or found.length == 1 or not found.can_open)
+    if not (between or path or glob or (marker == "_" and found.length > 1)):
+        return False
+    state.append_pending(marker * found.length)
+    state.pos = end
+    return True
+
+
+def _addressed(rule: InlineRule, before: int, *, nested: bool) -> InlineRule:
+    """The rule, with the address as it was written; `before` characters precede the label."""
+
+    def found(state: StateInline, silent: bool) -> bool:
+        start = state.pos
+        if not rule(state, silent):
+            return False
+        if not silent:
+            state.tokens[-1].meta[ADDRESS] = _address(state, start + before, nested=nested)
+        return True
+
+    return found
+
+
+def _address(state: StateInline, start: int, *, nested: bool) -> str:
+    """What stands in parentheses behind the label that begins at `start`, as it was written."""
+    label_end = state.md.helpers.parseLinkLabel(state, start, not nested)
+    written = state.src[label_end + 2 : state.pos - 1]
+    return _ESCAPE.sub(r"\1", " ".join(written.split()))
+
+
+def _table(state: StateBlock, start_line: int, end_line: int, silent: bool) -> bool:
+    """A table, unless a row has more cells than the head: those would not be drawn."""
+    made, line = len(state.tokens), state.line
+    if not table(state, start_line, end_line, silent):
+        return False
+    new = state.tokens[made:]
+    heads = sum(token.type == "th_open" for token in new)
+    rows = (token.map[0] for token in new if token.type == "tr_open" and token.map)
+    if all(_cells(getLine(state, row)) <= heads for row in rows):
+        return True
+    del state.tokens[made:]
+    state.line = line
+    return False
+
+
+def _cells(row: str) -> int:
+    cells = escapedSplit(row.strip())
+    return len(cells) - (cells[0] == "") - (cells[-1] == "")
+
+
+def _with_addresses(tokens: Iterable[Token]) -> Iterator[Token]:
+    """The tokens of a line, links and images as spans with their addresses behind them."""
+    text: list[str] = []
+    for token in tokens:
+        if token.type == "image":
+            label = list(_with_addresses(token.children or ()))
+            yield Token("link_span_open", "a", 1)
+            yield from label
+            yield Token("link_span_close", "a", -1)
+            shown = "".join(each.content for each in label)
+            text.append(shown)
+            yield from _behind(shown, token)
+        elif token.type == "link_open":
+            text.clear()
+            yield Token("link_span_open", "a", 1)
+        elif token.type == "link_close":
+            yield Token("link_span_close", "a", -1)
+            yield from _behind("".join(text), token)
+        else:
+            text.append(token.content)
+            yield token
+
+
+def _behind(text: str, token: Token) -> Iterator[Token]:
+    """The address of a link, what cannot be seen in it escaped; one that is its text is not said
+    twice. `info` is what of it is told without its letters."""
+    address = str(token.meta[ADDRESS])
+    seen = escaped(address)
+    said = seen in (text, f"mailto:{text}")
+    shown = f" ({seen})" if text.strip() else f"({seen})"
+    info = address if said or seen != address else ""
+    yield Token(ADDRESS, ADDRESS, 0, content="" if said else shown, info=info)
+
+
+MIN_BODY = 8
+"""Columns that what is indented needs; where there are fewer it stands at the margin."""
+CELL_COLUMNS = 8
+"""Columns that a cell of a table needs; where there are fewer the rows are written as text."""
+CODE_THEME = "ansi_dark"
+MAX_CODE = 4_000
+"""Characters of code up to which it is coloured whatever it is. The patterns of some languages take
+time that grows with the square of a run of words, so longer code with a long one stays plain."""
+MAX_CODE_LINE = 2_000
+"""Characters of a line up to which code is coloured."""
+
+_RUN = re.compile(r"[\w\s.$<>?\[\]]{1000}")
+_LONG_LINE = re.compile(rf"[^\n]{{{MAX_CODE_LINE + 1}}}")
+
+
+class MarginHeading(Heading):
+    """A heading that begins at the margin, as all else does."""
+
+    LEVEL_ALIGN: ClassVar[dict[str, JustifyMethod]] = {"h1": "left"}
+
+
+class LabelledCode(CodeBlock):
+    """Code, below what its fence says beside a language."""
+
+    label: str = ""
+
+    @classmethod
+    def create(cls, markdown: Markdown, token: Token) -> CodeBlock:
+        """Code without its lines still."""
+        info = token.info.strip()
+        language = info.split(maxsplit=1)[0] if info else ""
+        known = _is_language(language)
+        coloured = known and isinstance(markdown, Document) and markdown.colour
+        plain = not coloured or too_costly(token.content)
+        made = cls("text" if plain else language, CODE_THEME)
+        if not known or info != language:
+            made.label = info
+        elif isinstance(markdown, Document):
+            markdown.implied.append(info)
+        return made
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        if self.label:
+            yield Text(self.label, style=console.get_style("markdown.info"))
+        yield from super().__rich_console__(console, options)
+
+
+class Quote(BlockQuote):
+    """A quotation, with a bar at its side."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        style = console.get_style(self.style_name, default="none")
+        bar = Segment("▌ ", style)
+        yield from _indented(console, options, self.elements, (bar, bar))
+
+
+class NumberedItem(ListItem):
+    """An item, with its number as it was written."""
+
+    number: str = ""
+
+    @classmethod
+    def create(cls, markdown: Markdown, token: Token) -> MarkdownElement:
+        """An item, empty still."""
+        made = super().create(markdown, token)
+        if isinstance(made, cls) and token.info:
+            made.number = f"{token.info}{token.markup}"
+        return made
+
+
+class MarkedList(ListElement):
+    """A list, with the numbers that its items have."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        marks = [item.number if isinstance(item, NumberedItem) else "" for item in self.items]
+        ordered = self.list_type != "bullet_list_open"
+        columns = max(map(len, marks), default=0) if ordered else 1
+        style = console.get_style(f"markdown.item.{'number' if ordered else 'bullet'}")
+        rest = Segment(" " * (columns + 2), style)
+        for item, mark in zip(self.items, marks, strict=True):
+            first = Segment(f" {mark if ordered else '•':>{columns}} ", style)
+            yield from _indented(console, options, item.elements, (first, rest))
+
+
+class FoldedTable(TableElement):
+    """A table whose cells go on in their next row; as text, where the terminal is too narrow."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        head = self.header.row if self.header else None
+        rows = [head, *(self.body.rows if self.body else ())]
+        cells = [[cell.content for cell in row.cells] for row in rows if row is not None]
+        heads = cells[0] if head is not None else []
+        made = Table(
+            box=box.SIMPLE,
+            pad_edge=False,
+            style="markdown.table.border",
+            collapse_padding=True,
+        )
+        for cell in heads:
+            cell.stylize("markdown.table.header")
+            made.add_column(cell, overflow="fold")
+        for row in cells[1:]:
+            made.add_row(*row)
+        width = options.max_width
+        narrow = len(made.columns) * CELL_COLUMNS > width
+        if narrow and Measurement.get(console, options.update(width=10**6), made).maximum > width:
+            yield Group(*(Text(" | ").join(row) for row in cells))
+        else:
+            yield made
+
+
+class Document(Markdown):
+    """Markdown for a scrollback. `implied` is what it says without its letters, known once it was
+    drawn: the languages of its code, which colours tell, and addresses that are links' texts."""
+
+    elements: ClassVar[dict[str, type[MarkdownElement]]] = {
+        **Markdown.elements,
+        "blockquote_open": Quote,
+        "bullet_list_open": MarkedList,
+        "code_block": LabelledCode,
+        "fence": LabelledCode,
+        "heading_open": MarginHeading,
+        "list_item_open": NumberedItem,
+        "ordered_list_open": MarkedList,
+        "table_open": FoldedTable,
+    }
+    inlines: ClassVar[set[str]] = {*Markdown.inlines, "a", ADDRESS}
+
+    def __init__(self, text: str, *, colour: bool = True) -> None:
+        super().__init__("", code_theme=CODE_THEME, hyperlinks=False)
+        self.colour = colour
+        self.parsed = tokens_of(text)
+        self.implied = [each.info for token in self.parsed for each in token.children or ()]
+
+
+def _indented(
+    console: Console,
+    options: ConsoleOptions,
+    elements: Renderables,
+    marks: tuple[Segment, Segment],
+) -> RenderResult:
+    """What an element holds, behind its mark and what stands below that; at the margin where
+    there is no room for it."""
+    first, rest = marks
+    room = options.max_width - first.cell_length
+    narrow = room < MIN_BODY
+    if narrow:
+        yield first
+        yield Segment.line()
+        room = options.max_width
+    lines = console.render_lines(elements, options.update(width=room))
+    for index, row in enumerate(lines):
+        if not narrow:
+            yield rest if index else first
+        yield from row
+        yield Segment.line()
+    if not lines and not narrow:
+        yield first
+        yield Segment.line()
+
+
+def too_costly(code: str) -> bool:
+    """Whether code stays without colours: making out its parts may take seconds."""
+    if _LONG_LINE.search(code):
+        return True
+    return len(code) > MAX_CODE and _RUN.search(code) is not None
+
+
+@lru_cache(maxsize=64)
+def _is_language(name: str) -> bool:
+    return bool(name) and Syntax("", name).lexer is not None
+
+
+MIN_COLUMNS = 10
+MARKS = "*_~`#>-+|=[]()!:\\"
+"""Signs that may be Markdown's own, and then are not drawn."""
+
+_SGR = re.compile(r"\x1b\[[\d;]*m")
+_BLANK = re.compile(r"(?:\x1b\[[\d;]*m|\s)*")
+_WITHOUT_MARKS = str.maketrans("", "", MARKS)
+_THEME = Theme(
+    {
+        "markdown.a": "blue",
+        "markdown.address": "dim",
+        "markdown.code": "cyan",
+        "markdown.hr": "dim",
+        "markdown.info": "dim",
+    }
+)
+
+
+def rendered(text: str, columns: int, *, colour: bool) -> str:
+    """A piece of Markdown as lines for a terminal, without the blank ones that some elements put
+    around themselves. Every character is on them but Markdown's own marks."""
+    columns = max(columns, MIN_COLUMNS)
+    console = Console(
+        file=StringIO(),
+        force_terminal=True,
+        no_color=not colour,
+        color_system="standard" if colour else None,
+        theme=_THEME,
+        width=columns,
+        legacy_windows=False,
+    )
+    document = Document(text, colour=colour)
+    with console.capture() as capture:
+        console.print(document)
+    shown = capture.get()
+    if lost(text, shown, document.implied):  # nested deeper than is parsed
+        shown = "\n".join(
+            piece for each in text.split("\n") for piece in wrapped(each.expandtabs(TAB), columns)
+        )
+    rows = [row.rstrip() for row in shown.split("\n")]
+    drawn = [index for index, row in enumerate(rows) if not _BLANK.fullmatch(row)]
+    return "\n".join([*rows[drawn[0] : drawn[-1] + 1], ""] if drawn else [])
+
+
+def lost(text: str, shown: str, implied: list[str]) -> bool:
+    """Whether characters of a text are not among those that are shown, but for marks and what
+    those `implied`."""
+    missing = _letters(text) - _letters(_SGR.sub("", shown)) - _letters("".join(implied))
+    return bool(missing)
+
+
+def _letters(text: str) -> Counter[str]:
+    return Counter("".join(text.translate(_WITHOUT_MARKS).split()))

@@ -1,0 +1,319 @@
+"""/chat, /mcp, /restore and /undo."""
+
+import asyncio
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from alhena.agent.workbench import Workbench
+from alhena.display_text import escaped, one_line
+from alhena.frontends.terminal.ended import counted
+from alhena.frontends.terminal.lines import Line, line
+
+if TYPE_CHECKING:
+    from alhena.agent.conversations import SavedConversations
+    from alhena.agent.mcp_control import ServerControl
+    from alhena.agent.restoring import AgentCheckpoints, Restored
+    from alhena.mcp.servers import ServerReport
+
+USAGE = (
+    "It is /chat list, /chat save NAME [--replace], /chat resume NAME, /chat delete NAME or "
+    "/chat share [FILE.md|.json|.html]."
+)
+_REPLACE = "--replace"
+
+
+class ChatContext(Protocol):
+    """What the command works with."""
+
+    @property
+    def workbench(self) -> Workbench:
+        """Tools, policies and hooks of the session."""
+        ...
+
+    @property
+    def identity(self) -> tuple[str, str]:
+        """The session's id and its model."""
+        ...
+
+    async def go_on(self, session_id: str) -> None:
+        """Goes on with another session."""
+        ...
+
+
+async def chat(context: ChatContext, rest: str) -> list[Line]:
+    """Carries out `/chat REST`. Raises SessionError, InputError, JournalError."""
+    what, _, name = rest.strip().partition(" ")
+    name = name.strip()
+    opened = context.workbench.conversations
+    if opened is None:
+        return [line("This session has no conversations to save.", "error")]
+    saved = opened()
+    match what, bool(name):
+        case (("" | "list"), False):
+            return _listed(saved)
+        case "save", True:
+            return await _save(saved, name)
+        case (("resume" | "load"), True):
+            return await _resume(context, saved, name)
+        case "delete", True:
+            saved.delete(name)
+            return [line(f"{_quoted(name)} is not saved any more. Its session stays.")]
+        case "share", _:
+            return await _share(saved, context.workbench.workspace.cwd, name)
+        case _:
+            return [line(USAGE, "error")]
+
+
+def _listed(saved: "SavedConversations") -> list[Line]:
+    tags = saved.all()
+    if not tags:
+        return [line("No conversations are saved. To save this one: /chat save NAME")]
+    head = f"{counted(len(tags), 'saved conversation')}, the oldest first"
+    return [
+        line(head, "bold"),
+        *(line(escaped(f"  {tag.name}  {tag.saved[:16]}  {one_line(tag.title)}")) for tag in tags),
+    ]
+
+
+async def _save(saved: "SavedConversations", said: str) -> list[Line]:
+    words = said.split()
+    replace = words[-1] == _REPLACE
+    tag = await saved.save(" ".join(words[:-1] if replace else words), replace=replace)
+    return [line(f"Saved as {_quoted(tag.name)}. To take it up again: /chat resume {tag.name}")]
+
+
+async def _resume(context: ChatContext, saved: "SavedConversations", name: str) -> list[Line]:
+    before, _ = context.identity
+    recorded = saved.recorded
+    session_id = await saved.begin(name)
+    try:
+        await context.go_on(session_id)
+    finally:
+        if context.identity[0] != session_id:  # it did not come about
+            saved.abandon(session_id)
+    lines = [line(f"{_quoted(name)} goes on as a session of its own. Files are as they are now.")]
+    if recorded:
+        lines.append(line(f"What was said before: alhena --resume {before}", "dim"))
+    return lines
+
+
+async def _share(saved: "SavedConversations", cwd: Path, given: str) -> list[Line]:
+    journal = await saved.record()
+    if journal is None:
+        return [line("Nothing was said yet that could be shared.", "warning")]
+    name = given or time.strftime("conversation-%Y%m%d-%H%M%S.md")
+    path = await asyncio.to_thread(_written, journal, cwd, name)
+    return [line(f"Written to {escaped(str(path))}.")]
+
+
+def _written(journal: Path, cwd: Path, name: str) -> Path:
+    from alhena.frontends.files import form_of, write_document
+    from alhena.session.transcript import FORMS, read_transcript
+
+    path = cwd / os.path.expanduser(name)
+    write_document(path, FORMS[form_of(path)](read_transcript(journal)))
+    return path
+
+
+def _quoted(name: str) -> str:
+    return f"'{one_line(' '.join(name.split()))}'"
+
+
+_USAGE = (
+    "It is /mcp, /mcp desc, /mcp schema, /mcp refresh, /mcp auth NAME, "
+    "/mcp enable NAME or /mcp disable NAME [--session]."
+)
+_STYLES = {"connected": "ok", "needs_auth": "warning", "disconnected": "error"}
+MAX_NOTES = 5
+"""How many of the last things a server said are shown."""
+
+
+class ServerContext(Protocol):
+    """What the command works with."""
+
+    @property
+    def workbench(self) -> Workbench:
+        """Tools, policies and hooks of the session."""
+        ...
+
+    def print(self, lines: list[Line]) -> None:
+        """Prints lines above the prompt."""
+        ...
+
+
+async def mcp(context: ServerContext, rest: str) -> list[Line]:
+    """Carries out `/mcp REST`."""
+    control = context.workbench.server_control
+    if control is None:
+        return [line("No MCP servers are configured. To add one: alhena mcp add --help")]
+    what, *words = rest.split() or ["list"]
+    session = "--session" in words
+    names = [word for word in words if word != "--session"]
+    match what, names:
+        case (("list" | "desc" | "schema"), []):
+            return _listed_command(control, what)
+        case (("refresh" | "reload"), []):
+            context.print([line("Connecting to all MCP servers anew…", "dim")])
+            await control.refresh()
+            return _listed_command(control, "list")
+        case "auth", []:
+            return _to_sign_in(control)
+        case "auth", [name]:
+            await control.sign_in(name, _Person(context.print))
+            return [line(f"Signed in to MCP server '{one_line(name)}'.", "ok")]
+        case (("enable" | "disable"), [name]):
+            enabled = what == "enable"
+            await control.turn(name, enabled=enabled, lasting=not session)
+            word = "on" if enabled else "off"
+            how_long = " for this session" if session else ""
+            return [line(f"MCP server '{one_line(name)}' is turned {word}{how_long}.")]
+        case _:
+            return [line(_USAGE, "error")]
+
+
+class _Person:
+    """The person at this terminal."""
+
+    def __init__(self, show: Callable[[list[Line]], None]) -> None:
+        self._show = show
+
+    def tell(self, text: str) -> None:
+        """Shows a line. Addresses are left whole, so that they can be copied."""
+        self._show([line(text)])
+
+    async def ask(self, question: str) -> str | None:
+        """Nobody is asked for a code here."""
+        del question
+
+    async def open(self, url: str) -> bool:
+        """Shows a page in the browser."""
+        from alhena.models.auth.authorization import open_browser
+
+        return await open_browser(url)
+
+
+def _listed_command(control: "ServerControl", what: str) -> list[Line]:
+    from alhena.frontends.words import MARKS, state_words
+
+    reports = control.reports
+    lines = [line(f"{len(reports)} MCP server{'' if len(reports) == 1 else 's'}", "bold")]
+    for report in reports:
+        mark = (_STYLES.get(report.state, "dim"), f"  {MARKS[report.state]} ")
+        name = ("accent", escaped(one_line(report.name, 60)))
+        kind = f" ({report.transport})" if report.transport else ""
+        lines.append((mark, name, ("", f"{kind} {escaped(state_words(report))}")))
+        if report.description:
+            lines.append(line(f"      {one_line(report.description, 200)}", "dim"))
+        lines += _offer(report, control, what)
+    return lines
+
+
+def _offer(report: "ServerReport", control: "ServerControl", what: str) -> list[Line]:
+    """What a server has, and what was odd about it."""
+    lines: list[Line] = []
+    for own, declared in report.tools.items():
+        other = f" (called {one_line(declared, 70)})" if own != declared else ""
+        lines.append(line(f"      tool {one_line(own, 70)}{other}"))
+        if what != "list":
+            lines += _details(control, declared, what)
+    for prompt in report.prompts:
+        lines.append(_entry("prompt", prompt.name, prompt.description, what))
+    for resource in report.resources:
+        lines.append(_entry("resource", resource.uri, resource.description, what))
+    for own, reason in report.left_out.items():
+        lines.append(
+            line(f"      left out: {one_line(own, 70)}: {one_line(reason, 200)}", "warning")
+        )
+    notes = [note for note in dict.fromkeys(report.notes) if note != report.why]
+    return lines + [line(f"      {one_line(note, 200)}", "dim") for note in notes[-MAX_NOTES:]]
+
+
+def _entry(kind: str, name: str, description: str, what: str) -> Line:
+    told = f": {one_line(description, 200)}" if what != "list" and description else ""
+    return line(f"      {kind} {one_line(name, 120)}{told}")
+
+
+def _details(control: "ServerControl", declared: str, what: str) -> list[Line]:
+    tool = control.tool(declared)
+    if tool is None:
+        return []
+    text = tool.description
+    if what == "schema":
+        encoded = msgspec.json.encode(tool.parameter_schema)
+        text += "\n" + msgspec.json.format(encoded, indent=2).decode("utf-8")
+    return [line(f"        {each}", "dim") for each in text.split("\n")]
+
+
+def _to_sign_in(control: "ServerControl") -> list[Line]:
+    waiting = [each.name for each in control.reports if each.state == "needs_auth"]
+    if not waiting:
+        return [line("No MCP server wants you to sign in. /mcp auth NAME signs in to one anew.")]
+    head = line("These MCP servers want you to sign in:", "bold")
+    return [head, *(line(f"  /mcp auth {one_line(name, 60)}") for name in waiting)]
+
+
+class GoingBack(Protocol):
+    """What the two commands work with."""
+
+    @property
+    def checkpoints(self) -> "AgentCheckpoints":
+        """What the session can go back to."""
+        ...
+
+    def tell(self, note: str) -> None:
+        """Tells the model something, with the next prompt."""
+        ...
+
+    def propose(self) -> None:
+        """Has the calls made again that the session went back to, when the command is over."""
+        ...
+
+
+async def restore(context: GoingBack, rest: str) -> list[Line]:
+    """Lists the checkpoints, or goes back to one."""
+    from alhena.frontends.words import listed
+
+    name = rest.strip()
+    if not name:
+        found = context.checkpoints.list()
+        if not found:
+            return [line("There are no checkpoints (general.checkpointing.enabled makes them).")]
+        head = line(
+            f"{counted(len(found), 'checkpoint')}, the oldest first; /restore NAME goes back",
+            "bold",
+        )
+        return [head, *(line(escaped(each)) for each in listed(found))]
+    restored = await context.checkpoints.restore(name)
+    lines = [line(f"Back at {escaped(restored.name)}.", "bold"), *_told(restored)]
+    if restored.proposed:
+        context.propose()
+    return lines
+
+
+async def undo(context: GoingBack, _rest: str) -> list[Line]:
+    """Takes back what the last turn has changed in the files."""
+    from alhena.frontends.words import undone_note
+
+    restored = await context.checkpoints.undo()
+    if restored is None:
+        return [line("There are no edits of this session to undo.")]
+    files = restored.files
+    if files is None or not (files.written or files.removed):
+        return [line("Nothing of the last turn's edits was undone.", "warning"), *_told(restored)]
+    context.tell(undone_note(restored))
+    which = "Some of the edits" if files.left else "The edits"
+    return [line(f"{which} of the last turn are undone.", "bold"), *_told(restored)]
+
+
+def _told(restored: "Restored") -> list[Line]:
+    from alhena.frontends.words import restored_words
+
+    return [
+        line(escaped(text), "warning" if alarming else "")
+        for alarming, text in restored_words(restored)
+    ]

@@ -1,0 +1,179 @@
+"""Words for people, in the terminal and headless: checkpoints, loops, room, MCP servers."""
+
+from collections.abc import Sequence
+from typing import assert_never
+
+from alhena.agent.restoring import Restored
+from alhena.display_text import one_line
+from alhena.events import CompressedEvent, LoopDetectedEvent, OutputsMaskedEvent
+from alhena.mcp.server import ServerState
+from alhena.mcp.servers import ServerReport
+from alhena.session.checkpoints import Checkpoint
+from alhena.session.shadow_files import shown
+
+MAX_PATHS = 20
+
+Named = tuple[str, Checkpoint]
+
+
+def checkpoint_words(checkpoint: Checkpoint) -> str:
+    """What a checkpoint was made before."""
+    call = checkpoint.tool_call
+    if checkpoint.kind == "restore":
+        what = "before files were put back"
+    elif call is None:
+        what = "before a call"
+    else:
+        said = call.args.get("file_path") or call.args.get("command") or call.args.get("path") or ""
+        what = f"before {call.name} {said}"
+    return one_line(what, 200)
+
+
+def restored_words(restored: Restored) -> list[tuple[bool, str]]:
+    """What going back has come to, line by line; true for what needs a second look."""
+    files = restored.files
+    said: list[tuple[bool, str]] = []
+    if files is None:
+        said.append((True, f"The files are as they were: {restored.problem}."))
+    else:
+        if not (files.written or files.removed or files.left):
+            said.append((False, "The files are what they were then."))
+        said += ((False, each) for each in _told("Put back", files.written))
+        said += ((False, each) for each in _told("Removed", files.removed))
+        left = [f"{shown(path)} ({reason})" for path, reason in files.left]
+        said += ((True, each) for each in _told("Left as it is", left))
+    if restored.conversation:
+        said.append((False, "The conversation is what it was then."))
+    elif restored.forgotten:
+        said.append(
+            (
+                True,
+                "The conversation could not be brought back: nothing has a record of it any more.",
+            )
+        )
+    if restored.kept:
+        said.append((False, f"What the files were before that is kept: {restored.kept}"))
+    said += ((True, one_line(f"Note: {each}", 2_000)) for each in restored.notices)
+    return said
+
+
+def undone_note(restored: Restored) -> str:
+    """What the model is told, with the next prompt, of edits that were taken back."""
+    files = restored.files
+    paths = () if files is None else (*files.written, *files.removed)
+    named = [one_line(shown(path), 200) for path in paths[:MAX_PATHS]]
+    if len(paths) > MAX_PATHS:
+        named.append(f"and {len(paths) - MAX_PATHS:,} more")
+    return (
+        "[The user has undone the changes of an earlier turn. These files are again what they were "
+        f"before it: {', '.join(named) or 'none'}.]"
+    )
+
+
+def listed(found: Sequence[Named]) -> list[str]:
+    """A list of checkpoints, the oldest first, with the numbers by which they may be named."""
+    return [
+        f"{number:>4}. {one_line(name)}  {checkpoint_words(checkpoint)}"
+        for number, (name, checkpoint) in enumerate(found, start=1)
+    ]
+
+
+def _told(what: str, paths: Sequence[str]) -> list[str]:
+    lines = [f"{what}: {one_line(shown(path), 300)}" for path in paths[:MAX_PATHS]]
+    if len(paths) > MAX_PATHS:
+        lines.append(f"{what}: {len(paths) - MAX_PATHS:,} more of {len(paths):,}")
+    return lines
+
+
+def loop_words(event: LoopDetectedEvent) -> str:
+    """What was found, and what became of it."""
+    whose = "The model seems" if event.role == "main" else "A subagent seems"
+    ends = "the run ends" if event.role == "main" else "it ends"
+    match event.action:
+        case "corrected":
+            then = "it was told so."
+        case "ended":
+            then = f"told so before, {ends}."
+        case "ignored":
+            then = "it goes on as you wish."
+        case _:
+            assert_never(event.action)
+    return f"{whose} to go in circles: {event.detail}; {then}"
+
+
+def is_news(event: LoopDetectedEvent) -> bool:
+    """Whether it is said by nothing else: of a run that ends, its error says it."""
+    return event.action != "ended" or event.role != "main"
+
+
+FAILED = {
+    "failed_inflated": "the summary is no shorter than what it stands for.",
+    "failed_empty_summary": "the model returned no summary.",
+    "failed_request": "the request for a summary failed:",
+}
+"""Statuses of attempts that changed nothing, and why."""
+
+
+def compressed_words(event: CompressedEvent) -> str:
+    """What became of an attempt to shorten the conversation, in a sentence or two."""
+    whose = "Chat history" if event.role == "main" else "A subagent's chat history"
+    sizes = f"from {event.original_tokens:,} to {event.new_tokens:,} tokens"
+    match event.status:
+        case "compressed":
+            return f"{whose} compressed {sizes}."
+        case "content_truncated":
+            return f"{whose} did not fit any more; old parts of it were left out, {sizes}."
+        case "noop":
+            return "Nothing to compress."
+        case _:
+            why = f"{FAILED.get(event.status, event.status)} {event.reason}".strip()
+            return f"{whose} compression failed: {why}"
+
+
+def is_loss(event: CompressedEvent) -> bool:
+    """Whether a person should be told of it wherever there is a place for that."""
+    return event.status != "compressed"
+
+
+def masked_words(event: OutputsMaskedEvent) -> str:
+    """Which results the model does not have whole any more."""
+    one = event.results == 1
+    what = "old tool result" if one else "old tool results"
+    where = "it is" if one else "they are"
+    return f"Of {event.results} {what} the model has a preview from here on; {where} kept on disk."
+
+
+MARKS = {
+    ServerState.CONNECTED: "✓",
+    ServerState.CONNECTING: "…",
+    ServerState.DISCONNECTED: "✗",
+    ServerState.NEEDS_AUTH: "!",
+    ServerState.DISABLED: "-",
+}
+
+
+def state_words(report: ServerReport) -> str:
+    """Where a server stands, and what keeps it from more."""
+    name = report.name
+    match report.state:
+        case ServerState.CONNECTED:
+            return f"connected: {offer_words(report)}"
+        case ServerState.CONNECTING:
+            return "connecting"
+        case ServerState.DISCONNECTED:
+            return f"not connected: {one_line(report.why, 300)}"
+        case ServerState.NEEDS_AUTH:
+            return f"needs you to sign in: alhena mcp auth {name} (or /mcp auth {name})"
+        case ServerState.DISABLED:
+            return f"turned off: {one_line(report.why, 300)}"
+
+
+def offer_words(report: ServerReport) -> str:
+    """How much a server has."""
+    counts = (
+        (len(report.tools), "tool"),
+        (len(report.prompts), "prompt"),
+        (len(report.resources), "resource"),
+    )
+    told = [f"{count} {noun}{'' if count == 1 else 's'}" for count, noun in counts if count]
+    return ", ".join(told) or "nothing"
