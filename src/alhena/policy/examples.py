@@ -12,8 +12,8 @@ from alhena.policy.model import (
     PolicyContext,
     PolicyOutcome,
     PolicyRule,
+    RuleError,
 )
-from alhena.policy.parse import RuleError
 
 FIELDS = ("match", "not_match")
 _KEYS = ("tool", "args", "server", "mode", "interactive")

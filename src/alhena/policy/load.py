@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, cast
 from msgspec.structs import replace
 
 from alhena.policy.examples import check_examples
-from alhena.policy.model import PolicyRule, Tier
-from alhena.policy.parse import RuleError, RulePlace, parse_rule
+from alhena.policy.model import PolicyRule, RuleError, Tier
+from alhena.policy.parse import RulePlace, parse_rule
 from alhena.values import Value
 
 if TYPE_CHECKING:

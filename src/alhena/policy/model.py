@@ -120,3 +120,13 @@ class Decision(Value, frozen=True, kw_only=True):
     def deny_message(self) -> str | None:
         """The rule's own words for a refusal."""
         return self.rule.deny_message if self.rule else None
+
+
+class RuleError(Exception):
+    """A table that is no rule: the field, what is wrong with it, and what to do."""
+
+    def __init__(self, field: str, message: str, remedy: str) -> None:
+        super().__init__(f"{field}: {message}. {remedy}")
+        self.field = field
+        self.message = message
+        self.remedy = remedy

@@ -15,20 +15,10 @@ from alhena.policy.model import (
     CommandClass,
     PolicyOutcome,
     PolicyRule,
+    RuleError,
     Tier,
 )
 from alhena.values import Value
-
-
-class RuleError(Exception):
-    """A table that is no rule: the field, what is wrong with it, and what to do."""
-
-    def __init__(self, field: str, message: str, remedy: str) -> None:
-        super().__init__(f"{field}: {message}. {remedy}")
-        self.field = field
-        self.message = message
-        self.remedy = remedy
-
 
 Word = TypeVar("Word", bound=StrEnum)
 

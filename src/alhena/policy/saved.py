@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from alhena.config.errors import ConfigError
 from alhena.policy.load import MAX_FILE_BYTES
-from alhena.policy.model import ApprovalMode, PolicyRule, Tier
-from alhena.policy.parse import RuleError, RulePlace, parse_rule, rule_fields
+from alhena.policy.model import ApprovalMode, PolicyRule, RuleError, Tier
+from alhena.policy.parse import RulePlace, parse_rule, rule_fields
 
 LOCK_NAME = ".auto-saved.lock"
 ATTEMPTS = 5

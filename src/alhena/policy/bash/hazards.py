@@ -23,6 +23,7 @@ from alhena.policy.bash.hazard_table import (
     Hazards,
 )
 from alhena.policy.bash.hazard_tools import TOOLS
+from alhena.policy.bash.inner import ANYTHING, INPUT_IN_ARGUMENTS, inner_command
 from alhena.policy.bash.model import Part, Word, WordKind
 from alhena.policy.bash.options import (
     base_name,
@@ -31,7 +32,7 @@ from alhena.policy.bash.options import (
     is_option,
     split_settings,
 )
-from alhena.policy.bash.wrappers import ANYTHING, INPUT_IN_ARGUMENTS, inner_command, interpreter
+from alhena.policy.bash.wrappers import interpreter
 
 _PROGRAMS = frozenset({"f", "file", "e", "source"})
 _SERVICES = frozenset({"s_client", "s_server", "s_time", "ocsp"})

@@ -7,6 +7,7 @@ from functools import lru_cache
 
 import msgspec
 
+from alhena.policy.bash.inner import ANYTHING, INPUT_IN_ARGUMENTS, inner_command
 from alhena.policy.bash.interpreters import shell_arguments
 from alhena.policy.bash.model import Part, Word, WordKind
 from alhena.policy.bash.options import (
@@ -26,15 +27,12 @@ from alhena.policy.bash.options import (
 from alhena.policy.bash.reach import Command, Reach
 from alhena.policy.bash.spellings import ABBREVIATING, ONE_DASH, Letters, letters_of, main_spelling
 from alhena.policy.bash.wrappers import (
-    ANYTHING,
     CODE_IN_DATA,
     EVALUATORS,
     FIND_ACTIONS,
     FINDERS,
-    INPUT_IN_ARGUMENTS,
     OPAQUE,
     SHELLS,
-    inner_command,
 )
 
 

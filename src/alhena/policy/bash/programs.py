@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 
+from alhena.policy.bash.inner import ANYTHING, Runs, with_unknown
 from alhena.policy.bash.interpreters import input_mentions, interpreted
 from alhena.policy.bash.model import Part, Word
 from alhena.policy.bash.options import (
@@ -14,7 +15,7 @@ from alhena.policy.bash.options import (
     option_values,
 )
 from alhena.policy.bash.readonly.scripts import ScriptEffect, sed_effect
-from alhena.policy.bash.wrappers import ANYTHING, MENTIONING, Runs, interpreter, with_unknown
+from alhena.policy.bash.wrappers import MENTIONING, interpreter
 
 _GIT_CODE = ("x", "upload-pack receive-pack exec extcmd open-files-in-pager sendmail-cmd to-cmd")
 

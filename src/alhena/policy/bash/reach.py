@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from alhena.policy.bash.interpreters import RUNNER_PROGRAMS, shell_arguments, shown_input
+from alhena.policy.bash.inner import Runs, wrapped
+from alhena.policy.bash.interpreters import shell_arguments, shown_input
 from alhena.policy.bash.model import Effect, Part, Word, WordKind
 from alhena.policy.bash.options import base_name, option_values
 from alhena.policy.bash.programs import program_runs, runs_others
+from alhena.policy.bash.runners import RUNNER_PROGRAMS
 from alhena.policy.bash.wrappers import (
     CODE_IN_DATA,
     EVALUATORS,
     OPAQUE,
     SHELLS,
     WRAPPERS,
-    Runs,
     is_loader,
-    wrapped,
 )
 
 if TYPE_CHECKING:

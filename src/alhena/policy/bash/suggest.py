@@ -3,7 +3,6 @@
 import shlex
 
 from alhena.policy.bash.hazards import hazard
-from alhena.policy.bash.interpreters import RUNNERS, RUNNING
 from alhena.policy.bash.model import Analysis, Effect, Part, Word
 from alhena.policy.bash.options import (
     base_name,
@@ -14,6 +13,7 @@ from alhena.policy.bash.options import (
 )
 from alhena.policy.bash.prefix import allows
 from alhena.policy.bash.reach import names_command
+from alhena.policy.bash.runners import RUNNERS, RUNNING
 from alhena.policy.bash.wrappers import (
     CODE_IN_DATA,
     CODE_RUNNERS,

@@ -6,8 +6,8 @@ from typing import Any, cast
 from msgspec.structs import replace
 
 from alhena.policy.load import LoadedPolicies, PolicyProblem, ProblemLevel, RuleReport
-from alhena.policy.model import PolicyRule, Tier
-from alhena.policy.parse import RuleError, RulePlace, one_of, parse_rule
+from alhena.policy.model import PolicyRule, RuleError, Tier
+from alhena.policy.parse import RulePlace, one_of, parse_rule
 from alhena.policy.safety.allowed_path import NAME as ALLOWED_PATH
 from alhena.policy.safety.allowed_path import allowed_path_config
 from alhena.policy.safety.model import CheckerType, ContextPart, SafetyChecker

@@ -1,0 +1,218 @@
+"""The command inside a command: what wrappers and package runners run."""
+
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+
+import msgspec
+
+from alhena.policy.bash.model import Word, WordKind
+from alhena.policy.bash.options import (
+    Takes,
+    base_name,
+    behind_subcommands,
+    is_option,
+    is_setting,
+    takes,
+)
+from alhena.policy.bash.runners import RUNNER_PROGRAMS, RUNNERS
+from alhena.policy.bash.wrappers import LOADER, WITHOUT_COMMAND, WRAPPERS, Wrapper, is_loader
+
+ANYTHING = Word("", WordKind.EXPANSION, "…", split=True)
+"""A word that may turn out to be any words."""
+
+INPUT_IN_ARGUMENTS = frozenset({"xargs", "gxargs", "parallel"})
+"""Wrappers that put what they read behind the words of the command."""
+
+
+class Runs(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What a command may run. One of: `words`, a command; `code`, words that joined with blanks
+    are shell code; `mentions`, words in which a command may be written in some other way; none of
+    these, when nothing can be known. `sure` is false for a guess; `via` is what runs it."""
+
+    via: str
+    words: tuple[Word, ...] = ()
+    code: tuple[Word, ...] = ()
+    mentions: tuple[Word, ...] = ()
+    settings: tuple[Word, ...] = ()
+    sure: bool = True
+
+
+class Inner(msgspec.Struct, frozen=True, gc=False):
+    """Where in the words of a command another one may begin (`starts`, each with whether that
+    reading is sure). `certain` is false when an expansion before it may hold the command."""
+
+    via: str
+    wrapper: Wrapper
+    starts: tuple[tuple[int, bool], ...]
+    settings: tuple[Word, ...] = ()
+    certain: bool = True
+
+    @property
+    def alone(self) -> bool:
+        """Does no command follow, so that nothing else runs?"""
+        return not self.starts and self.certain and self.via in WITHOUT_COMMAND
+
+
+def inner_command(words: tuple[Word, ...]) -> Inner | None:
+    """The command that `words` wrap; None when they are no wrapper's or runner's."""
+    head = words[0]
+    if not head.literal:
+        return None
+    name = base_name(head.text)
+    if name in WRAPPERS:
+        if name == "command" and len(words) > 1 and _only_describes(words[1]):
+            return None
+        return _Search(words, name, WRAPPERS[name], 1).inner()
+    if is_loader(name):
+        return _Search(words, name, LOADER, 1).inner()
+    if name in RUNNER_PROGRAMS:
+        texts = {word.text for word in words}
+        if texts.isdisjoint(_second_words(name)):
+            return None
+        for path in _runner_paths(name):
+            if len(path) > 1 and path[1] not in texts:
+                continue
+            begin = behind_subcommands(words, path[1:])
+            if begin is not None:
+                return _Search(words, " ".join(path), RUNNERS[path], begin).inner()
+    return None
+
+
+def _only_describes(word: Word) -> bool:
+    return word.literal and word.text[:1] == "-" and ("v" in word.text or "V" in word.text)
+
+
+@lru_cache(maxsize=64)
+def _runner_paths(name: str) -> tuple[tuple[str, ...], ...]:
+    paths = [path for path in RUNNERS if path[0] == name]
+    return tuple(sorted(paths, key=len, reverse=True))
+
+
+@lru_cache(maxsize=64)
+def _second_words(name: str) -> frozenset[str]:
+    return frozenset(path[1] for path in _runner_paths(name))
+
+
+class _Search:
+    """Walks over the options and operands of a wrapper to the command behind them."""
+
+    def __init__(self, words: tuple[Word, ...], via: str, wrapper: Wrapper, begin: int) -> None:
+        self.words, self.via, self.wrapper, self.at = words, via, wrapper, begin
+        self.operands, self.optional = wrapper.operands, wrapper.optional
+        self.starts: list[tuple[int, bool]] = []
+        self.settings: list[Word] = []
+        self.certain, self.ended, self.found = True, False, False
+
+    def inner(self) -> Inner:
+        while self.at < len(self.words) and not self.found:
+            self._step(self.words[self.at])
+            self.at += 1
+        return Inner(self.via, self.wrapper, tuple(self.starts), tuple(self.settings), self.certain)
+
+    def _step(self, word: Word) -> None:
+        if not self.ended and word.literal and word.text == "--":
+            self.ended = True
+        elif not self.ended and is_option(word):
+            self._option(word)
+        elif self.wrapper.settings and (word.text in {"-", "!"} or is_setting(word.text)):
+            self.certain = self.certain and not word.split
+            self.settings.append(word)
+        elif self.operands:
+            self.operands -= 1
+            self.certain = self.certain and not word.split
+        else:
+            self.starts.append((self.at, True))
+            # An operand that may be missing is taken for the command as well.
+            self.found = not self.optional
+            self.optional = max(self.optional - 1, 0)
+
+    def _option(self, word: Word) -> None:
+        if not word.literal:
+            self.certain = False
+        match takes(word.text, self.wrapper.options):
+            case Takes.NEXT:
+                self.at += 1
+                if self.at < len(self.words):
+                    self.certain = self.certain and not self.words[self.at].split
+            case Takes.PERHAPS:
+                other = self.at + 2
+                while other < len(self.words) and is_option(self.words[other]):
+                    other += 1
+                if other < len(self.words):
+                    self.starts.append((other, False))
+            case Takes.NOTHING:
+                pass
+
+
+def wrapped(words: tuple[Word, ...]) -> Iterator[Runs]:
+    """What the wrapper at the head of `words` runs."""
+    inner = inner_command(words)
+    if inner is None:
+        return
+    via = inner.via
+    if via in {"env", "genv"}:
+        yield from _split_string(words, inner)
+    if not inner.certain:
+        yield Runs(via=via)
+    if via in INPUT_IN_ARGUMENTS:
+        words = (*with_unknown(words, _replaced(words)), ANYTHING)
+    sure = not inner.wrapper.remote
+    for start, likely in inner.starts:
+        rest = words[start:]
+        yield Runs(via=via, words=rest, sure=likely and sure, settings=inner.settings)
+        if inner.wrapper.code or inner.wrapper.remote:
+            yield Runs(via=via, code=rest, sure=likely and sure)
+    if not inner.starts and via not in WITHOUT_COMMAND and _opens_a_shell(words):
+        yield Runs(via=via)
+
+
+def _opens_a_shell(words: tuple[Word, ...]) -> bool:
+    """With options alone, does this wrapper start a shell, or read commands?"""
+    name = base_name(words[0].text)
+    if name in {"sudo", "doas", "pkexec"}:
+        flags = "".join(w.text for w in words[1:] if w.text[:2] != "--")
+        return any(letter in flags for letter in "sie") or any(
+            w.text in {"--shell", "--login", "--edit"} for w in words
+        )
+    return name in {"chroot", "unshare", "nsenter", "setarch", "fakeroot", "parallel", "xvfb-run"}
+
+
+def _split_string(words: tuple[Word, ...], inner: Inner) -> Iterator[Runs]:
+    """`env -S 'command and arguments'`."""
+    for index, word in enumerate(words):
+        text = word.text
+        if text.startswith("--split-string"):
+            code = text[len("--split-string") :].removeprefix("=")
+        elif text.startswith("-") and not text.startswith("--") and "S" in text:
+            code = text.split("S", 1)[1]
+        else:
+            continue
+        rest = words[index + 1 :]
+        first = Word(code, word.kind, word.source, word.split)
+        # `env` has rules of its own for escapes and expansions, and takes more for a blank.
+        texts = [first.text, *(w.text for w in rest)]
+        if any(mark in t for t in texts for mark in "\\$"):
+            yield Runs(via=inner.via)
+        blanks = [Word(" ".join(w.text.split()), w.kind, w.source, w.split) for w in (first, *rest)]
+        yield Runs(via=inner.via, code=tuple(w for w in blanks if w.text or not w.literal))
+
+
+def _replaced(words: tuple[Word, ...]) -> set[str]:
+    """What stands for the input in the command of `xargs -I` or `parallel`."""
+    marks = {"{}"}
+    for word, following in zip(words, (*words[1:], Word("")), strict=True):
+        for option in ("-I", "-J", "-i", "--replace="):
+            if word.text.startswith(option):
+                marks.add(word.text[len(option) :] or following.text)
+    return marks - {""}
+
+
+def with_unknown(words: tuple[Word, ...], marks: Iterable[str]) -> tuple[Word, ...]:
+    """The words with what will be put in place of a mark as an expansion."""
+    found: list[Word] = []
+    for word in words:
+        cuts = [word.text.index(mark) for mark in marks if mark in word.text]
+        found.append(
+            Word(word.text[: min(cuts)], WordKind.EXPANSION, word.source) if cuts else word
+        )
+    return tuple(found)
