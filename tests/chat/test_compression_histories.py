@@ -15,9 +15,9 @@ from alhena.chat.compression import (
     CompressionStatus,
     ContextRoom,
 )
-from alhena.chat.estimates import Gauge, content_tokens, prefix_sums
+from alhena.chat.estimates import content_tokens
 from alhena.chat.history import History
-from alhena.chat.masking import MaskingLimits
+from alhena.chat.masking import Gauge, MaskingLimits, prefix_sums
 from alhena.chat.summary import checked, snapshot, summary_request
 from alhena.chat.turn import ContextOverflowError
 from alhena.errors import AlhenaError, ServerFaultError

@@ -8,16 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alhena.chat.chat import Chat, ModelTraits, Outlets
-from alhena.chat.estimates import Gauge, config_tokens, prefix_sums
+from alhena.chat.estimates import config_tokens
 from alhena.chat.history import History
 from alhena.chat.masking import (
     CLOSE,
     OPEN,
+    Gauge,
     Keep,
     KeptAhead,
     MaskingLimits,
     maskable_tokens,
     masked,
+    prefix_sums,
     preview,
     to_mask,
 )

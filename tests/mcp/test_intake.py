@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from alhena.mcp.message_guard import HEAVY, LONG, MANIFOLD, MANY, NO_ANSWER, Intake
-from alhena.mcp.screen import BURST, CROWDED_OUT, MOST, RATE, Screen
+from alhena.mcp.message_guard import LONG, MANY, MOST, NO_ANSWER
+from alhena.mcp.screen import BURST, CROWDED_OUT, HEAVY, MANIFOLD, RATE, Intake, Screen
 from tests.mcp.bad_http import EVENTS, JSON, Asked, Bad, Speak, Write, listening, whole
 from tests.mcp.kit import called, odd, rigged, tool
 from tests.mcp.test_screen import message

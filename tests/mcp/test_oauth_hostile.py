@@ -19,8 +19,8 @@ from alhena.agent.mcp_sign_in import signed_in
 from alhena.config.errors import ConfigError
 from alhena.errors import AlhenaError
 from alhena.mcp.oauth import requests as http
-from alhena.mcp.oauth.requests import OAuthHttp, SignInError, TokenFileError
-from alhena.mcp.oauth.tokens import FILE, StoredToken, TokenFile
+from alhena.mcp.oauth.requests import OAuthHttp
+from alhena.mcp.oauth.tokens import FILE, SignInError, StoredToken, TokenFile, TokenFileError
 from alhena.mcp.server import ServerState
 from alhena.models.errors import CredentialsError
 from alhena.system.private_files import PrivateFiles

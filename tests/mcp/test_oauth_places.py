@@ -9,7 +9,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from alhena.mcp.oauth.requests import OAuthHttp, SignInError
+from alhena.mcp.oauth.requests import OAuthHttp
+from alhena.mcp.oauth.tokens import SignInError
 from tests.mcp.oauth_kit import sign
 from tests.mcp.oauth_server import OAuthServer
 from tests.support.certificates import certificate

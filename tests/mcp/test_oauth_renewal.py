@@ -18,8 +18,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from alhena.agent.mcp_access import stored_access, token_file
 from alhena.mcp.oauth.renewal import EARLY_S, Renewal
-from alhena.mcp.oauth.requests import SignInError
-from alhena.mcp.oauth.tokens import StoredToken, TokenFile
+from alhena.mcp.oauth.tokens import SignInError, StoredToken, TokenFile
 from alhena.mcp.server import ServerState
 from alhena.system.errors import WriteFailureError
 from alhena.system.private_files import LIMIT, PrivateFiles

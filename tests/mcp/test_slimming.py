@@ -8,8 +8,7 @@ import msgspec
 import pytest
 
 from alhena.mcp.connection import MAX_ENTRIES, Subject
-from alhena.mcp.message_guard import MANY
-from alhena.mcp.screen import CUT, LEFT_OUT, MOST_LISTED, slimmed
+from alhena.mcp.message_guard import CUT, LEFT_OUT, MANY, MOST_LISTED, slimmed
 from alhena.mcp.server import ServerState
 from alhena.mcp.tool import UNREADABLE, content_of, text_of
 from alhena.tools.response import content_text

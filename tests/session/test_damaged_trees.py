@@ -10,18 +10,10 @@ from pathlib import Path
 import pytest
 
 from alhena.session.errors import CheckpointError, LostMomentError
+from alhena.session.loose import is_loose_and_whole, loose_object, put_loose
 from alhena.session.restorer import Target
 from alhena.session.shadow_files import DIRECTORY, EMPTY, Change, content_name
-from alhena.session.shadow_trees import (
-    TREE,
-    Entry,
-    difference,
-    is_loose_and_whole,
-    loose_object,
-    made_of,
-    put_loose,
-    trees,
-)
+from alhena.session.shadow_trees import TREE, Entry, difference, made_of, trees
 from tests.session.shadows import back, git, kept, put, shadow, state, undo
 from tests.session.test_damage import (
     LOST,

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from alhena.session.errors import CheckpointError
+from alhena.session.loose import discard_loose
 from alhena.session.restorer import Target
 from alhena.session.shadow_files import content_name
-from alhena.session.shadow_trees import discard_loose
 from tests.session.shadows import back, kept, put, restore
 from tests.session.test_damage import LOST, in_one_pack, loose, objects, with_junk
 from tests.session.test_shadow_faults import REAL, environ, fake, on

@@ -12,9 +12,9 @@ import msgspec
 
 from alhena.chat import summary as asking
 from alhena.chat.chat import Chat
-from alhena.chat.estimates import Gauge, content_tokens, media_tokens, prefix_sums
+from alhena.chat.estimates import content_tokens, media_tokens
 from alhena.chat.history import History
-from alhena.chat.masking import Keep, KeptAhead, MaskingLimits, masked, to_mask
+from alhena.chat.masking import Gauge, Keep, KeptAhead, MaskingLimits, masked, prefix_sums, to_mask
 from alhena.chat.summary import (
     Ask,
     Cut,

@@ -6,8 +6,7 @@ from typing import Any, Literal, cast, get_args, get_origin
 
 import msgspec
 
-from alhena.config.documents import value_at, with_value, without_value
-from alhena.config.layers import union
+from alhena.config.documents import union, value_at, with_value, without_value
 from alhena.config.settings import Settings, known_keys
 
 MAX_TOLD = 20

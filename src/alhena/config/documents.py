@@ -1,4 +1,5 @@
-"""Settings files as plain values: read within limits, keys by their dotted names."""
+"""Settings files as plain values: read within limits, keys by their dotted names, one merged
+upon another."""
 
 import os
 import stat
@@ -144,3 +145,46 @@ def without_value(document: dict[str, Any], path: tuple[str, ...]) -> dict[str, 
         return document
     below = without_value(cast("dict[str, Any]", inner), tuple(rest))
     return {**document, name: below}
+
+
+UNION = frozenset(
+    {
+        *("policyPaths", "adminPolicyPaths", "tools.exclude", "advanced.excludedEnvVars"),
+        *("context.fileFiltering.customIgnoreFilePaths", "tools.confirmationRequired"),
+    }
+)
+"""Lists that hold the entries of all layers, each once; `*.disabled` are such, too."""
+CONCATENATED = frozenset({"context.includeDirectories"})
+"""Lists that are put one behind the other; those of `hooks` are such, too."""
+SHALLOW = frozenset({"mcpServers"})
+"""Objects of which a higher layer's members replace those of a lower one whole."""
+
+
+def merged(lower: Any, higher: Any, key: str = "") -> Any:
+    """`higher` upon `lower`; `key` is the dotted key whose values they are. Neither is changed."""
+    if isinstance(lower, dict) and isinstance(higher, dict):
+        below, above = cast("dict[str, Any]", lower), cast("dict[str, Any]", higher)
+        if key in SHALLOW:
+            return {**below, **above}
+        inner = f"{key}." if key else ""
+        found = {
+            name: merged(value, above[name], inner + name) if name in above else value
+            for name, value in below.items()
+        }
+        return found | {name: value for name, value in above.items() if name not in below}
+    if isinstance(lower, list) and isinstance(higher, list):
+        entries = [*cast("list[Any]", lower), *cast("list[Any]", higher)]
+        if key in CONCATENATED or key.startswith("hooks."):
+            return entries
+        if key in UNION or key.endswith(".disabled"):
+            return union(entries)
+    return cast("Any", higher)
+
+
+def union(entries: list[Any]) -> list[Any]:
+    """The entries, each once, in their order."""
+    found: list[Any] = []
+    for entry in entries:
+        if entry not in found:
+            found.append(entry)
+    return found

@@ -11,9 +11,9 @@ from typing import Any, cast
 
 import msgspec
 
-from alhena.config.documents import value_at
+from alhena.config.documents import union, value_at
 from alhena.config.environment import CREDENTIALS
-from alhena.config.layers import names_in, union
+from alhena.config.layers import names_in
 from alhena.config.mcp_servers import COMMAND_SERVER, EVERY, OF_GOOGLE, OF_WORKSPACE
 from alhena.config.settings import known_keys
 

@@ -15,10 +15,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from alhena.errors import AlhenaError
 from alhena.gateway import listing
-from alhena.gateway.access_log import AccessLog, entry_of
+from alhena.gateway.access_log import AccessLog, entry_of, line_of
 from alhena.gateway.anthropic import AnthropicSpeech
 from alhena.gateway.body import Bodies, ClientGoneError, read_body, read_json, weight_of
-from alhena.gateway.exchange import Exchange, Terms, line_of, until_gone
+from alhena.gateway.exchange import Exchange, Terms, until_gone
 from alhena.gateway.faults import Fault, FaultKind, RefusedError, fault_of, refused
 from alhena.gateway.google import GoogleSpeech
 from alhena.gateway.openai import OpenAiSpeech

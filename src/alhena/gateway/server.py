@@ -17,9 +17,9 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from alhena.config.errors import ConfigError
-from alhena.gateway.access_log import STALLED, Entry, entry_of
+from alhena.gateway.access_log import STALLED, Entry, LiningProtocol, entry_of
 from alhena.gateway.body import Limits
-from alhena.gateway.exchange import LiningProtocol, Terms
+from alhena.gateway.exchange import Terms
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _TICKS_PER_SECOND = 10

@@ -9,8 +9,8 @@ import msgspec
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
-from alhena.mcp.message_guard import Intake
 from alhena.mcp.scopes import refusal_body, scope_words, wanted_scopes
+from alhena.mcp.screen import Intake
 from alhena.mcp.stdio import MAX_LINE
 
 if TYPE_CHECKING:

@@ -129,7 +129,7 @@ async def _over_stdio(
     facts: SessionFacts,
     events: ServerEvents,
 ) -> AsyncGenerator[Connection]:
-    from alhena.mcp.message_guard import Intake
+    from alhena.mcp.screen import Intake
     from alhena.mcp.stdio import stdio_transport
 
     # A secret reaches a server only by its own entry, whatever the settings say of commands.

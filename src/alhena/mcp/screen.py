@@ -1,5 +1,8 @@
-"""Between a transport and the SDK's session: results kept aside as the server gave them, floods
-slowed, long lists cut.
+"""Between a transport and the SDK's session: long messages decoded off the loop, results kept
+aside, floods slowed.
+
+Results that are long, or all structure, are kept here; the SDK, which would look at all of them
+more than once, is given one that says where the real one is.
 
 The SDK takes a result apart by the letter of the specification, and one odd tool or block of
 content would cost all of them. So it gets an empty result of the same kind, with a mark by which
@@ -12,31 +15,140 @@ text that it is: nobody wants more of it. Of other messages hardly anything is n
 import asyncio
 import time
 from collections.abc import Callable
-from functools import cache
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import anyio
 import msgspec
 
-from alhena.mcp.connection import MAX_ENTRIES
 from alhena.mcp.message_guard import (
     LONG,
-    LONGEST,
-    MANY,
-    PARSE_ERROR,
-    Intake,
-    mended,
+    Scan,
     no_answer,
     scanned_in_steps,
+    slimmed,
     understood,
-    unreadable,
 )
 from alhena.tools.threads import in_daemon_thread
 
 if TYPE_CHECKING:
     from mcp.client._transport import ReadStream, WriteStream
     from mcp.shared.message import SessionMessage
+
+KEPT = "alhena/kept"
+MAX_KEPT = 100
+"""Results on their way. One that nobody waits for any more may stay behind."""
+
+MAX_HELD = 128 * 1024 * 1024
+"""Bytes of memory that they may take."""
+
+_WIDE = 4
+"""Bytes that each character of a text takes in memory where one of them is far from ASCII."""
+
+HEAVY = 16 * 1024
+"""Bytes of a message that count as much as a message does."""
+
+MANIFOLD = 100
+"""Values of a message that do."""
+
+
+class Intake:
+    """The messages of one connection: what they weigh, and results that go around the SDK.
+    `most` bytes of memory are taken by these."""
+
+    def __init__(self, most: int = MAX_HELD) -> None:
+        self._most = most
+        self._kept: dict[str, tuple[dict[str, Any], int]] = {}
+        self._held = 0
+        self._count = 0
+        self._answers: dict[str | int, int] = {}
+        self._told = 0
+
+    async def value(self, data: bytes) -> object:
+        """A message as a value. Raises ValueError for what is none."""
+        return (await self._understood(data))[0]
+
+    async def text(self, data: bytes) -> bytes:
+        """A message for a reader that would hold up the loop with a long one. What is no message is
+        left to it."""
+        try:
+            value, text = await self._understood(data)
+        except ValueError:
+            return data if len(data) <= LONG else b'"no message"'
+        if not isinstance(value, dict):
+            return text
+        message = cast("dict[str, Any]", value)
+        result: object = message.get("result")
+        if not isinstance(result, dict) or (text and len(text) <= LONG):
+            return text or msgspec.json.encode(message)
+        marked = {"_meta": {KEPT: self._keep(cast("dict[str, Any]", result), _size(data))}}
+        return msgspec.json.encode({"jsonrpc": "2.0", "id": message.get("id"), "result": marked})
+
+    def real(self, result: dict[str, Any]) -> dict[str, Any] | None:
+        """The result that this one stands for, itself for one that stands for none; None for one
+        that had to make room for others."""
+        meta: object = result.get("_meta")
+        mark: object = cast("dict[str, Any]", meta).get(KEPT) if isinstance(meta, dict) else None
+        if not isinstance(mark, str):
+            return result
+        real, size = self._kept.pop(mark, (None, 0))
+        self._held -= size
+        return real
+
+    def _keep(self, result: dict[str, Any], size: int) -> str:
+        """The mark by which a result of this size is found again."""
+        while self._kept and (len(self._kept) >= MAX_KEPT or self._held + size > self._most):
+            self._held -= self._kept.pop(next(iter(self._kept)))[1]
+        self._count += 1
+        self._kept[str(self._count)] = result, size
+        self._held += size
+        return str(self._count)
+
+    def weight(self, number: object = None) -> int:
+        """What the answer with this id weighs beside that it is a message; without one, what has
+        been told since this was last asked."""
+        if isinstance(number, str | int):
+            return self._answers.pop(number, 0)
+        told, self._told = self._told, 0
+        return told
+
+    async def _understood(self, data: bytes) -> tuple[object, bytes]:
+        """A message, and how it is written; b"" where that was too much."""
+        scan = await scanned_in_steps(data)
+        try:
+            if scan.too_many:
+                value, text = await slimmed(data), b""
+            elif len(data) > LONG:
+                value, text = await in_daemon_thread(lambda: understood(data))
+            else:
+                value, text = understood(data)
+        except ValueError:
+            self._told += _weight(scan, data)
+            raise
+        self._weigh(value, _weight(scan, data))
+        return value, text
+
+    def _weigh(self, value: object, weight: int) -> None:
+        message = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+        number: object = message.get("id")
+        if not weight:
+            return
+        if "method" in message or not isinstance(number, str | int):
+            self._told += weight
+        else:
+            self._answers[number] = weight
+            while len(self._answers) > MAX_KEPT:
+                del self._answers[next(iter(self._answers))]
+
+
+def _size(data: bytes) -> int:
+    """Bytes of memory that the texts of a message may take, as a value."""
+    return len(data) if data.isascii() and b"\\u" not in data else _WIDE * len(data)
+
+
+def _weight(scan: Scan, data: bytes) -> int:
+    return max(len(data) // HEAVY, scan.values // MANIFOLD)
+
 
 MARK = "alhena/result"
 
@@ -248,15 +360,6 @@ def _with_result(item: "SessionMessage", result: dict[str, Any]) -> "SessionMess
     return type(item)(message=replaced, metadata=item.metadata)
 
 
-def _refused(item: "SessionMessage", number: str | int) -> "SessionMessage":
-    """What stands for a result that is not there any more."""
-    from mcp_types import ErrorData, JSONRPCError
-
-    error = ErrorData(code=PARSE_ERROR, message=CROWDED_OUT)
-    refusal = JSONRPCError(jsonrpc="2.0", id=number, error=error)
-    return type(item)(message=refusal, metadata=item.metadata)
-
-
 def _other(number: str | int) -> str | int:
     """The same id in the other type: servers echo 7 as "7"."""
     if isinstance(number, int):
@@ -352,220 +455,9 @@ class WatchedWriter(_Closing):
         await self._stream.aclose()
 
 
-MOST = 300_000
-"""Values in one list of a result. An answer with more is none that can be used."""
-
-MOST_LISTED = 500_000
-"""Values of the entries of a page of what a server has. It goes without the entries behind them."""
-
-CUT = "alhena/cut"
-"""What a page of which that was done has beside its entries."""
-
-LEFT_OUT = f"[a block with more than {MANY:,} values is left out]"
-
-_TURN_S = 0.004
-"""Seconds after which others have theirs."""
-
-_NONE = msgspec.Raw(b"")
-
-_LISTED = ("tools", "prompts", "resources")
-_BLOCK: dict[str, Any] = {"type": "text", "text": LEFT_OUT}
-_INSTEAD: dict[str, dict[str, Any]] = {
-    "content": _BLOCK,
-    "contents": {"text": LEFT_OUT},
-    "messages": {"role": "user", "content": _BLOCK},
-}
-"""What stands for an entry with too many values, where its loss would not be seen."""
-
-
-class _Error(msgspec.Struct):
-    code: int
-    message: str
-
-
-class _Result(msgspec.Struct, rename="camel"):
-    """What is used of any result."""
-
-    content: msgspec.Raw = _NONE
-    structured_content: msgspec.Raw = _NONE
-    is_error: msgspec.Raw = _NONE
-    tools: msgspec.Raw = _NONE
-    prompts: msgspec.Raw = _NONE
-    resources: msgspec.Raw = _NONE
-    contents: msgspec.Raw = _NONE
-    messages: msgspec.Raw = _NONE
-    next_cursor: msgspec.Raw = _NONE
-    result_type: msgspec.Raw = _NONE
-    ttl_ms: msgspec.Raw = _NONE
-    cache_scope: msgspec.Raw = _NONE
-    protocol_version: msgspec.Raw = _NONE
-    capabilities: msgspec.Raw = _NONE
-    server_info: msgspec.Raw = _NONE
-    instructions: msgspec.Raw = _NONE
-
-
-class _Message(msgspec.Struct):
-    """A message with the fields that tell what it is."""
-
-    id: msgspec.Raw = _NONE
-    method: msgspec.Raw = _NONE
-    error: msgspec.Raw = _NONE
-
-
-class _Answer(_Message):
-    """One whose result, if it has any, is an object."""
-
-    result: _Result | None = None
-
-
-class _TooManyError(Exception):
-    """A list has more values than are taken."""
-
-
-async def slimmed(data: bytes) -> dict[str, Any]:
-    """A message that says no more than is needed of this one. Structured content is a msgspec.Raw.
-    Raises ValueError for what is no message."""
-    message = _read(data)
-    if message is None:
-        text = await in_daemon_thread(lambda: mended(data))
-        message = _read(text) if len(text) <= LONGEST else None
-    if message is None:
-        refusal = unreadable(data)
-        if refusal is None:
-            raise ValueError("it is no JSON")
-        return msgspec.json.decode(refusal)
-    await asyncio.sleep(0)
-    number = _small(message.id)
-    if message.method:
-        return _asking(number, _small(message.method))
-    if message.error:
-        return _failed(number, message.error)
-    if not isinstance(message, _Answer) or message.result is None:
-        return _refused_list(number)
-    try:
-        return {"jsonrpc": "2.0", "id": number, "result": await _fields(message.result)}
-    except _TooManyError:
-        return _refused_list(number, f"its answer has a list of more than {MOST:,} values")
-
-
-def _read(data: bytes) -> _Message | None:
-    """None for what is no message. What is no answer in order is looked at once more."""
-    for kind in (_Answer, _Message):
-        try:
-            return msgspec.json.decode(data, type=kind)
-        except msgspec.ValidationError:
-            continue
-        except (ValueError, RecursionError):
-            break
-    return None
-
-
-def _asking(number: object, method: object) -> dict[str, Any]:
-    """A request without its parameters; a notification comes to no more than that there was one."""
-    if number is not None:
-        return {"jsonrpc": "2.0", "id": number, "method": method}
-    if isinstance(method, str) and method.endswith("/list_changed"):
-        return {"jsonrpc": "2.0", "method": method}  # its parameters say nothing
-    said = f"{method} with more than {MANY:,} values is not looked at"
-    params = {"level": "warning", "data": said}
-    return {"jsonrpc": "2.0", "method": "notifications/message", "params": params}
-
-
-def _failed(number: object, raw: msgspec.Raw) -> dict[str, Any]:
-    try:
-        error = msgspec.json.decode(raw, type=_Error)
-    except (ValueError, RecursionError):
-        return _refused_list(number)
-    return {"jsonrpc": "2.0", "id": number, "error": msgspec.structs.asdict(error)}
-
-
-def _refused_list(number: object, *message: str) -> dict[str, Any]:
+def _refused(number: object, *message: str) -> dict[str, Any]:
     """Raises ValueError where nobody waits."""
     refusal = no_answer(number, *message)
     if refusal is None:
         raise ValueError("it answers nothing")
     return msgspec.json.decode(refusal)
-
-
-async def _fields(result: _Result) -> dict[str, Any]:
-    fields: dict[str, Any] = {}
-    for field in msgspec.structs.fields(_Result):
-        raw: msgspec.Raw = getattr(result, field.name)
-        data, name = bytes(raw), field.encode_name
-        if field.name == "structured_content":
-            if data not in (b"", b"null"):
-                fields[name] = raw
-        elif data[:1] == b"[":
-            fields[name], cut = await _list(name, data)
-            if cut:
-                fields[CUT] = True
-        elif data:
-            fields[name] = (await _value(data, _INSTEAD.get(name)))[0]
-    if "structuredContent" in fields and _all_left_out(fields.get("content")):
-        del fields["content"]
-    return fields
-
-
-def _all_left_out(content: object) -> bool:
-    """Whether no block is there, so that others may stand in for them."""
-    blocks = cast("list[object]", content) if isinstance(content, list) else []
-    return bool(blocks) and all(each is _BLOCK for each in blocks)
-
-
-async def _list(name: str, data: bytes) -> tuple[list[object], bool]:
-    """Its entries, as far as there are not too many of what a server has, and whether there were.
-    Raises _TooManyError for other lists."""
-    if name in _LISTED:
-        raws = [raw for raw in msgspec.structs.astuple(_first(data)) if raw]
-        left = MOST_LISTED
-    elif (await scanned_in_steps(data, MOST)).too_many:
-        raise _TooManyError
-    else:
-        raws = msgspec.json.decode(data, type=list[msgspec.Raw])
-        left = MOST
-    entries: list[object] = []
-    loop = asyncio.get_running_loop()
-    begin = loop.time()
-    for raw in raws:
-        entry, values = await _value(bytes(raw), _INSTEAD.get(name), left)
-        left -= values
-        if left < 0:
-            return entries, True
-        entries.append(entry)
-        if loop.time() - begin > _TURN_S:
-            await asyncio.sleep(0)
-            begin = loop.time()
-    return entries, False
-
-
-def _first(data: bytes) -> msgspec.Struct:
-    """As many entries of a list as are taken, and one more; the others are not built."""
-    return msgspec.json.decode(data, type=_head())
-
-
-@cache
-def _head() -> type[msgspec.Struct]:
-    fields = ((f"entry_{each}", msgspec.Raw, _NONE) for each in range(MAX_ENTRIES + 1))
-    return msgspec.defstruct("Head", fields, array_like=True)
-
-
-async def _value(data: bytes, instead: object, most: int = MANY) -> tuple[object, int]:
-    """A value, and how many it is made of; `instead` for one of too many, and of more than `most`
-    none."""
-    scan = await scanned_in_steps(data)
-    if scan.too_many:
-        return instead, 0
-    if scan.values > most:
-        return None, scan.values
-    if len(data) <= LONG:
-        return understood(data, whole=False)[0], scan.values
-    return await in_daemon_thread(lambda: understood(data, whole=False)[0]), scan.values
-
-
-def _small(raw: msgspec.Raw) -> object:
-    """A text or a number; None for anything else, and for what is long."""
-    data = bytes(raw)
-    if len(data) > LONG or data[:1] in b"[{":
-        return None
-    value = understood(data, whole=False)[0]
-    return value if type(value) is int or isinstance(value, str) else None

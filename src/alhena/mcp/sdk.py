@@ -48,9 +48,9 @@ from alhena.mcp.connection import (
     SessionFacts,
     Subject,
 )
-from alhena.mcp.message_guard import NO_ANSWER, Intake
+from alhena.mcp.message_guard import CUT, MOST_LISTED, NO_ANSWER
 from alhena.mcp.scopes import refused_scopes
-from alhena.mcp.screen import CUT, MOST_LISTED, Screen, ScreenedReader, WatchedWriter
+from alhena.mcp.screen import Intake, Screen, ScreenedReader, WatchedWriter
 from alhena.version import __version__
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from alhena.config.environment import (
     without_secrets,
 )
 from alhena.mcp.connection import McpConnectError
-from alhena.mcp.message_guard import LONGEST, Intake
-from alhena.mcp.screen import Pace
+from alhena.mcp.message_guard import LONGEST
+from alhena.mcp.screen import Intake, Pace
 from alhena.system.errors import ProcessStartError
 from alhena.system.processes import Command, ProcessGroups
 from alhena.system.served import end_served, start_served

@@ -34,14 +34,16 @@ from alhena.scheduler.executor import Executor, Leash
 from alhena.scheduler.gate import denial, deny
 from alhena.scheduler.states import ConfirmationError, WaitingToolCall
 from alhena.scheduler.track import TrackedCall
-from alhena.tools.confirmation import (
+from alhena.tools.confirmation import ConfirmationDetails, EditConfirmation
+from alhena.tools.contract import (
     ApprovableInvocation,
-    ConfirmationDetails,
-    EditConfirmation,
+    ExecutionContext,
     PlanningInvocation,
     QuestioningInvocation,
+    ToolErrorType,
+    ToolFailure,
+    ToolInvocation,
 )
-from alhena.tools.contract import ExecutionContext, ToolErrorType, ToolFailure, ToolInvocation
 from alhena.tools.edit.proposal import ProposedContents
 from alhena.tools.modify import ModifiableInvocation
 from alhena.tools.registry import RegisteredTool

@@ -21,8 +21,8 @@ from typing import IO, Self
 import msgspec
 
 from alhena.session.errors import CheckpointError, GitFailedError, NoGitError, TooMuchError
+from alhena.session.loose import loose_object
 from alhena.session.shadow_files import content_name, refuse_blocking, trouble
-from alhena.session.shadow_trees import loose_object
 from alhena.system.environment import shield_memory
 from alhena.system.errors import ProcessStartError, printable
 from alhena.system.processes import Idle

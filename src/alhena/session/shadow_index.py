@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from alhena.session.errors import GitFailedError, TooMuchError
+from alhena.session.loose import keep_loose
 from alhena.session.shadow_files import (
     ALL,
     ANY,
@@ -23,7 +24,6 @@ from alhena.session.shadow_files import (
     within,
 )
 from alhena.session.shadow_git import BRANCH, IN_ONE_PACK, LITERAL, GitPlace, ShadowGit
-from alhena.session.shadow_trees import keep_loose
 
 _ATTRIBUTES = "* -text -ident -filter -working-tree-encoding !eol\n"
 _HEAD = re.compile(rb"ref: refs/[\x21-\x7e]+\n?|[0-9a-f]{40}\n?")

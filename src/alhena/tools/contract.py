@@ -6,10 +6,10 @@ failure is a `ToolFailure` inside its result.
 """
 
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
@@ -313,4 +313,31 @@ class ModelAccess(Protocol):
 
         Raises `models.errors.ModelError` or `wire.errors.WireError`.
         """
+        ...
+
+
+@runtime_checkable
+class QuestioningInvocation(ToolInvocation, Protocol):
+    """A call that asks a person something, whose answers may come with the approval."""
+
+    def with_answers(self, answers: Mapping[int, str]) -> ToolInvocation:
+        """The call that has its answers, by the index of the question."""
+        ...
+
+
+@runtime_checkable
+class ApprovableInvocation(ToolInvocation, Protocol):
+    """A call that does more when a person has approved it than unasked."""
+
+    def approve(self) -> None:
+        """Notes that a person has approved this call."""
+        ...
+
+
+@runtime_checkable
+class PlanningInvocation(ToolInvocation, Protocol):
+    """A call that ends plan mode, whose approval may say which mode follows."""
+
+    def with_mode(self, mode: str) -> ToolInvocation:
+        """The call that goes over to `mode`: default, autoEdit or yolo."""
         ...

@@ -1,13 +1,13 @@
 """A tool call that waits for consent: shown whole, asked about, answered."""
 
 import asyncio
-import re
 from collections.abc import Callable, Iterator
 from typing import Any, Literal, assert_never
 
 import msgspec
 
 from alhena.display_text import escaped, exact, one_line
+from alhena.frontends.terminal.ended import diff_lines
 from alhena.frontends.terminal.lines import TAB, Block, Line, Lines, line, lines_of
 from alhena.frontends.terminal.menu import Menu, Option
 from alhena.frontends.terminal.screen import Screen
@@ -24,32 +24,6 @@ from alhena.tools.confirmation import (
     Question,
     ToolConfirmationOutcome,
 )
-
-_HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+(\d+)(?:,\d+)? @@")
-_FILE = ("Index: ", "=====")
-
-
-def diff_lines(diff: str) -> list[Line]:
-    """The lines of a diff of one file: number in the new file, sign, text. File headers are left
-    out; what cannot be seen in a line is escaped, padding is counted."""
-    lines: list[Line] = []
-    number: int | None = None
-    for raw in diff.rstrip("\n").split("\n"):
-        hunk = _HUNK.match(raw)
-        if hunk:
-            if number is not None:
-                lines.append((("dim", "     ⋮"),))
-            number = int(hunk[1])
-        elif number is not None:
-            sign, text = raw[:1] or " ", exact(raw[1:]).expandtabs(TAB)
-            style = {"+": "added", "-": "removed", "\\": "dim"}.get(sign, "")
-            shown = "" if sign in "-\\" else str(number)
-            lines.append((("dim", f"{shown:>6} "), (style, f"{sign} {text}")))
-            number += sign not in "-\\"
-        elif not raw.startswith(_FILE) and not raw.startswith(("--- ", "+++ ")):
-            lines.append((("", exact(raw).expandtabs(TAB)),))
-    return lines
-
 
 Outcome = ToolConfirmationOutcome
 DIFF_ROWS = 1_000

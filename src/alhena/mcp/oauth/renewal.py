@@ -13,17 +13,14 @@ import httpx2
 import msgspec
 
 from alhena.config.mcp_servers import McpOAuth, McpServer
-from alhena.mcp.oauth.requests import (
+from alhena.mcp.oauth.requests import opened, origin, read_grant, refresh_request, require_safe
+from alhena.mcp.oauth.tokens import (
     RefusedError,
     SignInError,
+    StoredToken,
+    TokenFile,
     TokenFileError,
-    opened,
-    origin,
-    read_grant,
-    refresh_request,
-    require_safe,
 )
-from alhena.mcp.oauth.tokens import StoredToken, TokenFile
 from alhena.mcp.scopes import joined, wanted_scopes
 from alhena.system.errors import FileError
 

@@ -23,31 +23,9 @@ import msgspec
 
 from alhena.config.environment import without_secrets
 from alhena.display_text import one_line
-from alhena.mcp.connection import McpConnectError, McpError
-from alhena.mcp.oauth.tokens import StoredToken
+from alhena.mcp.oauth.tokens import RefusedError, SignInError, StoredToken
 from alhena.system.web.url import address_problem, host_problem, literal_address
 from alhena.wire.plain import is_token
-
-
-class SignInError(McpConnectError):
-    """Nobody could be signed in, or a token could not be renewed. No message quotes a secret."""
-
-    exit_code = 41
-
-
-class RefusedError(SignInError):
-    """An authorization server refuses. `code` is OAuth's word for the reason."""
-
-    def __init__(self, message: str, *, code: str, remedy: str | None = None) -> None:
-        super().__init__(message, remedy=remedy)
-        self.code = code
-
-
-class TokenFileError(McpError):
-    """The file of the tokens holds something else, or cannot be changed now. It is left alone."""
-
-    exit_code = 41
-
 
 MAX_BODY = 256 * 1024
 """Bytes of an answer."""

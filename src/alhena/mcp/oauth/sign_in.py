@@ -50,7 +50,6 @@ from alhena.mcp.oauth.requests import (
     BASIC,
     Grant,
     OAuthHttp,
-    SignInError,
     is_proxied,
     opened,
     origin,
@@ -60,7 +59,7 @@ from alhena.mcp.oauth.requests import (
     require_safe,
     shown,
 )
-from alhena.mcp.oauth.tokens import StoredToken, TokenFile
+from alhena.mcp.oauth.tokens import SignInError, StoredToken, TokenFile
 from alhena.mcp.scopes import joined
 from alhena.version import __version__
 

@@ -1,5 +1,10 @@
-"""The tokens of MCP servers: `~/.gemini/mcp-oauth-tokens.json`, in the reference's form, so that
-one sign-in serves both programs.
+"""The tokens of MCP servers, in ~/.gemini/mcp-oauth-tokens.json, and what can go wrong with
+signing in.
+
+McpConnectError
+└── SignInError           exit 41   nobody could be signed in
+    └── RefusedError                an authorization server said no, and will say so again
+TokenFileError            exit 41   the file of the tokens cannot be used
 
 Entries of a shape that is not known, and keys of other programs, are kept as they are.
 """
@@ -12,10 +17,31 @@ from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 
-from alhena.mcp.oauth.requests import TokenFileError
+from alhena.mcp.connection import McpConnectError, McpError
 from alhena.system.errors import FileError
 from alhena.system.private_files import PrivateFiles
 from alhena.wire.plain import carried_text
+
+
+class SignInError(McpConnectError):
+    """Nobody could be signed in, or a token could not be renewed. No message quotes a secret."""
+
+    exit_code = 41
+
+
+class RefusedError(SignInError):
+    """An authorization server refuses. `code` is OAuth's word for the reason."""
+
+    def __init__(self, message: str, *, code: str, remedy: str | None = None) -> None:
+        super().__init__(message, remedy=remedy)
+        self.code = code
+
+
+class TokenFileError(McpError):
+    """The file of the tokens holds something else, or cannot be changed now. It is left alone."""
+
+    exit_code = 41
+
 
 FILE = "mcp-oauth-tokens.json"
 OWN_KEY = "alhena"
