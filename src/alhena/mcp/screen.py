@@ -23,6 +23,7 @@ import msgspec
 
 from alhena.mcp.message_guard import (
     LONG,
+    PARSE_ERROR,
     Scan,
     no_answer,
     scanned_in_steps,
@@ -455,9 +456,10 @@ class WatchedWriter(_Closing):
         await self._stream.aclose()
 
 
-def _refused(number: object, *message: str) -> dict[str, Any]:
-    """Raises ValueError where nobody waits."""
-    refusal = no_answer(number, *message)
-    if refusal is None:
-        raise ValueError("it answers nothing")
-    return msgspec.json.decode(refusal)
+def _refused(item: "SessionMessage", number: str | int) -> "SessionMessage":
+    """A refusal in the place of a result that is not there any more."""
+    from mcp_types import ErrorData, JSONRPCError
+
+    error = ErrorData(code=PARSE_ERROR, message=CROWDED_OUT)
+    refusal = JSONRPCError(jsonrpc="2.0", id=number, error=error)
+    return type(item)(message=refusal, metadata=item.metadata)
