@@ -7,9 +7,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from alhena.agent.links import SessionLinks
-from alhena.agent.workbench import Workbench, WorkbenchOptions
-from alhena.agent.workbench_opening import open_workbench
+from alhena.agent.toolset.opening import open_workbench
+from alhena.agent.toolset.workbench import SessionLinks, Workbench, WorkbenchOptions
 from alhena.config.settings import Settings
 from alhena.events import Event, ToolCallUpdateEvent
 from alhena.models.demo import DemoGenerator

@@ -12,9 +12,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from alhena.agent.links import SessionLinks
-from alhena.agent.workbench import WorkbenchOptions
-from alhena.agent.workbench_opening import open_workbench
+from alhena.agent.toolset.opening import open_workbench
+from alhena.agent.toolset.workbench import SessionLinks, WorkbenchOptions
 from alhena.config.env_files import PROJECT_CREDENTIALS, is_admitted
 from alhena.config.environment import sanitised
 from alhena.config.settings import EnvironmentRedaction, Settings, settings_of

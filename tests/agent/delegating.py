@@ -6,11 +6,10 @@ from typing import Any
 
 import msgspec
 
-from alhena.agent.definitions import AgentDefinition
-from alhena.agent.links import SessionLinks
-from alhena.agent.subagents import SubagentModel, Subagents
-from alhena.agent.workbench import WorkbenchOptions
-from alhena.agent.workbench_opening import open_workbench
+from alhena.agent.subagents.definitions import AgentDefinition
+from alhena.agent.subagents.delegation import SubagentModel, Subagents
+from alhena.agent.toolset.opening import open_workbench
+from alhena.agent.toolset.workbench import SessionLinks, WorkbenchOptions
 from alhena.chat.chat import ModelTraits, Outlets
 from alhena.config.settings import Settings
 from alhena.events import Event, ToolCallResponseEvent

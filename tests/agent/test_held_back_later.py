@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from alhena import Agent
-from alhena.agent.mcp_control import ServerControl
+from alhena.agent.toolset.mcp import ServerControl
 from alhena.config.place import open_place
 from alhena.events import RunStartedEvent
 from alhena.frontends.trusting import accept, forget_trust

@@ -377,9 +377,9 @@ async def test_the_users_hooks_run_and_a_projects_wait_to_be_trusted(project: Pa
 
 
 def test_hooks_that_cannot_be_read_end_it_before_anything_runs(home: Path):
-    from alhena.agent.channel import EventChannel
     from alhena.agent.options import AgentOptions, AgentSettings
-    from alhena.agent.session_opening import open_session
+    from alhena.agent.run import EventChannel
+    from alhena.agent.session.opening import open_session
 
     bad = {"hooks": {"BeforeTool": [{"hooks": [{"command": 1, "onFailure": "block"}]}]}}
     options = AgentOptions(

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from alhena.agent.links import SessionLinks
-from alhena.agent.workbench import Workbench, WorkbenchOptions
-from alhena.agent.workbench_opening import open_workbench
+from alhena.agent.toolset.opening import open_workbench
+from alhena.agent.toolset.workbench import SessionLinks, Workbench, WorkbenchOptions
 from alhena.config.settings import SecuritySettings, Settings
 from alhena.events import ConfirmationRequestEvent, Event, WarningEvent
 from alhena.policy.engine import PolicyFilter

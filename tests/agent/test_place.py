@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from alhena.agent.agent import Agent
-from alhena.agent.modes import SessionMode
 from alhena.agent.options import AgentSettings
+from alhena.agent.toolset.workbench import SessionMode
 from alhena.config.errors import ConfigError
 from alhena.config.settings import Settings, settings_of
 from alhena.events import RunStartedEvent

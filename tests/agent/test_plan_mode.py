@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from alhena import Agent
-from alhena.agent.modes import SessionMode
 from alhena.agent.options import AgentSettings
+from alhena.agent.toolset.workbench import SessionMode
 from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule
 from alhena.scheduler.confirmation import Approver, ConfirmationRequest
 from alhena.tools.confirmation import ExitPlanModeConfirmation

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from alhena.agent.session_mcp import server_context
+from alhena.agent.toolset.mcp import server_context
 from alhena.config.mcp_servers import McpServer, server_of
 from alhena.mcp.shown import harmless_of
 from tests.config.places import user

@@ -7,8 +7,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from alhena.agent.mcp_access import stored_access
-from alhena.agent.mcp_google import TokenAccess, google_access
+from alhena.agent.toolset.mcp_access import TokenAccess, google_access, stored_access
 from alhena.errors import ServerFaultError
 from alhena.mcp.connection import McpConnectError
 from alhena.models.auth.federated import identity_tokens

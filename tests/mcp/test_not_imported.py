@@ -38,7 +38,7 @@ def of_mcp(modules: Path) -> set[str]:
         name
         for name in loaded
         if name.partition(".")[0] in others
-        or name.startswith(("alhena.mcp", "alhena.agent.session_mcp", "alhena.agent.mcp_"))
+        or name.startswith(("alhena.mcp", "alhena.agent.toolset.mcp", "alhena.agent.mcp_"))
     }
 
 

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.agent.links import SessionLinks
-from alhena.agent.workbench import Workbench, WorkbenchOptions
-from alhena.agent.workbench_opening import open_workbench
+from alhena.agent.toolset.opening import open_workbench
+from alhena.agent.toolset.workbench import SessionLinks, Workbench, WorkbenchOptions
 from alhena.config.settings import Settings
 from alhena.events import Event
 from alhena.policy.bash.reading import MAX_BYTES

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.agent.session_id import new_session_id
+from alhena.agent.session.session import new_session_id
 from alhena.config.home import claimed_project_temp
 from alhena.session.errors import NoSessionError, SessionError
 from alhena.session.journal import is_begun

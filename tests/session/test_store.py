@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from alhena.agent.session_id import new_session_id
+from alhena.agent.session.session import new_session_id
 from alhena.config.errors import ConfigError
 from alhena.session.checkpoints import Checkpoint, CheckpointFiles
 from alhena.session.errors import HeldSessionError, NoSessionError, SessionError

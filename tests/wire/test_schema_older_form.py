@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from alhena.agent.links import SessionLinks
-from alhena.agent.workbench import WorkbenchOptions
-from alhena.agent.workbench_opening import open_workbench
+from alhena.agent.toolset.opening import open_workbench
+from alhena.agent.toolset.workbench import SessionLinks, WorkbenchOptions
 from alhena.config.settings import Settings
 from alhena.wire.conformance.declarations import check_schema
 from alhena.wire.conformance.rules import Findings

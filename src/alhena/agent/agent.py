@@ -1,30 +1,24 @@
-"""`Agent`: the library's front door. A prompt in, events or an answer out."""
+"""Agent, the library's front door: a prompt in, events or an answer out."""
 
 import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 from weakref import ref
 
 import msgspec
 
-from alhena.agent.arguments import checked_tool, require_name, require_text
-from alhena.agent.channel import EventChannel
 from alhena.agent.driving import Around, drive_call, drive_compression, drive_prompt
 from alhena.agent.errors import BusyError
 from alhena.agent.options import AgentOptions, AgentSettings
-from alhena.agent.run import Run, ToolRun, ended
-from alhena.agent.session import Session
-from alhena.agent.session_opening import open_session
-from alhena.agent.settle import settled
-from alhena.agent.workbench import Workbench
-from alhena.events import (
-    CompressedEvent,
-    Event,
-    RunFinishedEvent,
-)
+from alhena.agent.run import EventChannel, Run, ToolRun, ended, settled
+from alhena.agent.session.opening import open_session
+from alhena.agent.session.session import Session
+from alhena.agent.toolset.workbench import Workbench
+from alhena.errors import InputError
+from alhena.events import CompressedEvent, Event, RunFinishedEvent
 from alhena.policy.model import PolicyRule
 from alhena.tools.contract import Tool
 from alhena.wire.calls import ToolCallRequestInfo
@@ -32,8 +26,29 @@ from alhena.wire.content import Content, Part
 from alhena.wire.plain import scrub
 
 if TYPE_CHECKING:
-    from alhena.agent.restoring import AgentCheckpoints
+    from alhena.agent.session.restoring import AgentCheckpoints
     from alhena.scheduler.confirmation import Approver
+
+
+def require_name(model: object) -> None:
+    """Raises TypeError for what is no name of a model."""
+    if model is not None and not isinstance(model, str):
+        raise TypeError(f"model has to be a name, not {type(model).__name__}")
+
+
+def require_text(prompt: object) -> None:
+    """Raises InputError for a prompt that says nothing."""
+    if not isinstance(prompt, str) or not prompt.strip():
+        raise InputError("the prompt is empty or no text.", remedy="Give a string.")
+
+
+def checked_tool(item: object) -> Tool:
+    """A tool as it was given. Raises TypeError for what is none."""
+    if callable(getattr(item, "build", None)) and callable(getattr(item, "declaration", None)):
+        return cast("Tool", item)
+    name = getattr(item, "__name__", type(item).__name__)
+    raise TypeError(f"{name} is no tool; make a function one with @tool")
+
 
 Drive = Callable[[Session], Coroutine[Any, Any, None]]
 """Does the work of a run; its events go out over the session's channel."""
@@ -124,7 +139,7 @@ class Agent:
     @property
     def checkpoints(self) -> "AgentCheckpoints":
         """What the session can go back to."""
-        from alhena.agent.restoring import AgentCheckpoints
+        from alhena.agent.session.restoring import AgentCheckpoints
 
         drive = partial(self._drive, "", None)
         return AgentCheckpoints(self._opened, self._idle, Run(partial(self._start, drive)))

@@ -1,18 +1,196 @@
-"""The loop: ask the model, run what it calls, give it the results, until it calls nothing."""
+"""The loop: ask the model, run what it calls, give it the results, within the limits of a
+prompt."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
 
-from alhena.agent.course import Course
-from alhena.agent.settle import settled
+import msgspec
+
+from alhena.agent.limits.turns import TurnLimits
+from alhena.agent.options import AgentSettings
+from alhena.agent.run import settled
+from alhena.agent.toolset.workbench import SessionLinks, at_once
 from alhena.chat.chat import Chat
 from alhena.chat.turn import ChantingError, Turn
+from alhena.config.settings import BudgetSettings, Settings
+from alhena.events import Event
+from alhena.models.select import ChosenGenerator
 from alhena.scheduler.scheduler import Scheduler
 from alhena.scheduler.states import CompletedToolCall
 from alhena.tools.contract import ToolErrorType
 from alhena.tools.response import join_responses
 from alhena.wire.calls import ToolCallRequestInfo
 from alhena.wire.content import Part
+
+if TYPE_CHECKING:
+    from alhena.agent.limits.budget import Ledger, TimeWatch
+    from alhena.agent.limits.loops import LoopJudge, LoopWatch
+    from alhena.agent.run import EventChannel
+    from alhena.chat.loops import Loop
+    from alhena.tools.builtin.ask_user import Ask
+
+
+class Course:
+    """What is decided between the turns of a session's prompts.
+
+    A loop that is found is first told to the model, in words that go with what it is sent next;
+    found again in the same prompt, it ends the run: unless somebody is there to `ask`, and wants to
+    go on without being warned again. Not `detects_loops`: nobody looks. `judge`, where there is
+    one, asks a model now and then; `ledger`, where there is one, admits requests. `step` is awaited
+    before the results of tools are sent.
+    """
+
+    def __init__(
+        self,
+        limits: TurnLimits,
+        chat: Chat,
+        emit: Callable[[Event], None],
+        *,
+        ask: "Ask | None" = None,
+        detects_loops: bool = True,
+    ) -> None:
+        self.step: Callable[[], Awaitable[None]] = at_once
+        self.judge: LoopJudge | None = None
+        self.ledger: Ledger | None = None
+        self._limits = limits
+        self._chat = chat
+        self._emit = emit
+        self._ask = ask
+        self._detects = detects_loops
+        self._looks = detects_loops
+        self._prompt_id = ""
+        self._watch: LoopWatch | None = None
+
+    def new_prompt(self, prompt_id: str) -> None:
+        """Begins anew for a prompt."""
+        self._limits.new_prompt()
+        self._prompt_id = prompt_id
+        self._watch = None
+        self._looks = self._chat.hears_chanting = self._detects
+        if self.judge is not None:
+            self.judge.new_prompt()
+
+    def watch_time(self) -> "TimeWatch | None":
+        """Ends the task that runs now when the time of a run is up, if it has a limit."""
+        driver = asyncio.current_task()
+        if self.ledger is None or not self.ledger.times or driver is None:
+            return None
+        from alhena.agent.limits.budget import TimeWatch
+
+        return TimeWatch(self.ledger, driver)
+
+    async def begin(self) -> None:
+        """Returns when a first turn may start. Raises LimitError."""
+        await self._within_limits()
+
+    def take(self) -> None:
+        """A turn starts."""
+        self._limits.take()
+
+    async def after_calls(self, done: Sequence[CompletedToolCall]) -> tuple[Part, ...]:
+        """What to send behind the results of a turn's calls. Raises LimitError, LoopError, and what
+        `step` raises: then no further turn is to start."""
+        note: tuple[Part, ...] = ()
+        if self._looks:
+            loop = self._watching().calls(done)
+            if loop is None and self.judge is not None:
+                loop = await self.judge.after_turn(self._prompt_id)
+            if loop is not None:
+                note = await self._corrected(loop)
+        await self._within_limits()
+        await self.step()
+        return note
+
+    async def after_chanting(self, error: "ChantingError") -> tuple[Part, ...]:
+        """What to send behind an answer that was broken off. Raises LimitError, LoopError."""
+        from alhena.agent.limits.loops import GO_ON, chanting
+
+        note = await self._corrected(chanting(error))
+        await self._within_limits()
+        return note or (Part(text=GO_ON),)
+
+    async def _within_limits(self) -> None:
+        await self._limits.check()
+        if self.ledger is not None:
+            await self.ledger.admit(self._chat.model.name)
+
+    async def _corrected(self, loop: "Loop") -> tuple[Part, ...]:
+        """The words for the model; none where a person wants it to go on as it does."""
+        watch = self._watching()
+        note = watch.correct(loop, self._prompt_id)
+        if note is not None:
+            return (note,)
+        if self._ask is not None:
+            from alhena.agent.limits.budget import wants_more
+
+            what = f"The model seems to go in circles: {loop.detail}."
+            if await wants_more(self._ask, what, "without looking for loops in this prompt"):
+                self._looks = self._chat.hears_chanting = False
+                watch.ignore(loop, self._prompt_id)
+                return ()
+        raise watch.end(loop, self._prompt_id)
+
+    def _watching(self) -> "LoopWatch":
+        if self._watch is None:
+            from alhena.agent.limits.loops import LoopWatch
+
+            self._watch = LoopWatch(self._emit)
+        return self._watch
+
+
+def open_course(
+    given: AgentSettings,
+    settings: Settings,
+    chat: Chat,
+    links: SessionLinks,
+    ledger: "Ledger | None",
+) -> tuple[Course, TurnLimits]:
+    """The course of a session, and the limits in it."""
+    limits = TurnLimits(given.max_turns, settings.model.max_session_turns, links.ask)
+    looks = not settings.model.disable_loop_detection
+    course = Course(limits, chat, links.emit, ask=links.ask, detects_loops=looks)
+    course.ledger = ledger
+    if looks and settings.model.loop_check_turns > 0:
+        from alhena.agent.limits.loops import LoopJudge
+
+        course.judge = LoopJudge(chat, links, settings.model.loop_check_turns)
+    return course, limits
+
+
+def within_budget(
+    given: AgentSettings,
+    settings: Settings,
+    chosen: ChosenGenerator,
+    ask: "Ask | None",
+    channel: "EventChannel",
+) -> "tuple[ChosenGenerator, Ask | None, Ledger | None]":
+    """Who answers, and how people are asked, within the limits that were set; nothing of these is
+    imported where there are none. Raises ConfigError for limits that cannot be kept, and for prices
+    that are none."""
+    set_by = settings.model.budget
+    budget = BudgetSettings(
+        max_tokens=set_by.max_tokens if given.max_tokens is None else given.max_tokens,
+        max_seconds=set_by.max_seconds if given.max_seconds is None else given.max_seconds,
+        max_cost=set_by.max_cost if given.max_cost is None else given.max_cost,
+    )
+    own = settings.model.prices
+    if budget == BudgetSettings() and not own:
+        return chosen, ask, None
+    from alhena.models.prices import Prices
+
+    prices = Prices(own)
+    if budget == BudgetSettings():
+        return chosen, ask, None
+    from alhena.agent.limits.budget import Ledger, budgeted
+
+    ledger = Ledger(budget, prices, ask)
+    ledger.require_price(chosen.model)
+    channel.subscribe(ledger.feed)
+    generator = budgeted(chosen.generator, ledger)
+    kept = msgspec.structs.replace(chosen, generator=generator)
+    return kept, None if ask is None else ledger.untimed(ask), ledger
+
 
 CANCELLED = "the run was interrupted"
 

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from alhena.agent.workbench import Workbench
+from alhena.agent.toolset.workbench import Workbench
 from alhena.scheduler.states import CompletedToolCall
 from alhena.wire.content import Part
 
@@ -130,7 +130,7 @@ def server_prompts(bench: Workbench, own: Container[str] = ()) -> "dict[str, Pro
     that the policy denies there are none. `own` are names of other commands."""
     if bench.servers is None:
         return {}
-    from alhena.agent.session_resources import refuses_server
+    from alhena.agent.toolset.mcp import refuses_server
     from alhena.mcp.prompts import prompt_commands
 
     servers = [

@@ -25,7 +25,6 @@ from alhena.mcp.message_guard import (
     LONG,
     PARSE_ERROR,
     Scan,
-    no_answer,
     scanned_in_steps,
     slimmed,
     understood,

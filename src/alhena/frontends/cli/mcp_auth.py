@@ -5,7 +5,7 @@ import os
 import time
 from datetime import UTC, datetime
 
-from alhena.agent.mcp_access import token_file
+from alhena.agent.toolset.mcp_access import token_file
 from alhena.config.mcp_servers import McpServer, configured_servers
 from alhena.config.place import Place
 from alhena.display_text import one_line
@@ -36,7 +36,7 @@ def run(argv: list[str]) -> int:
 
 
 async def _sign_in(name: str, place: Place) -> int:
-    from alhena.agent.mcp_sign_in import signed_in
+    from alhena.agent.toolset.mcp_access import signed_in
     from alhena.frontends.cli.auth_person import TerminalPerson
 
     server = server_to_sign_in_to(name, place)

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from alhena.agent.mcp_surroundings import surroundings
+from alhena.agent.toolset.mcp import surroundings
 from alhena.config.environment import SecretVariables
 from alhena.config.home import config_home
 from alhena.config.mcp_servers import ConfiguredServers, configured_servers

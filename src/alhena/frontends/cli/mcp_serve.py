@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
 
-from alhena.agent.links import SessionLinks
-from alhena.agent.session_id import new_session_id
-from alhena.agent.workbench import Workbench
-from alhena.agent.workbench_opening import open_workbench
+from alhena.agent.session.session import new_session_id
+from alhena.agent.toolset.opening import open_workbench
+from alhena.agent.toolset.workbench import SessionLinks, Workbench
 from alhena.display_text import one_line
 from alhena.errors import AlhenaError
 from alhena.events import Event, WarningEvent

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import Any, cast
 
-from alhena.agent.mcp_turning import turn
+from alhena.agent.toolset.mcp import turn
 from alhena.config.accepted import folder_key
 from alhena.config.documents import settings_document
 from alhena.config.home import user_settings_path, workspace_settings_path

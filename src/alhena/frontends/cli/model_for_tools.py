@@ -2,8 +2,8 @@
 
 from functools import cache
 
-from alhena.agent.model_access import Source
-from alhena.agent.workbench import WorkbenchOptions
+from alhena.agent.session.model_access import Source
+from alhena.agent.toolset.workbench import WorkbenchOptions
 from alhena.config.home import config_home
 from alhena.models.generator import ContentGenerator
 
@@ -13,7 +13,7 @@ def answering_for(options: WorkbenchOptions, given: str | None) -> Source:
 
     @cache
     def answering() -> tuple[ContentGenerator, str]:
-        from alhena.agent.session_model import SessionModels
+        from alhena.agent.session.chat import SessionModels
         from alhena.models.select import ModelChoice, choose_generator
         from alhena.system.private_files import PrivateFiles
 

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from alhena.agent.links import SessionLinks
-from alhena.agent.session_id import new_session_id
-from alhena.agent.workbench import Workbench, WorkbenchOptions
-from alhena.agent.workbench_opening import open_workbench
+from alhena.agent.session.session import new_session_id
+from alhena.agent.toolset.opening import open_workbench
+from alhena.agent.toolset.workbench import SessionLinks, Workbench, WorkbenchOptions
 from alhena.display_text import escaped, one_line, without_controls
 from alhena.errors import InputError
 from alhena.events import Event, WarningEvent

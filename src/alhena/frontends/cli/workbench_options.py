@@ -2,7 +2,7 @@
 
 import argparse
 
-from alhena.agent.workbench import WorkbenchOptions
+from alhena.agent.toolset.workbench import WorkbenchOptions
 from alhena.frontends.cli.arguments import Parser, split_list, split_tools
 from alhena.frontends.here import included, place_here, tell
 from alhena.policy.model import ApprovalMode

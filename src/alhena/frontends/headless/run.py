@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, BinaryIO
 
 from alhena.agent.agent import Agent
-from alhena.agent.session_id import new_session_id
+from alhena.agent.session.session import new_session_id
 from alhena.config.place import Place
 from alhena.display_text import one_line
 from alhena.errors import AlhenaError, InputError, InterruptedRunError

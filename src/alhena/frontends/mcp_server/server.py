@@ -28,7 +28,7 @@ from mcp_types import (
     ToolAnnotations,
 )
 
-from alhena.agent.workbench import Workbench
+from alhena.agent.toolset.workbench import Workbench
 from alhena.display_text import escaped, exact, one_line
 from alhena.events import Event, ToolOutputEvent
 from alhena.scheduler.confirmation import Answer, ConfirmationRequest

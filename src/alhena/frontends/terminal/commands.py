@@ -6,7 +6,7 @@ from typing import Protocol
 
 import msgspec
 
-from alhena.agent.workbench import Workbench
+from alhena.agent.toolset.workbench import Workbench
 from alhena.display_text import escaped, one_line
 from alhena.events import CompressedEvent
 from alhena.frontends.terminal.asking import rule_words

@@ -12,7 +12,7 @@ import msgspec
 
 from alhena.agent.agent import Agent
 from alhena.agent.run import Run
-from alhena.agent.workbench import Workbench
+from alhena.agent.toolset.workbench import Workbench
 from alhena.display_text import one_line
 from alhena.errors import AlhenaError
 from alhena.events import (
@@ -42,7 +42,7 @@ from alhena.tools.registry import ToolRegistry
 from alhena.wire.content import Part
 
 if TYPE_CHECKING:
-    from alhena.agent.restoring import AgentCheckpoints
+    from alhena.agent.session.restoring import AgentCheckpoints
 
 
 class ToolTitles(Mapping[str, str]):

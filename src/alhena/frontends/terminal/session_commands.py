@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from alhena.agent.workbench import Workbench
+from alhena.agent.toolset.workbench import Workbench
 from alhena.display_text import escaped, one_line
 from alhena.frontends.terminal.ended import counted
 from alhena.frontends.terminal.lines import Line, line
 
 if TYPE_CHECKING:
-    from alhena.agent.conversations import SavedConversations
-    from alhena.agent.mcp_control import ServerControl
-    from alhena.agent.restoring import AgentCheckpoints, Restored
+    from alhena.agent.session.restoring import AgentCheckpoints, Restored, SavedConversations
+    from alhena.agent.toolset.mcp import ServerControl
     from alhena.mcp.servers import ServerReport
 
 USAGE = (

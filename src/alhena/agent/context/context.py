@@ -1,0 +1,316 @@
+"""The context of a session: system prompt, the user's own prompt file, the environment."""
+
+import os
+import re
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from alhena.agent.session.recording import Place
+from alhena.agent.subagents.definitions import builtin_agents
+from alhena.agent.toolset.workbench import Workbench
+from alhena.chat.prompt import (
+    SECTIONS,
+    EnvironmentFacts,
+    PromptFacts,
+    composed_prompt,
+    environment_context,
+    system_instruction,
+)
+from alhena.config.documents import read_limited
+from alhena.config.errors import ConfigError
+from alhena.config.home import project_temp
+from alhena.config.trust import FolderTrust
+from alhena.policy.model import ApprovalMode
+from alhena.policy.safety.model import (
+    ConversationHistory,
+    ConversationTurn,
+    ModelTurn,
+    ToolCall,
+    UserTurn,
+)
+from alhena.system.errors import ChangedFileError, FileError, MissingFileError, printable
+from alhena.system.files import read_whole
+from alhena.system.folder import MAX_ITEMS, folder_structure
+from alhena.system.ignore import IgnoreRules
+from alhena.system.replacement import replace_file
+from alhena.system.workspace import Workspace, is_within
+from alhena.tools.names import BUILT_IN, declared_name
+from alhena.tools.registry import ToolRegistry
+from alhena.wire.content import USER, Content
+
+OFF = frozenset({"0", "false"})
+"""What turns off a thing that a variable speaks of."""
+
+_MOST_ITEMS = 1_000
+"""Items of the trees of all directories together."""
+_MOST_NAMED = 80
+
+
+def first_contents(
+    workspace: Workspace, place: Place, project_memory: str
+) -> tuple[Content, Content]:
+    """The contents a new session begins with. `project_memory` is what the project's context files
+    say. Raises ConfigError."""
+    cwd, environ, settings = place
+    roots = workspace.roots
+    trees: list[str] = []
+    if settings.context.include_directory_tree:
+        items = min(MAX_ITEMS, max(1, _MOST_ITEMS // len(roots)))
+        trees = [
+            folder_structure(each, IgnoreRules(each, environ=environ), items) for each in roots
+        ]
+    return environment_context(
+        EnvironmentFacts(
+            date=time.strftime("%A, %B %d, %Y"),
+            platform=sys.platform,
+            temp=printable(project_temp(environ, cwd)),
+            directories=tuple(printable(root) for root in roots),
+            folder_structure="\n\n".join(trees),
+            project_memory=project_memory,
+        )
+    )
+
+
+class SessionPrompt:
+    """The system prompt of a session: composed, or `own`, what the user has put in its place, with
+    its variables to be told."""
+
+    def __init__(self, facts: PromptFacts, own: str | None = None) -> None:
+        self.facts = facts
+        self.own = own
+
+    def composed(self, bench: Workbench) -> str:
+        """The prompt that is composed for the tools and the mode of now."""
+        facts = msgspec.structs.replace(
+            self.facts,
+            plan=bench.modes.planning,
+            unasked=bench.modes.mode is ApprovalMode.YOLO,
+        )
+        return composed_prompt(bench.registry.function_declarations(), facts)
+
+    def instruction(self, bench: Workbench) -> Content:
+        """The system instruction of now, with what the user wants every session to know."""
+        memory = "" if bench.memory is None else bench.memory.user_text
+        servers = _of_servers(bench)
+        if self.own is None:
+            return system_instruction(self.composed(bench), memory, servers)
+
+        return system_instruction(told_of_tools(self.own, bench.registry), memory, servers)
+
+
+def _of_servers(bench: Workbench) -> str:
+    """What MCP servers want the model to know of them."""
+    if bench.servers is None:
+        return ""
+    from alhena.agent.toolset.mcp import instructions
+
+    return instructions(bench.servers)
+
+
+def open_prompt(
+    bench: Workbench,
+    environ: Mapping[str, str],
+    trust: Callable[[Path], FolderTrust],
+    given: str | None = None,
+    *,
+    headless: bool,
+) -> SessionPrompt:
+    """The system prompt of a session, which is written to a file where the user wants that. `trust`
+    says whether a folder is trusted. What the program has `given` counts before what the user has
+    put in place of the composed one. Raises ConfigError."""
+    cwd = bench.workspace.cwd
+    facts = PromptFacts(
+        headless=headless,
+        sandbox=bench.sandbox,
+        contained=printable(environ.get("SANDBOX", ""))[:_MOST_NAMED],
+        repository=any(os.path.lexists(each / ".git") for each in (cwd, *cwd.parents)),
+        without=frozenset(
+            section
+            for variable, section in SECTIONS.items()
+            if environ.get(variable, "").strip().lower() in OFF
+        ),
+    )
+    prompt = SessionPrompt(facts, given)
+    if environ.get("GEMINI_SYSTEM_MD") or environ.get("GEMINI_WRITE_SYSTEM_MD"):
+        if given is None:
+            prompt.own, problem = own_prompt(bench.workspace, environ, trust)
+            bench.warnings += (problem,) if problem else ()
+        write_prompt(prompt.composed(bench), bench.workspace, environ)
+    return prompt
+
+
+READ, WRITE = "GEMINI_SYSTEM_MD", "GEMINI_WRITE_SYSTEM_MD"
+DEFAULT = os.path.join(".gemini", "system.md")
+LIMIT = 1024 * 1024
+"""Bytes of a prompt."""
+
+_OFF, _ON = frozenset({"", "0", "false"}), frozenset({"1", "true"})
+_ATTEMPTS = 3
+_VARIABLE = re.compile(r"\$\{(AvailableTools|SubAgents|AgentSkills|([\w.-]+)_ToolName)\}")
+_NO_TOOLS = "No tools are currently available."
+
+
+def own_prompt(
+    workspace: Workspace, environ: Mapping[str, str], trust: Callable[[Path], FolderTrust]
+) -> tuple[str | None, str]:
+    """What the file says that GEMINI_SYSTEM_MD asks for, None where it asks for none or that is
+    not used; and then why, for people.
+
+    A file of a workspace is not used before that is trusted. Raises ConfigError when it is missing
+    or no text.
+    """
+    path = _place(environ.get(READ, ""), workspace, environ)
+    if path is None:
+        return None, ""
+    for folder in dict.fromkeys((path.parent, Path(os.path.realpath(path)).parent)):
+        if any(is_within(str(folder), str(root)) for root in workspace.roots):
+            found = trust(folder)
+            if not found.trusted:
+                return None, (
+                    f"the system prompt {printable(path)} ({READ}) is not used: the folder is not "
+                    f"trusted ({found.reason})."
+                )
+    return _text(path), ""
+
+
+def write_prompt(text: str, workspace: Workspace, environ: Mapping[str, str]) -> None:
+    """Writes `text` where GEMINI_WRITE_SYSTEM_MD wants it, if anywhere: in one step, with the
+    folders that it takes, and not at all where it stands there already. Raises ConfigError."""
+    value = environ.get(WRITE, "")
+    path = _place(value, workspace, environ)
+    if path is None:
+        return
+    real = Path(os.path.realpath(path))
+    if value.strip().lower() in _ON and not is_within(str(real), str(workspace.cwd)):
+        raise _unwritten(path, f"it leads to {printable(real)}", "Name that file, if it is meant.")
+    own = _place(environ.get(READ, ""), workspace, environ)
+    if own is not None and Path(os.path.realpath(own)) == real:
+        raise _unwritten(path, f"{READ} names the same file", "Unset one of the two.")
+    data = f"{text}\n".encode()
+    for attempt in range(_ATTEMPTS):
+        try:
+            _write(real, data)
+            return
+        except ChangedFileError as error:  # another session may just have written the same
+            if attempt == _ATTEMPTS - 1:
+                raise _unwritten(path, error.message, "Try again.") from error
+        except FileError as error:
+            raise _unwritten(path, error.message, f"Change or unset {WRITE}.") from error
+
+
+def told_of_tools(text: str, registry: ToolRegistry) -> str:
+    """A prompt with its variables told: `${AvailableTools}` and `${SubAgents}` as lists,
+    `${AgentSkills}`, and `${NAME_ToolName}` as the name under which that tool is declared. What
+    names no tool stays as it is."""
+    names = registry.names
+
+    def told(found: re.Match[str]) -> str:
+        whole, tool = found.groups()
+        if tool is not None:
+            entry = registry.find(tool, excluded=True)
+            known = declared_name(tool)
+            if entry is not None:
+                return entry.wire_name
+            return known if known in BUILT_IN else found.group()
+        if whole == "AvailableTools":
+            return "\n".join(f"- {name}" for name in names) or _NO_TOOLS
+        if whole == "SubAgents" and "delegate_to_agent" in names:
+            return "\n".join(f"- {each.name}: {each.description}" for each in builtin_agents())
+        return ""
+
+    return _VARIABLE.sub(told, text)
+
+
+def _place(value: str, workspace: Workspace, environ: Mapping[str, str]) -> Path | None:
+    """The file that a variable means; None for none."""
+    given = value.strip()
+    if given.lower() in _OFF:
+        return None
+    if given.lower() in _ON:
+        return workspace.cwd / DEFAULT
+    if given == "~" or given.startswith("~/"):
+        given = (environ.get("HOME") or os.path.expanduser("~")) + given[1:]
+    return Path(os.path.normpath(workspace.cwd / given))
+
+
+def _text(path: Path) -> str:
+    try:
+        data = read_limited(path, LIMIT)
+    except FileNotFoundError as error:
+        raise ConfigError(
+            f"missing system prompt file '{printable(path)}'.",
+            remedy=f"{READ} names it: write it, perhaps with {WRITE}, or unset the variable.",
+        ) from error
+    except (OSError, ValueError) as error:
+        raise _unusable(path, getattr(error, "strerror", None) or str(error)) from error
+    try:
+        text = data.decode("utf-8-sig").strip()
+    except UnicodeDecodeError as error:
+        raise _unusable(path, f"it is not UTF-8 (byte {error.start})") from error
+    if not text:
+        raise _unusable(path, "it is empty")
+    return text
+
+
+def _write(real: Path, data: bytes) -> None:
+    try:
+        there, before = read_whole(real, LIMIT)
+    except MissingFileError:
+        there, before = None, None
+    if there != data:
+        replace_file(real, data, expected=before, limit=LIMIT)
+
+
+def _unusable(path: Path, reason: str) -> ConfigError:
+    return ConfigError(
+        f"the system prompt file {printable(path)} cannot be used: {reason}.",
+        remedy=f"Correct it, or change or unset {READ}.",
+    )
+
+
+def _unwritten(path: Path, reason: str, remedy: str) -> ConfigError:
+    return ConfigError(
+        f"the system prompt was not written to {printable(path)} ({WRITE}): {reason.rstrip('.')}.",
+        remedy=remedy,
+    )
+
+
+def conversation(contents: Iterable[Content]) -> ConversationHistory:
+    """`contents` as turns: what the user said, then the model's words and calls until the user
+    speaks again. Results of tools and the model's thoughts are left out."""
+    turns: list[_Turn] = []
+    for content in contents:
+        words = "".join(part.text for part in content.parts if part.text and not part.thought)
+        if content.role == USER:
+            if any(part.function_response is None for part in content.parts):
+                turns.append(_Turn(words))
+            continue
+        if not turns:
+            turns.append(_Turn(""))
+        turns[-1].words.append(words)
+        turns[-1].calls += (
+            ToolCall(name=part.function_call.name, args=part.function_call.args or {})
+            for part in content.parts
+            if part.function_call is not None
+        )
+    return ConversationHistory(turns=tuple(turn.finished() for turn in turns))
+
+
+class _Turn:
+    """A turn that may go on."""
+
+    def __init__(self, prompt: str) -> None:
+        self.prompt = prompt
+        self.words: list[str] = []
+        self.calls: list[ToolCall] = []
+
+    def finished(self) -> ConversationTurn:
+        text = "\n".join(filter(None, self.words))
+        return ConversationTurn(
+            user=UserTurn(text=self.prompt),
+            model=ModelTurn(text=text or None, tool_calls=tuple(self.calls)),
+        )

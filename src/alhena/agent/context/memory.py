@@ -1,0 +1,208 @@
+"""The memory of a session: at its beginning, and when a path leads into a subdirectory."""
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from alhena.chat.prompt import told_of_project
+from alhena.config.settings import Settings
+from alhena.config.trust import FolderTrust, folder_trust
+from alhena.events import Event, WarningEvent
+from alhena.memory.files import MemoryKind
+from alhena.memory.frames import DISCOVERED, discovered, without_tags
+from alhena.memory.hierarchy import Memory, MemoryRequest, load_memory
+from alhena.system.workspace import Workspace
+from alhena.tools.contract import ToolLocation
+from alhena.wire.content import USER, Content
+
+if TYPE_CHECKING:
+    from alhena.agent.toolset.workbench import Workbench
+    from alhena.memory.below import TouchedMemory
+    from alhena.tools.contract import Discover
+
+TOUCHING = frozenset(
+    {"read_file", "read_many_files", "list_directory", "write_file", "replace", "smart_edit"}
+)
+"""The tools whose paths say what the model works on."""
+_OF_PLACES = frozenset({"read_many_files", "list_directory"})
+"""Those of them whose paths may be directories."""
+FRESH_S = 1.0
+_MAX_LOOKED = 1000
+NOTHING = "There are no context files any more."
+
+
+def memory_request(
+    workspace: Workspace, environ: Mapping[str, str], settings: Settings, *, skip_trust: bool
+) -> MemoryRequest:
+    """Whose memory a workspace has. Asking for trust raises ConfigError when the list of trusted
+    folders cannot be used."""
+
+    def trust(folder: Path) -> FolderTrust:
+        enabled = settings.security.folder_trust.enabled
+        return folder_trust(folder, environ, enabled=enabled, skip=skip_trust)
+
+    return MemoryRequest(
+        roots=workspace.roots, environ=environ, context=settings.context, trust=trust
+    )
+
+
+def open_memory(
+    workspace: Workspace,
+    place: tuple[Mapping[str, str], Settings],
+    emit: Callable[[Event], None],
+    *,
+    skip: bool,
+) -> "SessionMemory":
+    """Reads the memory of a session over `workspace`; `place` are variables and settings, `skip`
+    is `--skip-trust`. Raises ConfigError."""
+    environ, settings = place
+    return SessionMemory(memory_request(workspace, environ, settings, skip_trust=skip), emit)
+
+
+class SessionMemory:
+    """The memory files of one session. `emit` takes warnings about files that are found later."""
+
+    def __init__(self, request: MemoryRequest, emit: Callable[[Event], None]) -> None:
+        self.request = request
+        self.emit = emit
+        self._watchers: list[Callable[[], None]] = []
+        self.memory: Memory = load_memory(request)
+        self._project_told: str | None = None
+        self.forgotten = 0
+        self.said: tuple[str, ...] = ()
+
+    @property
+    def user_text(self) -> str:
+        """What the user wants every session to know; it goes into the system instruction."""
+        return self.memory.text(MemoryKind.GLOBAL, MemoryKind.PRIVATE)
+
+    @property
+    def project_text(self) -> str:
+        """What the project's own files say; it goes into the first content."""
+        return self.memory.text(MemoryKind.PROJECT)
+
+    def join(self, bench: "Workbench") -> None:
+        """Becomes the memory of a workbench, which tells what is wrong with it."""
+        bench.memory = self
+        bench.warnings += self.memory.warnings
+        bench.notes += self.memory.notes
+
+    def watch(self, listener: Callable[[], None]) -> None:
+        """Calls `listener` whenever the files have been read anew."""
+        self._watchers.append(listener)
+
+    def refresh(self) -> Memory:
+        """Reads all files anew, for requests from now on. Blocks, and may not be called while a
+        run is at work."""
+        self.memory = load_memory(self.request)
+        for listener in self._watchers:
+            listener()
+        return self.memory
+
+    def began_with(self, contents: Iterable[Content]) -> None:
+        """Takes note of what the session's conversation, all that is left of it, has been told: of
+        the project when it began or since, and of files around the places that tools touched."""
+        contents = tuple(contents)
+        now, told = without_tags(self.project_text), told_of_project(contents)
+        same = not now if told is None else told == (now or NOTHING)
+        self._project_told = self.project_text if same else None
+        self.said = tuple(_discoveries(contents))
+
+    def take_changes(self) -> str:
+        """What the project's files say now, when the model has been told otherwise; given out
+        once."""
+        now = self.project_text
+        changed = now != self._project_told
+        self._project_told = now
+        if not changed:
+            return ""
+        return now or NOTHING
+
+    def forget_told(self) -> None:
+        """Has everything around the places that tools touch told once more: it was in contents that
+        are gone."""
+        self.forgotten += 1
+
+    def conversation(self, *, own: bool = False) -> "Discover":
+        """What tells one conversation of the files around the places its tools touch: the
+        session's, or a subagent's `own`."""
+        return _ConversationMemory(self, own=own).touched
+
+
+class _ConversationMemory:
+    """What one conversation has been told; a subagent's is its own. A place that was looked at
+    within FRESH_S seconds is not looked at again: many calls at once often touch the same one."""
+
+    def __init__(
+        self,
+        session: SessionMemory,
+        *,
+        own: bool,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._session = session
+        self._own = own
+        self._clock = clock
+        self._looked: dict[str, float] = {}
+        self._memory: Memory | None = None
+        self._forgotten = 0
+        self._place: TouchedMemory | None = None
+
+    async def touched(
+        self, tool: str, locations: Iterable[ToolLocation], cancellation: threading.Event
+    ) -> str:
+        """What the memory files around these places say that have not been told, framed; "" for
+        nothing."""
+        if tool not in TOUCHING:
+            return ""
+        place = self._current()
+        touched = [location.path for location in locations]
+        places = touched if tool in _OF_PLACES else map(os.path.dirname, touched)
+        due = [self._is_due(around) for around in places]
+        paths = [Path(path) for path, is_due in zip(touched, due, strict=True) if is_due]
+        if not paths:
+            return ""
+        from alhena.tools.threads import run_blocking
+
+        found, problems = await run_blocking(cancellation, place.look, paths)
+        for problem in problems:
+            self._session.emit(WarningEvent(message=problem))
+        # No await from here to the end of the call: what counts as told is told.
+        text = place.take(found)
+        return text and discovered(text)
+
+    def _is_due(self, around: str) -> bool:
+        """Whether a directory is to be looked at, which it is then."""
+        now = self._clock()
+        last = self._looked.get(around)
+        if last is not None and now - last < FRESH_S:
+            return False
+        if len(self._looked) >= _MAX_LOOKED:
+            self._looked.clear()
+        self._looked[around] = now
+        return True
+
+    def _current(self) -> "TouchedMemory":
+        memory = self._session.memory
+        forgotten = self._session.forgotten
+        if self._place is None or self._memory is not memory or self._forgotten != forgotten:
+            from alhena.memory.below import TouchedMemory
+
+            self._memory, self._forgotten = memory, forgotten
+            self._looked.clear()
+            told = (item.identity for item in memory.files)
+            said = () if self._own else self._session.said
+            self._place = TouchedMemory(self._session.request, told, said)
+        return self._place
+
+
+def _discoveries(contents: Iterable[Content]) -> Iterator[str]:
+    """The texts in which a conversation was told of files around places."""
+    for content in contents:
+        if content.role == USER:
+            for part in content.parts:
+                if part.text is not None and part.text.startswith(DISCOVERED):
+                    yield part.text

@@ -1,0 +1,387 @@
+"""The budget of a session in tokens, time and money, one account for all its requests."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable, Sequence
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from alhena.agent.errors import CostLimitError, LimitError, TimeLimitError, TokenLimitError
+from alhena.chat.estimates import config_tokens, content_tokens, part_tokens
+from alhena.config.errors import ConfigError
+from alhena.config.settings import LONG_PROMPT, BudgetSettings
+from alhena.errors import AlhenaError
+from alhena.events import Event, RunFinishedEvent, RunStartedEvent, ToolCallUpdateEvent
+from alhena.models.generator import ContentGenerator
+from alhena.models.prices import Prices, Tokens
+from alhena.models.retry.generator import RetryingGenerator
+from alhena.tools.confirmation import Question, QuestionOption
+from alhena.wire.encode import EncodedContent
+from alhena.wire.request import GenerateContentRequest
+from alhena.wire.response import EmbedContentResponse, GenerateContentResponse, UsageMetadata
+
+if TYPE_CHECKING:
+    from alhena.tools.builtin.ask_user import Answers, Ask
+
+
+class TimeWatch:
+    """Cancels `driver`, the task of a run, once its time is up; `error` then says so."""
+
+    def __init__(self, ledger: "Ledger", driver: "asyncio.Task[Any]") -> None:
+        self.error: LimitError | None = None
+        ledger.begin()
+        self._watching = asyncio.ensure_future(self._end(ledger, driver))
+
+    def stop(self) -> None:
+        """The run is at its end; a question that is open is taken back."""
+        self._watching.cancel()
+
+    async def _end(self, ledger: "Ledger", driver: "asyncio.Task[Any]") -> None:
+        error = await ledger.overrun()
+        if not driver.done() and not driver.cancelling():  # else somebody has ended it already
+            self.error = error
+            driver.cancel("time limit")
+
+
+_GO_ON = "Go on"
+
+
+async def wants_more(ask: "Ask", what: str, more: str) -> bool:
+    """Whether to go on although `what` is the case; `more` says for how long. A question that is
+    dismissed is a no."""
+    question = Question(
+        question=f"The run {what} Go on?" if what[:1].islower() else f"{what} Go on?",
+        header="Limit",
+        type="choice",
+        options=(
+            QuestionOption(label=_GO_ON, description=more),
+            QuestionOption(label="Stop", description="The run ends here; what was done stands."),
+        ),
+    )
+    answers = await ask((question,))
+    return answers is not None and answers.get(0) == _GO_ON
+
+
+_TIME_REMEDY = "Raise --max-seconds or model.budget.maxSeconds."
+_PRICE_REMEDY = "Give it one under model.prices in settings.json, or set no limit to the cost."
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:g} second{'' if seconds == 1 else 's'}"
+
+
+Breach = tuple[str | None, LimitError]
+"""The limit that is reached, None for what cannot be raised, and the error for it."""
+
+
+class Ledger:
+    """The account of a session. Tokens and money are those of the session, time is that of a run,
+    without the time that people take to answer.
+
+    `admit` is asked before each request, `charge` told of what it took; so the request that goes
+    over a limit of tokens or money is the last. `admit_wait` is asked before each wait, and
+    `overrun` ends what still runs when the time is up. Where there is somebody to `ask`, a limit
+    that is reached is a question, put once: who wants to go on may use as much again. `clock`
+    gives seconds.
+    """
+
+    def __init__(
+        self,
+        budget: BudgetSettings,
+        prices: Prices,
+        ask: "Ask | None" = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        for name in budget.__struct_fields__:
+            limit = getattr(budget, name)
+            if limit is not None and not 0 < limit < float("inf"):
+                raise ConfigError(
+                    f"the budget's {name.replace('_', ' ')} is {limit}.",
+                    remedy="Give a number above 0, or none.",
+                )
+        self.tokens = 0
+        self.cost = 0.0
+        self._step = budget
+        self._limits = msgspec.structs.asdict(budget)
+        self._prices = prices
+        self._ask = None if ask is None else self.untimed(ask)
+        self._clock = clock
+        self._since: float | None = None
+        self._before = 0.0
+        self._running = False
+        self._waiting: set[str] = set()
+        self._asking = 0
+        self._refused: LimitError | None = None
+        self._turn = asyncio.Lock()
+        self._ticking = asyncio.Event()
+
+    @property
+    def times(self) -> bool:
+        """Whether runs have a limit of time."""
+        return self._step.max_seconds is not None
+
+    @property
+    def seconds(self) -> float:
+        """How long the run at work has taken."""
+        return self._before + (0.0 if self._since is None else self._clock() - self._since)
+
+    def require_price(self, model: str) -> None:
+        """Raises ConfigError for a model whose cost could not be counted."""
+        if self._step.max_cost is not None and self._prices.of(model) is None:
+            raise ConfigError(
+                f"the limit of ${self._step.max_cost:g} cannot be kept: the price of {model} is not"
+                " known.",
+                remedy=_PRICE_REMEDY,
+            )
+
+    async def admit(self, model: str) -> None:
+        """Returns when a request to `model` may be sent. Raises LimitError."""
+        await self._resolve(lambda: self._breach(model))
+
+    async def admit_wait(self, seconds: float, reason: AlhenaError) -> None:
+        """Returns when so long a wait, which `reason` calls for, fits into the run's time. Raises
+        LimitError."""
+        await self._resolve(lambda: self._no_room(seconds, reason))
+
+    async def overrun(self) -> LimitError:
+        """Returns when the run's time is up and nobody wants it to go on."""
+        while True:
+            await self._ticking.wait()
+            left = (self._limits["max_seconds"] or float("inf")) - self.seconds
+            if left > 0:
+                await asyncio.sleep(left)  # a clock that stood still meanwhile is looked at again
+                continue
+            try:
+                await self._resolve(self._time_up)
+            except LimitError as error:
+                return error
+
+    async def _resolve(self, find: Callable[[], Breach | None]) -> None:
+        """Returns when `find` finds nothing, or somebody wants to go on past what it finds."""
+        if find() is None:
+            return
+        async with self._turn:
+            while (breach := find()) is not None:
+                limit, error = breach
+                if self._ask is None or self._refused is not None or limit is None:
+                    raise error
+                if not await wants_more(self._ask, error.message, "as much again"):
+                    self._refused = error
+                    raise error
+                self._limits[limit] += getattr(self._step, limit)
+
+    def charge(self, model: str, usage: UsageMetadata) -> None:
+        """A request took this."""
+        prompt = usage.prompt_token_count + usage.tool_use_prompt_token_count
+        output = usage.candidates_token_count + usage.thoughts_token_count
+        self.tokens += max(usage.total_token_count, prompt + output)
+        cached = min(usage.cached_content_token_count, prompt)
+        tokens = Tokens(prompt=prompt, cached=cached, output=output)
+        long = usage.prompt_token_count > LONG_PROMPT
+        self.cost += self._prices.cost(model, tokens, long=long) or 0.0
+
+    def begin(self) -> None:
+        """A run begins, unless one has."""
+        if not self._running:
+            self._running, self._before, self._refused = True, 0.0, None
+            self._limits["max_seconds"] = self._step.max_seconds
+            self._waiting.clear()
+            self._set_clock()
+
+    def feed(self, event: Event) -> None:
+        """Takes an event of the session: runs begin and end, people are asked and answer."""
+        if isinstance(event, RunStartedEvent):
+            self.begin()
+        elif isinstance(event, RunFinishedEvent):
+            self._running = False
+        elif isinstance(event, ToolCallUpdateEvent):
+            if event.status == "awaiting_approval":
+                self._waiting.add(event.call_id)
+            else:
+                self._waiting.discard(event.call_id)
+        else:
+            return
+        self._set_clock()
+
+    def untimed(self, ask: "Ask") -> "Ask":
+        """The same way to ask, on time that does not count."""
+
+        async def asked(questions: "tuple[Question, ...]") -> "Answers | None":
+            self._asking += 1
+            self._set_clock()
+            try:
+                return await ask(questions)
+            finally:
+                self._asking -= 1
+                self._set_clock()
+
+        return asked
+
+    def _set_clock(self) -> None:
+        """Lets the clock run while a run does, and waits for nobody."""
+        runs = self._running and not self._waiting and not self._asking
+        if runs and self._since is None:
+            self._since = self._clock()
+            self._ticking.set()
+        elif not runs and self._since is not None:
+            self._before += self._clock() - self._since
+            self._since = None
+            self._ticking.clear()
+
+    def _time_up(self) -> Breach | None:
+        if self._refused is not None:
+            return None, self._refused
+        seconds = self._limits["max_seconds"]
+        if seconds is None or self.seconds < seconds:
+            return None
+        return "max_seconds", TimeLimitError(
+            f"reached the limit of {_seconds(seconds)} for one run.", remedy=_TIME_REMEDY
+        )
+
+    def _no_room(self, wait: float, reason: AlhenaError) -> Breach | None:
+        """As `_breach`, for a wait that is about to begin."""
+        if self._refused is not None:
+            return None, self._refused
+        seconds = self._limits["max_seconds"]
+        if seconds is None or self.seconds + wait < seconds:
+            return None
+        return "max_seconds", TimeLimitError(
+            f"would reach the limit of {_seconds(seconds)} for one run: the request could be sent"
+            f" again in {wait:.1f} seconds ({reason.message.removesuffix('.')}).",
+            remedy=_TIME_REMEDY,
+        )
+
+    def _breach(self, model: str) -> Breach | None:
+        if self._refused is not None:
+            return None, self._refused
+        tokens, cost = self._limits["max_tokens"], self._limits["max_cost"]
+        if tokens is not None and self.tokens >= tokens:
+            return "max_tokens", TokenLimitError(
+                f"reached the limit of {tokens:,} tokens for this session.",
+                remedy="Raise --max-tokens or model.budget.maxTokens.",
+            )
+        if (late := self._time_up()) is not None or cost is None:
+            return late
+        if self.cost >= cost:
+            return "max_cost", CostLimitError(
+                f"reached the limit of ${cost:g} for this session.",
+                remedy="Raise --max-cost or model.budget.maxCost.",
+            )
+        if self._prices.of(model) is None:
+            return None, CostLimitError(
+                f"ended before a request to {model}, whose price is not known: the limit of"
+                f" ${cost:g} could not be kept.",
+                remedy=_PRICE_REMEDY,
+            )
+        return None
+
+
+class BudgetedGenerator:
+    """Passes requests on to `inner` as far as the `ledger` admits them, and charges what they took,
+    also of answers that break off: as the service says, and where it does not, as estimated. A
+    request that the service refuses costs nothing."""
+
+    def __init__(self, inner: ContentGenerator, ledger: Ledger) -> None:
+        self._inner = inner
+        self._ledger = ledger
+
+    async def generate(self, request: GenerateContentRequest) -> GenerateContentResponse:
+        """The whole answer in one piece. Raises LimitError, too."""
+        await self._ledger.admit(request.model)
+        try:
+            response = await self._inner.generate(request)
+        except asyncio.CancelledError:
+            self._ledger.charge(request.model, usage_of(request, None))
+            raise
+        output = sum(map(part_tokens, response.parts))
+        self._ledger.charge(request.model, usage_of(request, response.usage_metadata, output))
+        return response
+
+    async def stream(
+        self, request: GenerateContentRequest
+    ) -> AsyncGenerator[GenerateContentResponse, None]:
+        """The answer chunk by chunk. Raises LimitError, too."""
+        await self._ledger.admit(request.model)
+        usage: UsageMetadata | None = None
+        output = 0.0
+        taken = whole = False
+        stream = self._inner.stream(request)
+        try:
+            async for chunk in stream:
+                taken = True
+                usage = chunk.usage_metadata or usage
+                output += sum(map(part_tokens, chunk.parts))
+                yield chunk
+            taken = whole = True
+        except asyncio.CancelledError:
+            taken = True  # it is on its way, and nobody will say what it took
+            raise
+        finally:
+            if taken:
+                used = usage_of(request, usage, output, whole=whole)
+                self._ledger.charge(request.model, used)
+            if isinstance(stream, AsyncGenerator):
+                await stream.aclose()
+
+    async def count_tokens(self, contents: Sequence[EncodedContent], *, model: str) -> int:
+        """How many tokens the contents take, which costs nothing."""
+        return await self._inner.count_tokens(contents, model=model)
+
+    async def embed(
+        self, contents: Sequence[EncodedContent], *, model: str
+    ) -> EmbedContentResponse:
+        """One vector per content. Raises LimitError, too."""
+        await self._ledger.admit(model)
+        response = await self._inner.embed(contents, model=model)
+        tokens = sum(content_tokens(entry.content) for entry in contents)
+        self._ledger.charge(model, UsageMetadata(prompt_token_count=tokens))
+        return response
+
+    async def aclose(self) -> None:
+        """Closes the inner generator."""
+        await self._inner.aclose()
+
+
+def usage_of(
+    request: GenerateContentRequest,
+    usage: UsageMetadata | None,
+    output: float = 0.0,
+    *,
+    whole: bool = True,
+) -> UsageMetadata:
+    """What a request took: as the service says, and what it does not say, as estimated, some saying
+    so with noughts. So many tokens of answer came; not `whole`: more were to come, of which some
+    may not be counted."""
+    came = ceil(output)
+    usage = usage or UsageMetadata()
+    said = usage.candidates_token_count + usage.thoughts_token_count
+    if not usage.prompt_token_count:
+        rest = usage.total_token_count - said - usage.tool_use_prompt_token_count
+        prompt = rest if rest > 0 else _estimated(request)
+        usage = msgspec.structs.replace(usage, prompt_token_count=prompt)
+        if rest <= 0 and not said:
+            usage = msgspec.structs.replace(usage, candidates_token_count=came)
+            said = came
+    missing = came - said
+    if whole or missing <= 0:
+        return usage
+    return msgspec.structs.replace(
+        usage, candidates_token_count=usage.candidates_token_count + missing
+    )
+
+
+def _estimated(request: GenerateContentRequest) -> int:
+    contents = sum(content_tokens(entry.content) for entry in request.contents)
+    return contents + config_tokens(request.config)
+
+
+def budgeted(generator: ContentGenerator, ledger: Ledger) -> ContentGenerator:
+    """The generator within the ledger's limits; each attempt of one that asks again is a
+    request."""
+    if isinstance(generator, RetryingGenerator):
+        again = generator.over(BudgetedGenerator(generator.inner, ledger))
+        again.admits = ledger.admit_wait
+        return again
+    return BudgetedGenerator(generator, ledger)

@@ -1,0 +1,264 @@
+"""Watches a conversation for loops, asks a model to judge, and says a word at the first."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from alhena.agent.errors import LoopError
+from alhena.agent.session.model_access import SessionModel
+from alhena.agent.toolset.workbench import SessionLinks
+from alhena.chat.chat import Chat, for_another_model
+from alhena.chat.loops import (
+    CalledTool,
+    CallLoops,
+    Loop,
+    LoopKind,
+    loop_note,
+    loop_question,
+    own_words,
+    without_own,
+)
+from alhena.chat.turn import ChantingError
+from alhena.errors import AlhenaError
+from alhena.events import Event, LoopCheckEvent, LoopDetectedEvent
+from alhena.models.catalogue import FLASH
+from alhena.scheduler.states import CompletedToolCall, Status
+from alhena.tools.contract import ToolErrorType
+from alhena.wire.conformance.history import slice_history
+from alhena.wire.content import MODEL, USER, Content, Part, text_content
+
+if TYPE_CHECKING:
+    from alhena.wire.response import GenerateContentResponse
+
+GO_ON = "Please go on."
+"""What is sent where there is nothing else to say."""
+
+_QUOTED = 80
+_SHELL = "run_shell_command"
+_WORDS = {_SHELL: ("description",), "replace": ("instruction",), "smart_edit": ("instruction",)}
+"""Parameters that tell people what a call is for, and change nothing of what it does."""
+
+
+class LoopWatch:
+    """One prompt of a session, or one subagent. `emit` hears of every loop."""
+
+    def __init__(self, emit: Callable[[Event], None], role: str = "main") -> None:
+        self._emit = emit
+        self._role = role
+        self._calls = CallLoops()
+        self._corrected = False
+
+    def calls(self, done: Sequence[CompletedToolCall]) -> Loop | None:
+        """The loop that a turn's calls complete, if they do."""
+        return self._calls.feed([_called(call) for call in done])
+
+    def correct(self, loop: Loop, prompt_id: str) -> Part | None:
+        """What to tell the model; None when it was told before. Then the count begins anew."""
+        self._calls.reset()
+        if self._corrected:
+            return None
+        self._corrected = True
+        self._tell(loop, prompt_id, "corrected")
+        return Part(text=loop_note(loop.detail))
+
+    def ignore(self, loop: Loop, prompt_id: str) -> None:
+        """A person wants to go on."""
+        self._tell(loop, prompt_id, "ignored")
+
+    def end(self, loop: Loop, prompt_id: str) -> LoopError:
+        """The error that the run ends with."""
+        self._tell(loop, prompt_id, "ended")
+        return LoopError(
+            f"Loop detected, stopping execution: {loop.detail}, also after the model was told.",
+            remedy="Say what it should do instead; model.disableLoopDetection turns this off.",
+        )
+
+    def _tell(
+        self, loop: Loop, prompt_id: str, action: Literal["corrected", "ignored", "ended"]
+    ) -> None:
+        self._emit(
+            LoopDetectedEvent(
+                kind=loop.kind,
+                detail=loop.detail,
+                action=action,
+                prompt_id=prompt_id,
+                role=self._role,
+            )
+        )
+
+
+def chanting(error: ChantingError) -> Loop:
+    """The loop that an answer was broken off for."""
+    said = " ".join(error.repeated.split())[:_QUOTED]
+    return Loop(LoopKind.CHANTING, f'the answer said the same over and over ("…{said}…")')
+
+
+def _called(call: CompletedToolCall) -> CalledTool:
+    """The call without what makes every one of its kind another: words that only describe it, and
+    what our own report of it tells of processes and files."""
+    request, response = call.request, call.response
+    name = request.name if call.tool is None else call.tool.name
+    args = {key: value for key, value in request.args.items() if key not in _WORDS.get(name, ())}
+    own: list[str] = []
+    if name == _SHELL and isinstance(args.get("command"), str):
+        own.append(args["command"])
+        args["command"] = _bare(args["command"])
+    if response.output_file is not None:
+        own.append(response.output_file)
+    parts = response.response_parts
+    if own:
+        parts = tuple(_without(part, own, shell=name == _SHELL) for part in parts)
+    failed = call.status is not Status.SUCCESS
+    refused = call.status is Status.CANCELLED or (
+        response.error_type is ToolErrorType.POLICY_VIOLATION
+    )
+    likeness = _likeness(args, parts) if name == _SHELL and not failed else None
+    return CalledTool(name, args, parts, failed, refused, likeness)
+
+
+def _bare(command: str) -> str:
+    """A command without comments, and blanks around it."""
+    from alhena.policy.bash.layout import without_comments
+
+    return without_comments(command).strip()
+
+
+def _likeness(args: Mapping[str, Any], parts: Sequence[Part]) -> str | None:
+    """Of a command that has written something, its line without numbers and what it came to; of one
+    that ended with an error only that, but for what it repeats of its line. None where it was
+    silent: nobody can tell whether it has changed something, each time something else."""
+    from alhena.tools.shell_output import NO_OUTPUT, OUTPUT
+
+    responses = [part.function_response.response for part in parts if part.function_response]
+    texts = [str(value) for response in responses for value in response.values()]
+    silent = (NO_OUTPUT, f"{OUTPUT}{NO_OUTPUT}")
+    if any(line in silent for text in texts for line in text.split("\n")):
+        return None
+    command = str(args.get("command"))
+    codes = [code for text in texts for code in re.findall(r"\nExit Code: (\S+)\n", text)[-1:]]
+    if all(code == "0" for code in codes):
+        return repr(({**args, "command": re.sub(r"\d+", "0", command)}, texts))
+    words = re.findall(r"[^\s'\"`;&|<>()]+", command)
+    return repr(without_own(texts, own_words({"words": words})))
+
+
+def _without(part: Part, own: Sequence[str], *, shell: bool) -> Part:
+    """An answer without the first mention of each of these, and without ids of processes."""
+    from alhena.tools.shell_output import without_ids
+
+    made = part.function_response
+    if made is None:
+        return part
+    fresh = dict(made.response)
+    for key, value in fresh.items():
+        if isinstance(value, str):
+            for each in own:
+                value = value.replace(each, "", 1)
+            fresh[key] = without_ids(value) if shell else value
+    return msgspec.structs.replace(
+        part, function_response=msgspec.structs.replace(made, response=fresh)
+    )
+
+
+ROLE = "utility_loop_detector"
+LOOKED_AT = 20
+"""Contents at the end of the history that are judged."""
+SURE = 0.9
+"""Confidence from which on an answer counts."""
+INTERVAL = (5, 15)
+"""The least and the most turns between two questions: the surer the answer, the fewer."""
+
+_LEAD = "[What was said before is left out.]"
+_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "unproductive_state_analysis": {"type": "string"},
+        "unproductive_state_confidence": {"type": "number"},
+    },
+    "required": ["unproductive_state_analysis", "unproductive_state_confidence"],
+}
+
+
+class _Verdict(msgspec.Struct):
+    unproductive_state_confidence: float
+    unproductive_state_analysis: str = ""
+
+
+class LoopJudge:
+    """Asks first after `first` turns of a prompt, then now and then. Where the session's model is a
+    Gemini model a quick one is asked first, and the session's own only when that one is sure.
+
+    An answer that fails, or is none, says nothing; its failure is an event of its own.
+    """
+
+    def __init__(self, chat: Chat, links: SessionLinks, first: int) -> None:
+        self._chat = chat
+        self._model = SessionModel(links.answering, links.emit, texts=links.texts, role=ROLE)
+        self._emit = links.emit
+        self._first = first
+        self._turns = 0
+        self._next = first
+
+    def new_prompt(self) -> None:
+        """Begins anew for a prompt."""
+        self._turns = 0
+        self._next = self._first
+
+    async def after_turn(self, prompt_id: str) -> Loop | None:
+        """The loop that the models are sure of, if they are asked after this turn."""
+        self._turns += 1
+        if self._turns < self._next:
+            return None
+        own = self._chat.model.name
+        quick = FLASH if own.startswith("gemini-") else own
+        first = await self._asked(quick)
+        second = None
+        if first is not None and first.unproductive_state_confidence >= SURE and quick != own:
+            second = await self._asked(own)
+        confidence = 0.0 if first is None else first.unproductive_state_confidence
+        least, most = INTERVAL
+        self._next = self._turns + round(least + (most - least) * (1 - confidence))
+        if first is None:
+            return None
+        self._emit(
+            LoopCheckEvent(
+                prompt_id=prompt_id,
+                model=quick,
+                confidence=confidence,
+                second_model="" if second is None else own,
+                second_confidence=0.0 if second is None else second.unproductive_state_confidence,
+            )
+        )
+        last = first if quick == own else second
+        if last is None or last.unproductive_state_confidence < SURE or confidence < SURE:
+            return None
+        analysis = " ".join(last.unproductive_state_analysis.split())[:500].rstrip(".")
+        return Loop(LoopKind.JUDGED, analysis or "no progress was made for many turns")
+
+    async def _asked(self, model: str) -> _Verdict | None:
+        try:
+            answer = await self._model.generate(self._contents(), model=model, schema=_SCHEMA)
+        except AlhenaError:  # which is an event of its own
+            return None
+        return _verdict(answer)
+
+    def _contents(self) -> tuple[Content, ...]:
+        """The end of the conversation, and the question."""
+        contents = [entry.content for entry in self._chat.history.contents]
+        end = slice_history(contents, -LOOKED_AT, lead=text_content(USER, _LEAD))
+        shown = [for_another_model(content, sign_calls=False) for content in end]
+        if shown and shown[-1].role == USER:
+            shown.append(text_content(MODEL, "[I am about to go on.]"))
+        return (*shown, text_content(USER, loop_question()))
+
+
+def _verdict(answer: "GenerateContentResponse") -> _Verdict | None:
+    text = "".join(part.text or "" for part in answer.parts if not part.thought)
+    try:
+        verdict = msgspec.json.decode(text, type=_Verdict)
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return None
+    sure = min(max(verdict.unproductive_state_confidence, 0.0), 1.0)
+    return msgspec.structs.replace(verdict, unproductive_state_confidence=sure)

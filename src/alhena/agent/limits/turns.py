@@ -1,0 +1,109 @@
+"""The number of model turns that a prompt and a session may take."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from alhena.agent.errors import TurnLimitError
+from alhena.config.settings import LONG_PROMPT, PriceSettings
+from alhena.events import ApiResponseEvent, Event
+
+if TYPE_CHECKING:
+    from alhena.tools.builtin.ask_user import Ask
+
+
+class TurnLimits:
+    """Counts model turns against a limit per prompt and one per session (-1: none). Where there is
+    somebody to `ask`, a limit that is reached is a question: who wants to go on gets as many turns
+    again."""
+
+    def __init__(self, per_prompt: int, per_session: int, ask: "Ask | None" = None) -> None:
+        self.session_turns = 0
+        self.prompt_turns = 0
+        self._ask = ask
+        self._prompt_step = per_prompt
+        self._session_step = per_session
+        self._per_prompt = per_prompt
+        self._per_session = per_session
+
+    def new_prompt(self) -> None:
+        """Starts counting for a prompt."""
+        self.prompt_turns = 0
+        self._per_prompt = self._prompt_step
+
+    async def check(self) -> None:
+        """Returns when a further turn may start. Raises TurnLimitError when none may."""
+        if 0 <= self._per_session <= self.session_turns:
+            await self._beyond(
+                TurnLimitError(
+                    f"reached the limit of {_turns(self._per_session)} for this session.",
+                    remedy="Raise model.maxSessionTurns in settings.json.",
+                ),
+                self._session_step,
+            )
+            self._per_session += self._session_step
+        if 0 <= self._per_prompt <= self.prompt_turns:
+            await self._beyond(
+                TurnLimitError(
+                    f"reached the limit of {_turns(self._per_prompt)} for one prompt.",
+                    remedy="Ask for less at once, or raise --max-turns.",
+                ),
+                self._prompt_step,
+            )
+            self._per_prompt += self._prompt_step
+
+    def take(self) -> None:
+        """Counts a turn about to start, after `check`."""
+        self.session_turns += 1
+        self.prompt_turns += 1
+
+    async def _beyond(self, error: TurnLimitError, more: int) -> None:
+        if self._ask is None or not more:
+            raise error
+        from alhena.agent.limits.budget import wants_more
+
+        if not await wants_more(self._ask, error.message, _turns(more, " more")):
+            raise error
+
+
+def _turns(count: int, more: str = "") -> str:
+    return f"{count}{more} turn{'' if count == 1 else 's'}"
+
+
+class Spending:
+    """Adds up the tokens that the answers of a session took, of all its parts. `own` are the user's
+    prices."""
+
+    def __init__(self, own: Mapping[str, PriceSettings]) -> None:
+        self._own = own
+        self._used: dict[tuple[str, bool], tuple[int, int, int]] = {}
+        self._uncounted = False
+
+    def feed(self, event: Event) -> None:
+        """Takes an event."""
+        if not isinstance(event, ApiResponseEvent):
+            return
+        if not event.input_tokens:
+            self._uncounted = True
+        key = event.model, event.input_tokens > LONG_PROMPT
+        prompt, cached, output = self._used.get(key, (0, 0, 0))
+        self._used[key] = (
+            prompt + event.input_tokens + event.tool_tokens,
+            cached + event.cached_tokens,
+            output + event.output_tokens + event.thoughts_tokens,
+        )
+
+    def cost(self) -> float | None:
+        """US dollars by the table of prices; None where that of a model is not known, or how many
+        tokens an answer took."""
+        if self._uncounted:
+            return None
+        from alhena.models.prices import Prices, Tokens
+
+        prices, total = Prices(self._own), 0.0
+        for (model, long), (prompt, cached, output) in self._used.items():
+            tokens = Tokens(prompt=prompt, cached=min(cached, prompt), output=output)
+            cost = prices.cost(model, tokens, long=long)
+            if cost is None:
+                return None
+            total += cost
+        return total

@@ -1,0 +1,215 @@
+"""The conversation of a session, its model and generation settings."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from alhena.agent.context.context import SessionPrompt
+from alhena.agent.toolset.workbench import SessionLinks, Workbench
+from alhena.chat.chat import Chat, ModelTraits, Outlets
+from alhena.chat.history import History
+from alhena.config.settings import ModelConfigSettings, Settings
+from alhena.errors import AlhenaError, ModelError
+from alhena.models.catalogue import default_generation, default_model, model_info, resolved_name
+from alhena.models.generator import ContentGenerator
+from alhena.models.select import ChosenGenerator
+from alhena.wire.calls import CallIds
+from alhena.wire.content import Content, Part
+from alhena.wire.encode import EncodedContent
+from alhena.wire.request import GenerateContentConfig, Tool
+
+if TYPE_CHECKING:
+    from alhena.chat.compression import ContextRoom
+
+_UNCONFIGURED = ModelConfigSettings()
+
+
+class SessionModels:
+    """The model that was asked for: by the program, by GEMINI_MODEL or by `model.name`; and its
+    settings, which `modelConfigs` may change. Raises ConfigError when these cannot be used."""
+
+    def __init__(self, given: str | None, environ: Mapping[str, str], settings: Settings) -> None:
+        self.requested = (
+            given or environ.get("GEMINI_MODEL") or settings.model.name or default_model()
+        )
+        self._configs = settings.model_configs
+        self._left_out: tuple[str, ...] = ()
+        if self._configs == _UNCONFIGURED:
+            self.name = resolved_name(self.requested)
+        else:
+            from alhena.models.configs import require_usable, resolve
+
+            self.name = resolve(self.requested, self._configs).name
+            alone = settings.model.fallback == "never"
+            require_usable(self.requested, self.name, self._configs, alone=alone)
+
+    def served_by(self, auth_type: str | None, settings: Settings) -> Settings:
+        """The settings of a session that is signed in to its model in this way: without what that
+        service does not know."""
+        if self._configs == _UNCONFIGURED:
+            return settings
+        from alhena.models.configs import known_to
+
+        self._configs, self._left_out = known_to(auth_type, self._configs)
+        return msgspec.structs.replace(settings, model_configs=self._configs)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What `modelConfigs` says to no effect."""
+        if self._configs == _UNCONFIGURED:
+            return ()
+        from alhena.models.configs import oddities
+
+        return (*self._left_out, *oddities(self._configs))
+
+    def config(self, model: str, *, is_retry: bool = False) -> GenerateContentConfig:
+        """The settings for the conversation, which `model` answers; `is_retry`: those of an attempt
+        after one that failed."""
+        asked = self.requested if model == self.name else model
+        return config_for(asked, self._configs, is_retry=is_retry)
+
+    @property
+    def again(self) -> Callable[[str], GenerateContentConfig] | None:
+        """The settings by model for attempts after one that failed; None: they stay the same."""
+        if not tells_retries_apart(self._configs):
+            return None
+        return lambda model: self.config(model, is_retry=True)
+
+
+def tells_retries_apart(configs: ModelConfigSettings) -> bool:
+    """Whether an attempt after one that failed may have other settings."""
+    if configs == _UNCONFIGURED:
+        return False
+    from alhena.models.configs import names_retries
+
+    return names_retries(configs)
+
+
+def config_for(
+    model: str,
+    configs: ModelConfigSettings,
+    *,
+    scope: str = "core",
+    is_retry: bool = False,
+    own: Mapping[str, Any] | None = None,
+) -> GenerateContentConfig:
+    """The settings of requests to a model in a scope, the session's or an agent's. `own` are those
+    that the scope has itself, by their wire names; null takes one away."""
+    if configs == _UNCONFIGURED and not own:
+        return GenerateContentConfig(generation_config=default_generation(model))
+    from alhena.models.configs import resolve
+
+    return resolve(model, configs, scope=scope, is_retry=is_retry, own=own).config
+
+
+def traits_of(model: str) -> ModelTraits:
+    """What a conversation has to know of its model."""
+    known = model_info(model)
+    return ModelTraits(
+        name=model,
+        sign_calls=known.needs_signatures,
+        takes_signatures=known.takes_signatures,
+    )
+
+
+SMALL = 100_000
+"""Bytes of a conversation that has not begun, for which there is room in any window."""
+
+
+def open_chat(
+    bench: Workbench,
+    links: SessionLinks,
+    answering: tuple[ChosenGenerator, SessionModels],
+    opening: Sequence[Content | EncodedContent],
+    prompt: SessionPrompt,
+) -> Chat:
+    """The conversation; its declarations and instruction follow the approval mode."""
+    chosen, models = answering
+    chat = Chat(
+        chosen.generator,
+        traits_of(chosen.model),
+        request_config(bench, prompt, models.config(chosen.model)),
+        History(opening),
+        Outlets(links.emit, links.pace, texts=links.texts),
+        CallIds(os.urandom(4).hex()),
+    )
+
+    def follow() -> None:
+        bench.hide_denied()
+        chat.config = request_config(bench, prompt, models.config(chat.model.name))
+
+    bench.modes.subscribe(follow)
+    bench.sources.watch(follow)
+    if bench.memory is not None:
+        bench.memory.watch(follow)
+    return chat
+
+
+class ConversationRoom:
+    """Room in the window of a conversation, whose first `opening` contents stay. What makes it is
+    loaded when there is something that it could be made of."""
+
+    def __init__(
+        self,
+        bench: Workbench,
+        chat: Chat,
+        generator: ContentGenerator,
+        outlets: Outlets,
+        opening: int,
+    ) -> None:
+        self._chat = chat
+        self._opening = opening
+        self._open = partial(_open_room, bench, chat, generator, outlets, opening)
+        self._room: ContextRoom | None = None
+
+    def serve(self) -> None:
+        """Has the conversation ask here from now on."""
+        self._chat.room, self._chat.refit = self.make, self.refit
+
+    async def make(self, parts: tuple[Part, ...], prompt_id: str) -> tuple[Part, ...]:
+        """A `chat.MakeRoom`."""
+        if self._room is None and self._is_small(parts):
+            return parts
+        return await self.opened().make(parts, prompt_id)
+
+    async def refit(self, error: AlhenaError) -> bool:
+        """Whether a request that was refused with `error` can be sent again, the conversation being
+        shorter now."""
+        return isinstance(error, ModelError) and await self.opened().refit(error)
+
+    def opened(self) -> "ContextRoom":
+        """What makes the room."""
+        if self._room is None:
+            self._room = self._open()
+        return self._room
+
+    def _is_small(self, parts: tuple[Part, ...]) -> bool:
+        contents = self._chat.history.contents
+        if len(contents) > self._opening or any(
+            part.inline_data or part.file_data for part in parts
+        ):
+            return False
+        size = sum(map(len, contents)) + sum(len(part.text or "") for part in parts)
+        return size < SMALL
+
+
+def _open_room(
+    bench: Workbench, chat: Chat, generator: ContentGenerator, outlets: Outlets, opening: int
+) -> "ContextRoom":
+    from alhena.agent.session.compression import open_room
+
+    return open_room(bench, chat, generator, outlets, opening)
+
+
+def request_config(
+    bench: Workbench, prompt: SessionPrompt, settings: GenerateContentConfig
+) -> GenerateContentConfig:
+    """Everything of a request that stays the same while the approval mode does."""
+    declarations = bench.registry.function_declarations()
+    return GenerateContentConfig(
+        system_instruction=prompt.instruction(bench),
+        tools=(Tool(function_declarations=declarations),) if declarations else None,
+    ).with_settings(settings)

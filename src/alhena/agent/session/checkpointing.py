@@ -1,0 +1,462 @@
+"""Checkpoints of a session: made before calls that may change something."""
+
+import asyncio
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property, partial
+from pathlib import Path
+
+import msgspec
+
+from alhena.agent.session.recording import Recording, notices_of, told_behind
+from alhena.agent.session.restoring import (
+    UNDONE,
+    Restored,
+    open_calls,
+    plain_call,
+    undone_record,
+)
+from alhena.chat.chat import Chat
+from alhena.config.home import (
+    claimed_project_temp,
+    project_checkpoints,
+    project_history,
+    project_temp,
+)
+from alhena.errors import AlhenaError
+from alhena.events import CheckpointEvent, Event, WarningEvent
+from alhena.session.adopting import Ownership
+from alhena.session.checkpoints import (
+    Checkpoint,
+    CheckpointFiles,
+    EditingTurn,
+    KeptPlace,
+    ToolCall,
+    checkpoint_name,
+    last_turn,
+    named_later,
+)
+from alhena.session.errors import (
+    CheckpointError,
+    HeldShadowError,
+    NoCheckpointError,
+    NoGitError,
+    NoSessionError,
+    TooMuchError,
+)
+from alhena.session.places import PATIENCE_S, Goal, Kept, Places
+from alhena.session.records import Contents, Happened, now
+from alhena.session.replay import Replay, conversation_at
+from alhena.session.restorer import Restoration
+from alhena.session.shadow_files import Limits, shown, trouble
+from alhena.session.store import Resumed, project_store
+from alhena.system.errors import printable
+from alhena.tools.contract import ToolLocation
+from alhena.tools.threads import in_daemon_thread
+from alhena.values import Value
+from alhena.version import __version__
+from alhena.wire.calls import ToolCallRequestInfo
+from alhena.wire.content import Content
+from alhena.wire.encoded import EncodedContent, encode_value
+from alhena.wire.plain import scrub
+
+HELD_S = 2.0
+"""So long a process is waited for that was waited for in vain."""
+
+_PLAIN_ID = re.compile(r"[A-Za-z0-9_-]{1,200}")
+
+
+class Remembered(Value, frozen=True):
+    """A conversation as a checkpoint has it. `replay` knows of the calls that end it, where a
+    journal had it."""
+
+    contents: tuple[EncodedContent, ...]
+    replay: Replay
+
+
+class Checkpoints:
+    """The checkpoints of the project of one session. `emit` hears of each, and a warning, once for
+    each reason, when there can be none; the session goes on. `roots` are the session's, besides the
+    project, and another process is waited for `patience_s`: to be set before the first
+    checkpoint."""
+
+    def __init__(
+        self,
+        cwd: Path,
+        environ: Mapping[str, str],
+        session_id: str,
+        emit: Callable[[Event], None],
+        *,
+        limits: Limits | None = None,
+    ) -> None:
+        self.project = Path(os.path.realpath(cwd))
+        self.session_id = session_id
+        self._cwd = cwd
+        self._environ = environ
+        self._be_in(project_temp(environ, cwd))
+        self._emit = emit
+        self._limits = limits
+        self.roots: Sequence[Path] = ()
+        self.patience_s = PATIENCE_S
+        self._chat: Chat | None = None
+        self._recording: Recording | None = None
+        self._told: set[str] = set()
+        self._tidied = self._off = self._held = False
+        self._turn = self._first = ""
+        self._named: set[Path] = set()
+        self._at_work = asyncio.Lock()
+        self._closing = threading.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def _be_in(self, temp: Path) -> None:
+        self._temp = temp
+        self._owner = Ownership(self._environ, temp, self._cwd)
+        self._history = project_history(self._environ, temp)
+        self.files = CheckpointFiles(project_checkpoints(temp))
+
+    def attach(self, chat: Chat, recording: Recording | None) -> None:
+        """The conversation that checkpoints belong to."""
+        self._chat = chat
+        self._recording = recording
+
+    def close(self) -> None:
+        """Ends what still runs."""
+        self._closing.set()
+
+    async def keep(
+        self, request: ToolCallRequestInfo, places: tuple[ToolLocation, ...]
+    ) -> str | None:
+        """Makes a checkpoint before a call; its name, None when it could not be made."""
+        if self._off:
+            return None
+        named = self._paths(places)
+        # What a person calls is a turn of its own; what subagents call is part of the prompt's.
+        alone = f":{request.call_id}" if request.is_client_initiated else ""
+        self._turn = self._turn or request.prompt_id + alone
+        checkpoint = Checkpoint(
+            tool_call=ToolCall(request.name, request.args),
+            message_id=request.prompt_id,
+            session_id=self.session_id,
+            call_id=request.call_id,
+            prompt_id=self._turn,
+        )
+        stop = threading.Event()
+        self._loop = asyncio.get_running_loop()
+        try:
+            async with self._at_work:
+                made = partial(self._kept, checkpoint, named, stop)
+                name, kept = await in_daemon_thread(made)
+        except asyncio.CancelledError:
+            stop.set()
+            raise
+        except HeldShadowError as error:
+            self._held = True
+            self._places.patience_s = min(HELD_S, self.patience_s)
+            message = f"no checkpoint was made before this call of {request.name}: {error}"
+            self._emit(WarningEvent(message=message))
+            return None
+        except AlhenaError as error:
+            self._warn(error)
+            return None
+        self._held = False
+        self._places.patience_s = self.patience_s
+        for root, error in kept.problems:
+            self._tell(f"the files in {printable(root)} are not part of checkpoints: {error}")
+        for place in kept.places:
+            for path in set(map(shown, place.paths)).intersection(place.left_out):
+                self._tell(f"what {path} was cannot be kept: nothing will bring that back")
+        self._first = self._first or name
+        self._named.update(named)
+        self._emit(
+            CheckpointEvent(
+                name=name,
+                tree=next((each.tree for each in kept.places if not each.root), ""),
+                call_id=request.call_id,
+                parent_call_id=request.parent_call_id,
+            )
+        )
+        self._tidy()
+        return name
+
+    async def turn_over(self) -> None:
+        """Notes what the files are at the end of a prompt, if there is a checkpoint of it."""
+        first, named = self._first, tuple(sorted(self._named, key=os.fsencode))
+        self._turn = self._first = ""
+        self._named.clear()
+        if not first:
+            return
+        stop = threading.Event()
+        try:
+            async with self._at_work:
+                await in_daemon_thread(partial(self._ended, first, named, stop))
+        except asyncio.CancelledError:
+            stop.set()
+            raise
+        except AlhenaError as error:
+            self._tell(
+                f"/undo may take back too much, for the end of this turn is not kept: {error}"
+            )
+
+    def chosen(self, name: str) -> tuple[str, Checkpoint]:
+        """The checkpoint that `CheckpointFiles.find` means among those of the project. Raises
+        NoCheckpointError, CheckpointError, and ForeignError for one that is another project's."""
+        found = self.files.find(name, self.all)
+        checkpoint = self.files.read(found)
+        self._owner.require(self._owner.said(checkpoint), f"the checkpoint {found}")
+        return found, checkpoint
+
+    def all(self) -> tuple[tuple[str, Checkpoint], ...]:
+        """The checkpoints of the project that can be read, with their names, the oldest first.
+        Raises CheckpointError."""
+        return self._owner.parted(self.files.all())[0]
+
+    async def restore(
+        self, name: str, checkpoint: Checkpoint, stop: threading.Event
+    ) -> tuple[str, Restoration]:
+        """Puts the files back to a checkpoint; one of what they were, whose name is returned, is
+        made first. `stop` ends it as long as no file has changed, and when git has come to a halt.
+        Raises CheckpointError."""
+        before = Checkpoint(kind="restore", session_id=self.session_id, back_to=name)
+        return await self._carried(partial(self.put_back, name, checkpoint, before, stop), stop)
+
+    async def undo(self, turn: EditingTurn, stop: threading.Event) -> tuple[str, Restoration]:
+        """As `restore`, for what a turn has changed, file by file."""
+        return await self._carried(partial(self._undone, turn, stop), stop)
+
+    async def remembered(self, name: str, checkpoint: Checkpoint) -> Remembered | None:
+        """The conversation at a checkpoint; None when nothing has it any more. Raises
+        SessionError, CheckpointError."""
+        return await in_daemon_thread(partial(self.conversation, name, checkpoint))
+
+    def put_back(
+        self, name: str, checkpoint: Checkpoint, before: Checkpoint, stop: threading.Event
+    ) -> tuple[str, Restoration]:
+        """As `restore`, with what the checkpoint made first is to say, in this thread."""
+        if not checkpoint.places:
+            raise CheckpointError("this checkpoint has no files.")
+        found = self.all()
+        names = [each for each, _ in found]
+        after = found[names.index(name) + 1 :] if name in names else ()
+        goals = [Goal(each, named_later(after, each)) for each in checkpoint.places]
+        return self._back(goals, before, stop)
+
+    def conversation(self, name: str, checkpoint: Checkpoint) -> Remembered | None:
+        """As `remembered`, in this thread."""
+        if checkpoint.client_history is not None:
+            try:
+                contents = tuple(
+                    EncodedContent(msgspec.json.decode(raw, type=Content))
+                    for raw in checkpoint.client_history
+                )
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+                raise CheckpointError(
+                    f"the conversation of {name} cannot be read: {error}."
+                ) from error
+            replay = Replay()
+            replay.contents = list(contents)
+            return Remembered(contents, replay)
+        journal = self._journal(checkpoint.session_id)
+        if journal is None or not journal.exists():
+            return None
+        found = conversation_at(journal, name)
+        return None if found is None else Remembered(tuple(found.contents), found)
+
+    def _journal(self, session_id: str) -> Path | None:
+        """Where the record of a session would be; None for what no session is called."""
+        if not _PLAIN_ID.fullmatch(session_id):
+            return None
+        return self._temp / "sessions" / f"{session_id}.jsonl"
+
+    def last_turn(self) -> EditingTurn | None:
+        """The last turn of the session whose edits can be undone. Raises CheckpointError."""
+        return last_turn(self.files.all(), self.session_id)
+
+    def _undone(self, turn: EditingTurn, stop: threading.Event) -> tuple[str, Restoration]:
+        before = Checkpoint(kind="restore", session_id=self.session_id, undoes=turn.first.prompt_id)
+        goals = [Goal(each.start, each.later, each.end) for each in turn.places]
+        return self._back(goals, before, stop)
+
+    def _back(
+        self, goals: Sequence[Goal], before: Checkpoint, stop: threading.Event
+    ) -> tuple[str, Restoration]:
+        """Carries out what is wanted of each place; the checkpoint that is made first, and what
+        has come of it."""
+        self._settle()
+        names: list[str] = []
+        begun = msgspec.structs.replace(before, under_way=True)
+
+        def keep(present: tuple[KeptPlace, ...]) -> None:
+            names.append(self._write(begun, present, checkpoint_name("restore", ())))
+
+        done = self._places.go_back(goals, stop, keep)
+        # Where that cannot be noted it is said again to no effect, as if it had been broken off.
+        with suppress(CheckpointError, NoCheckpointError):
+            self.files.note_done(names[0])
+        return names[0], done
+
+    async def _carried(
+        self, work: Callable[[], tuple[str, Restoration]], stop: threading.Event
+    ) -> tuple[str, Restoration]:
+        """Carries out what changes files. Once they change it is carried to its end: half of it is
+        of no use to anybody."""
+        self._loop = asyncio.get_running_loop()
+        async with self._at_work:
+            carrying = asyncio.ensure_future(in_daemon_thread(work))
+            try:
+                name, done = await asyncio.shield(carrying)
+            except asyncio.CancelledError:
+                stop.set()
+                await asyncio.wait({carrying})
+                raise
+        self._emit(CheckpointEvent(name=name, tree=done.before.tree))
+        return name, done
+
+    def _settle(self) -> None:
+        """Makes the directory the project's, or goes to the one that it has come to have since.
+        Raises CheckpointError."""
+        try:
+            temp = claimed_project_temp(self._environ, self._cwd)
+        except OSError as error:
+            raise trouble(error, self._temp) from error
+        if temp != self._temp:
+            self._be_in(temp)
+            self.__dict__.pop("_places", None)
+
+    @cached_property
+    def _places(self) -> Places:
+        found = Places(self.project, self._history, self._environ, self.roots, self._limits)
+        found.patience_s, found.waits = self.patience_s, self._waits
+        return found
+
+    def _waits(self) -> None:
+        """Says, from another thread, that a call does not hang but waits."""
+        message = (
+            "the checkpoints of this project are in use: waiting for whoever is at work on them"
+        )
+        if self._loop is not None and not self._held:
+            with suppress(RuntimeError):  # the loop is closed: nobody listens any more
+                self._loop.call_soon_threadsafe(self._emit, WarningEvent(message=message))
+
+    def _ended(self, first: str, named: tuple[Path, ...], stop: threading.Event) -> None:
+        with self._places.ends(named, stop) as trees:
+            self.files.note_end(first, trees)
+
+    def _kept(
+        self, checkpoint: Checkpoint, named: tuple[Path, ...], stop: threading.Event
+    ) -> tuple[str, Kept]:
+        self._settle()
+        tool = "" if checkpoint.tool_call is None else checkpoint.tool_call.name
+        with self._places.kept(named, stop) as kept:
+            paths = [path for place in kept.places for path in place.paths]
+            name = self._write(checkpoint, kept.places, checkpoint_name(tool, paths))
+        return name, kept
+
+    def _write(self, checkpoint: Checkpoint, places: Sequence[KeptPlace], name: str) -> str:
+        whole = msgspec.structs.replace(
+            checkpoint, client_history=self._conversation(), project=scrub(str(self._cwd))
+        )
+        return self.files.write(name, whole.having(places))
+
+    def _conversation(self) -> tuple[msgspec.Raw, ...] | None:
+        """The conversation for a file, where no journal has it."""
+        recorded = self._recording is not None and self._recording.at_work
+        if recorded or self._chat is None:
+            return None
+        return tuple(entry.raw for entry in self._chat.history.contents)
+
+    def _paths(self, places: Sequence[ToolLocation]) -> tuple[Path, ...]:
+        """The files that are meant, by their directories' real paths."""
+        found: list[Path] = []
+        for place in places:
+            with suppress(OSError, ValueError):  # it is no path, so nothing is there to be kept
+                parent, name = os.path.split(os.path.join(self.project, place.path))
+                if name:
+                    found.append(Path(os.path.realpath(parent), name))
+        return tuple(dict.fromkeys(found))
+
+    def _warn(self, error: AlhenaError) -> None:
+        """Says why there is no checkpoint. What would be no other the next time is not tried again
+        in this session."""
+        self._off = isinstance(error, NoGitError | TooMuchError)
+        what = "no checkpoints are made in this session" if self._off else "no checkpoint was made"
+        self._tell(f"{what}: {error}")
+
+    def _tell(self, warning: str) -> None:
+        if warning not in self._told:
+            self._told.add(warning)
+            self._emit(WarningEvent(message=warning))
+
+    def _tidy(self) -> None:
+        """Lets go of old checkpoints, once in a session, beside what goes on."""
+        if not self._tidied:
+            self._tidied = True
+            threading.Thread(target=self._tidy_up, name="alhena-checkpoints", daemon=True).start()
+
+    def _tidy_up(self) -> None:
+        # Whatever keeps it from being done now is tried again by the next session.
+        with suppress(AlhenaError):
+            self.files.prune(time.time())
+            self._places.tidy(self.files.all, self._closing)
+
+
+def restore_project(cwd: Path, environ: Mapping[str, str], name: str) -> Restored:
+    """Makes the files what they were at a checkpoint, and the conversation of its session, when
+    that is recorded: whoever resumes it goes on from there. Raises NoCheckpointError,
+    CheckpointError, HeldSessionError while a process is at work on the session, ForeignError for
+    what is another project's, SessionError, JournalError."""
+    checkpoints = Checkpoints(cwd, environ, "", _nobody)
+    found, checkpoint = checkpoints.chosen(name)
+    remembered = checkpoints.conversation(found, checkpoint)
+    resumed = None if remembered is None else _held(cwd, environ, checkpoint)
+    try:
+        before = Checkpoint(kind="restore", session_id=checkpoint.session_id, back_to=found)
+        kept, files = checkpoints.put_back(found, checkpoint, before, threading.Event())
+        if resumed is not None and remembered is not None:
+            _record(resumed, remembered, found, kept, files)
+    finally:
+        if resumed is not None:
+            resumed.journal.close()
+    return Restored(
+        name=found,
+        kept=kept,
+        files=files,
+        conversation=resumed is not None,
+        forgotten=resumed is None,
+        tool_call=plain_call(checkpoint),
+        notices=() if resumed is None else notices_of(resumed),
+    )
+
+
+def _held(cwd: Path, environ: Mapping[str, str], checkpoint: Checkpoint) -> Resumed | None:
+    """The session, for this process alone; None when it is gone."""
+    try:
+        return project_store(environ, cwd).resume(checkpoint.session_id, __version__)
+    except NoSessionError:
+        return None
+
+
+def _record(
+    resumed: Resumed, remembered: Remembered, name: str, kept: str, files: Restoration
+) -> None:
+    """Has the journal say that the conversation is what it was, every call in it answered."""
+    journal = resumed.journal
+    made = CheckpointEvent(name=kept, tree=files.before.tree)
+    journal.append(Happened(at=now(), event=msgspec.Raw(encode_value(made))))
+    journal.append(undone_record(name, open_calls(remembered)))
+    ends = remembered.replay.unanswered(UNDONE)
+    told = told_behind(resumed, remembered.contents, ends)
+    contents = (*remembered.contents, *told)
+    present = resumed.replay.contents
+    keep = 0
+    while keep < min(len(present), len(contents)) and present[keep] == contents[keep]:
+        keep += 1
+    fresh = tuple(entry.raw for entry in contents[keep:])
+    journal.append(Contents(at=now(), keep=keep, contents=fresh))
+
+
+def _nobody(_event: Event) -> None:
+    """Nobody listens: a command says at its end what has happened."""

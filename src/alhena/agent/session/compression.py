@@ -1,0 +1,163 @@
+"""The parts that make room in the window of a session's conversations."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from alhena.agent.session.model_access import PLAIN, SessionModel
+from alhena.agent.toolset.workbench import Workbench
+from alhena.chat.chat import Chat, Outlets
+from alhena.chat.compression import CompressionOptions, CompressionServices, ContextRoom, Trigger
+from alhena.chat.masking import MaskingLimits, said
+from alhena.config.settings import ModelConfigSettings
+from alhena.models.catalogue import ANTHROPIC, model_info
+from alhena.models.generator import ContentGenerator
+from alhena.models.retry.generator import RetryingGenerator
+from alhena.tools.output_store import OutputStore
+from alhena.wire.content import Part
+from alhena.wire.encoded import EncodedContent
+from alhena.wire.request import GenerateContentConfig
+
+if TYPE_CHECKING:
+    from alhena.hooks.system import Hooks
+
+ROLE = "utility_compressor"
+SCOPE = "chat-compression"
+"""What overrides of `modelConfigs` call those who ask for summaries."""
+ALIAS = "chat-compression-"
+"""The beginning of the aliases of `modelConfigs` that say how a model is asked for a summary; with
+`default` behind it, of any model."""
+
+
+def open_room(
+    bench: Workbench, chat: Chat, generator: ContentGenerator, outlets: Outlets, opening: int
+) -> ContextRoom:
+    """Room for a conversation over a workbench, which `generator` answers; its first `opening`
+    contents stay."""
+    emit = outlets.emit
+    inner = generator.inner if isinstance(generator, RetryingGenerator) else generator
+
+    async def ask(contents: tuple[EncodedContent, ...], system: str) -> str:
+        name, config = compression_model(chat.model.name, bench.model_configs)
+        model = SessionModel(
+            lambda: (generator, name), emit, texts=outlets.texts, role=ROLE, config=config
+        )
+        if name.startswith(ANTHROPIC):
+            contents = in_words(contents)
+        return await model.answer(contents, system=system, whole=True)
+
+    async def count(contents: Sequence[EncodedContent]) -> int:
+        return await inner.count_tokens(contents, model=chat.model.name)
+
+    def after() -> None:
+        if bench.memory is None:
+            return
+        bench.memory.forget_told()
+        if outlets.role == "main":
+            bench.memory.began_with(entry.content for entry in chat.history.contents)
+
+    masking = bench.masking
+    limits = MaskingLimits(
+        protected=masking.protection_threshold_tokens,
+        least=max(0, masking.min_prunable_threshold_tokens),
+        latest=masking.protect_latest_turn,
+    )
+    options = CompressionOptions(
+        threshold=bench.compression_threshold,
+        masking=limits if limits.protected >= 0 else None,
+        role=outlets.role,
+    )
+    services = CompressionServices(
+        ask=ask,
+        keep=lambda texts: kept(bench.outputs, texts),
+        count=count,
+        limit=lambda name: question_limit(name, bench.context_window),
+        emit=emit,
+        before=_before(bench.hooks),
+        after=after,
+        aside=in_a_thread,
+    )
+    return ContextRoom(chat, opening, options, services)
+
+
+def question_limit(name: str, window: int | None) -> int:
+    """Tokens that a conversation may take, of a window that was set or is the model's. Behind
+    `anthropic:` the least answer has to fit beside it, or the service refuses the request."""
+    whole = window or model_info(name).input_limit
+    if not name.startswith(ANTHROPIC):
+        return whole
+    from alhena.models.catalogue import LEAST_OUTPUT
+
+    return whole - min(LEAST_OUTPUT, whole // 4)
+
+
+def compression_model(name: str, configs: ModelConfigSettings) -> tuple[str, GenerateContentConfig]:
+    """The model that summarises the conversation of another, and its settings: what an alias of
+    `modelConfigs` says, else the same model, without any creativity. Raises ConfigError."""
+    known = {**configs.aliases, **configs.custom_aliases}
+    series = name.removeprefix("models/").removeprefix("gemini-").removesuffix("-preview")
+    alias = next(
+        (f"{ALIAS}{each}" for each in (series, "default") if f"{ALIAS}{each}" in known), ""
+    )
+    if not (alias or configs.overrides or configs.custom_overrides):
+        return name, PLAIN
+    from alhena.models.configs import resolve
+
+    found = resolve(alias or name, configs, scope=SCOPE, base="base")
+    return name if found.name == alias else found.name, found.config
+
+
+def kept(outputs: OutputStore, texts: Sequence[tuple[str, str, str]]) -> list[str | None]:
+    """Where texts are whole on the disk: of what is an excerpt itself, the file that it names; all
+    others are saved. None for what cannot be."""
+    found = [outputs.whole_of(call_id, text) for _tool, call_id, text in texts]
+    fresh = (text for text, path in zip(texts, found, strict=True) if path is None)
+    saved = iter(outputs.save_all(list(fresh)))
+    paths = (next(saved).path if path is None else path for path in found)
+    return [None if path is None else str(path) for path in paths]
+
+
+def in_a_thread(work: Callable[[], None]) -> None:
+    """Does it without keeping anybody waiting, the end of the program included."""
+    from _thread import start_new_thread
+
+    try:
+        start_new_thread(work, ())
+    except RuntimeError:  # there are as many threads as there may be
+        work()
+
+
+def in_words(contents: Sequence[EncodedContent]) -> tuple[EncodedContent, ...]:
+    """Contents in which calls and their results are words: some services take neither where no
+    tools are declared."""
+    return tuple(
+        EncodedContent(
+            msgspec.structs.replace(entry.content, parts=tuple(map(_worded, entry.content.parts)))
+        )
+        for entry in contents
+    )
+
+
+def _worded(part: Part) -> Part:
+    call, response = part.function_call, part.function_response
+    if call is not None:
+        args = msgspec.json.encode(call.args or {}).decode("utf-8")
+        return Part(text=f"[Calls {call.name} with {args}]")
+    if response is not None:
+        return Part(text=f"[Result of {response.name}]\n{said(response)[1]}")
+    return part
+
+
+def _before(hooks: "Hooks | None") -> Callable[[Trigger], Awaitable[None]] | None:
+    """Tells the hooks; what they say of it changes nothing."""
+    from alhena.hooks import inputs
+    from alhena.hooks.model import HookEvent
+
+    if hooks is None or not hooks.has(HookEvent.PRE_COMPRESS):
+        return None
+
+    async def fire(trigger: Trigger) -> None:
+        await hooks.fire(HookEvent.PRE_COMPRESS, inputs.pre_compress(trigger), match=trigger)
+
+    return fire

@@ -1,0 +1,256 @@
+"""The session's model as its tools use it, and the one that answers when it cannot."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from alhena.chat.chat import Account
+from alhena.errors import AlhenaError
+from alhena.events import Event, RetryEvent
+from alhena.models.generator import ContentGenerator
+from alhena.wire.calls import CallIds
+from alhena.wire.content import USER, Content, text_content
+from alhena.wire.encode import EncodedContent
+from alhena.wire.request import (
+    GenerateContentConfig,
+    GenerateContentRequest,
+    GenerationConfig,
+    Tool,
+)
+from alhena.wire.response import FinishReason, GenerateContentResponse
+
+if TYPE_CHECKING:
+    from alhena.chat.recovery import Substitute
+    from alhena.chat.turn import InvalidResponseError
+    from alhena.errors import ModelError
+    from alhena.tools.builtin.ask_user import Ask
+
+ROLE = "utility_tool"
+PLAIN = GenerateContentConfig(generation_config=GenerationConfig(temperature=0, top_p=1))
+
+Source = Callable[[], tuple[ContentGenerator, str]]
+"""Who answers, under which model name; asked at the first question. May raise AlhenaError."""
+
+
+class SessionModel:
+    """A `tools.model_access.ModelAccess`. Requests have the settings of `config`; they and their
+    answers go out as events, as those of `role`."""
+
+    def __init__(
+        self,
+        source: Source,
+        emit: Callable[[Event], None],
+        *,
+        texts: bool = False,
+        role: str = ROLE,
+        config: GenerateContentConfig = PLAIN,
+    ) -> None:
+        self._source = source
+        self._emit = emit
+        self._texts = texts
+        self._role = role
+        self._config = config
+
+    async def generate(
+        self,
+        contents: Sequence[Content | EncodedContent],
+        *,
+        tools: tuple[Tool, ...] = (),
+        system: str | None = None,
+        model: str | None = None,
+        schema: dict[str, Any] | None = None,
+    ) -> GenerateContentResponse:
+        """The answer to `contents`, with a `schema` as JSON of that form. What is empty or cannot
+        be read is asked for again, as in the conversation; what was withheld is returned, for it
+        says why. Raises ModelError or WireError."""
+        from alhena.chat.turn import ASKED_AGAIN
+        from alhena.models.errors import UnusableAnswerError
+        from alhena.models.retry.generator import RetryingGenerator, retry_event
+        from alhena.models.retry.manner import Manner
+        from alhena.wire.conformance.check import RequestGate
+
+        generator, own = self._source()
+        if isinstance(generator, RetryingGenerator):
+            generator = generator.telling(self._tell)
+        request = GenerateContentRequest(
+            model=model or own,
+            contents=tuple(
+                item if isinstance(item, EncodedContent) else EncodedContent(item)
+                for item in contents
+            ),
+            config=GenerateContentConfig(
+                system_instruction=text_content(USER, system) if system else None,
+                tools=tools or None,
+            ).with_settings(self._settings(schema)),
+        )
+        request, _ = RequestGate().admit(request)
+        patience = None
+        while True:
+            response = await self._answer(generator, request)
+            problem = _problem(response)
+            if problem is None or problem.reason not in ASKED_AGAIN:
+                return response
+            error = UnusableAnswerError(problem.message, remedy=problem.remedy)
+            if not isinstance(generator, RetryingGenerator):
+                raise error
+            patience = patience or generator.patience()
+            wait = patience.after(error, Manner.BROKEN)
+            if wait is None:
+                raise error
+            await generator.admit(wait, error)
+            self._tell(retry_event(error, patience, wait, model=request.model, prompt_id=""))
+            await generator.pause(wait)
+
+    async def _answer(
+        self, generator: ContentGenerator, request: GenerateContentRequest
+    ) -> GenerateContentResponse:
+        """One request and its answer, with their events."""
+        account = Account(request, role=self._role, texts=self._texts)
+        self._emit(account.sent())
+        try:
+            response = await generator.generate(request)
+        except AlhenaError as error:
+            self._emit(account.failed(error))
+            raise
+        account.feed(response)
+        self._emit(account.answered())
+        return response
+
+    def _settings(self, schema: dict[str, Any] | None) -> GenerateContentConfig:
+        if schema is None:
+            return self._config
+        generation = msgspec.structs.replace(
+            self._config.generation_config or GenerationConfig(),
+            response_mime_type="application/json",
+            response_json_schema=schema,
+        )
+        return msgspec.structs.replace(self._config, generation_config=generation)
+
+    def _tell(self, event: RetryEvent) -> None:
+        self._emit(msgspec.structs.replace(event, role=self._role))
+
+    async def ask(self, prompt: str) -> str:
+        """The text that answers a prompt. Raises ModelError or WireError."""
+        return await self.answer((text_content(USER, prompt),))
+
+    async def answer(
+        self,
+        contents: Sequence[Content | EncodedContent],
+        *,
+        system: str | None = None,
+        whole: bool = False,
+    ) -> str:
+        """The text that answers contents; `whole`: one that was cut at the model's output limit is
+        of no use. Raises ModelError or WireError."""
+        from alhena.models.errors import UnusableAnswerError
+
+        response = await self.generate(contents, system=system)
+        problem = _problem(response)
+        if problem is not None:
+            raise UnusableAnswerError(problem.message, remedy=problem.remedy)
+        if whole and response.finish_reason == FinishReason.MAX_TOKENS:
+            raise UnusableAnswerError("the answer was cut at the model's output limit.")
+        return "".join(part.text or "" for part in response.parts if not part.thought)
+
+
+def _problem(response: GenerateContentResponse) -> "InvalidResponseError | None":
+    """Why a whole answer is of no use, if it is not. A reason that is missing is none of that."""
+    from alhena.chat.turn import InvalidResponseError, Turn
+
+    turn = Turn("", CallIds(""), lambda _event: None)
+    turn.feed(response)
+    turn.finish_reason = turn.finish_reason or FinishReason.STOP
+    try:
+        turn.check(answers_tools=False)
+    except InvalidResponseError as error:
+        return error
+    return None
+
+
+FallbackMode = Literal["ask", "always", "never"]
+
+
+class Consent:
+    """Asks a person whether another model may answer. Who agreed once for a model is not asked for
+    it again; conversations that fail side by side ask one after the other."""
+
+    def __init__(self, ask: "Ask | None") -> None:
+        self.possible = ask is not None
+        self._ask = ask
+        self._agreed: set[tuple[str, str]] = set()
+        self._turn = asyncio.Lock()
+
+    async def given(self, model: str, other: str, reason: str) -> bool:
+        """Whether `other` may answer instead of `model`."""
+        async with self._turn:
+            if (model, other) not in self._agreed and await self._asked(model, other, reason):
+                self._agreed.add((model, other))
+        return (model, other) in self._agreed
+
+    async def _asked(self, model: str, other: str, reason: str) -> bool:
+        from alhena.tools.confirmation import Question, QuestionOption
+
+        if self._ask is None:
+            return False
+        go_on = f"Go on with {other}"
+        question = Question(
+            question=f"{model} cannot answer: {reason} Go on with {other} instead?",
+            header="Model",
+            type="choice",
+            options=(
+                QuestionOption(label=go_on, description="It answers for the rest of the session."),
+                QuestionOption(label="Stop", description="The prompt ends here."),
+            ),
+        )
+        answers = await self._ask((question,))
+        return answers is not None and answers.get(0) == go_on
+
+
+class SessionFallback:
+    """A `chat.recovery.Fallback`. In mode "ask" it is a person who decides; where nobody can be
+    asked, no other model answers. `config` gives a model's settings."""
+
+    def __init__(
+        self,
+        mode: FallbackMode,
+        consent: Consent,
+        config: "Callable[[str], GenerateContentConfig]",
+    ) -> None:
+        self._mode: FallbackMode = mode
+        self._consent = consent
+        self._config = config
+
+    def giving(self, config: "Callable[[str], GenerateContentConfig]") -> "SessionFallback":
+        """The same for a conversation with settings of its own."""
+        return SessionFallback(self._mode, self._consent, config)
+
+    def offers(self, model: str, error: "ModelError") -> bool:
+        """Whether another model could answer, and somebody may say so."""
+        from alhena.models.catalogue import fallback_model
+
+        if self._mode == "never" or (self._mode == "ask" and not self._consent.possible):
+            return False
+        return fallback_model(model, error) is not None
+
+    async def instead_of(self, model: str, error: "ModelError") -> "Substitute | None":
+        """The model to go on with, after a person agreed where one is to be asked."""
+        from alhena.agent.session.chat import traits_of
+        from alhena.chat.recovery import Substitute
+        from alhena.models.catalogue import fallback_model
+
+        other = fallback_model(model, error)
+        if other is None or not self.offers(model, error):
+            return None
+        asks = self._mode == "ask"
+        if asks and not await self._consent.given(model, other, error.message):
+            return None
+        return Substitute(traits=traits_of(other), config=self._config(other), asked=asks)
+
+
+def fallback_mode(given: FallbackMode, model: str) -> FallbackMode:
+    """The mode for a session that was asked to use `model`: who leaves the choice of a model to us
+    leaves this one to us too."""
+    automatic = model == "auto" or model.startswith("auto-")
+    return "always" if given == "ask" and automatic else given

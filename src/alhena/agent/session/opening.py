@@ -1,0 +1,356 @@
+"""Puts a session together: settings, policies, tools, scheduler, model, chat, record."""
+
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from msgspec.structs import replace
+
+from alhena.agent.context.context import first_contents, open_prompt
+from alhena.agent.context.memory import open_memory
+from alhena.agent.limits.turns import Spending
+from alhena.agent.loop import open_course, within_budget
+from alhena.agent.options import AgentOptions
+from alhena.agent.run import EventChannel
+from alhena.agent.session.chat import ConversationRoom, SessionModels, open_chat
+from alhena.agent.session.model_access import Consent, SessionFallback, fallback_mode
+from alhena.agent.session.recording import Beginning, Place, begin
+from alhena.agent.session.session import Session, SessionProcesses
+from alhena.agent.toolset.opening import open_workbench
+from alhena.agent.toolset.workbench import SessionLinks, Workbench, WorkbenchOptions, at_once
+from alhena.chat.chat import Chat, Outlets
+from alhena.config.home import config_home, installation_id_path
+from alhena.config.settings import Settings
+from alhena.events import WarningEvent
+from alhena.models.retry.generator import retry_policy
+from alhena.models.select import ChosenGenerator, ModelChoice, choose_generator
+from alhena.system.workspace import Workspace
+
+if TYPE_CHECKING:
+    from alhena.agent.session.checkpointing import Checkpoints
+    from alhena.agent.session.restoring import SavedConversations
+    from alhena.agent.toolset.hooking import PromptHooks
+    from alhena.scheduler.bus import MessageBus
+    from alhena.scheduler.confirmation import Approver
+    from alhena.system.private_files import PrivateFiles
+    from alhena.telemetry.options import TelemetryOptions
+    from alhena.tools.builtin.ask_user import Ask
+
+
+def session_generator(
+    options: AgentOptions,
+    model: str,
+    environ: Mapping[str, str],
+    settings: Settings,
+    channel: EventChannel,
+) -> ChosenGenerator:
+    """Who answers: the program's own generator, or the one that model, credentials and settings
+    choose. Raises ConfigError, CredentialsError."""
+    given = options.settings
+    if given.generator is not None:
+        return ChosenGenerator(generator=given.generator, model=model)
+
+    return choose_generator(
+        ModelChoice(
+            model=model,
+            environ=environ,
+            settings=settings,
+            fake_responses=given.fake_responses,
+            fake_strict=given.fake_strict,
+            record_responses=given.record_responses,
+            is_terminal=given.is_terminal,
+            retry=retry_policy(settings.general),
+            private_files=partial(private_files, environ),
+            tell=lambda text: channel.emit(WarningEvent(message=text)),
+            installation_id=partial(installation_number, environ),
+        )
+    )
+
+
+def private_files(environ: Mapping[str, str]) -> "PrivateFiles":
+    """The user's files, for logins that are kept among them."""
+    from alhena.system.private_files import PrivateFiles
+
+    return PrivateFiles(config_home(environ))
+
+
+def installation_number(environ: Mapping[str, str]) -> str:
+    """The random number by which services know this installation, where it may be told."""
+    from alhena.telemetry.options import installation_id
+
+    return installation_id(installation_id_path(environ))[0]
+
+
+def open_session(
+    options: AgentOptions, channel: EventChannel, source: Literal["startup", "clear"] = "startup"
+) -> Session:
+    """A session ready for its first prompt; nothing is sent. `source` is what hooks are told of
+    its start. Raises ConfigError, InputError (SessionError), CredentialsError, JournalError."""
+    given = options.settings
+    environ: Mapping[str, str] = os.environ if given.environ is None else given.environ
+    cwd = options.directory()
+    settings, told = given.settings, given.notices
+    if settings is None:
+        from alhena.config.place import open_place
+
+        found = open_place(
+            cwd, environ, skip_trust=given.skip_trust, env_files=given.environ is None
+        )
+        settings, environ, told = found.settings, found.environ, (*told, *found.told)
+        given = replace(
+            given,
+            held_servers=found.held_servers,
+            acceptance=found.acceptance,
+            named=found.named,
+        )
+        options = replace(options, settings=given)
+    begun = begin(
+        given.resume,
+        (cwd, environ, settings),
+        channel.emit,
+        record=given.record,
+        session_id=given.session_id,
+    )
+    try:
+        session = _open(options, channel, begun, (cwd, environ, settings), source)
+    except BaseException:
+        begun.abandon()
+        raise
+    session.bench.warnings += told
+    if session.bench.servers is not None:
+        session.bench.servers.start()  # the last step: what has begun to run has to be closed
+    return session
+
+
+def _open(
+    options: AgentOptions,
+    channel: EventChannel,
+    begun: Beginning,
+    place: Place,
+    source: Literal["startup", "clear"],
+) -> Session:
+    given = options.settings
+    cwd, environ, settings = place
+    models = SessionModels(options.model, environ, settings)
+    chosen = session_generator(options, models.name, environ, settings, channel)
+    settings = models.served_by(chosen.auth_type, settings)
+    watch = _watch(settings, environ, cwd)
+    processes = SessionProcesses()
+    bus, close_bus = _bus(options, channel)
+    workspace = Workspace(cwd, given.include_directories)
+    memory = open_memory(workspace, (environ, settings), channel.emit, skip=given.skip_trust)
+    first = begun.opening_contents or given.history
+    opening = first or first_contents(workspace, place, memory.project_text)
+    memory.began_with([entry.content for entry in begun.contents] or opening)
+    ask = given.ask or (None if given.bus is None else _questions(given.bus))
+    chosen, ask, ledger = within_budget(given, settings, chosen, ask, channel)
+    mode = fallback_mode(settings.model.fallback, models.requested)
+    links = SessionLinks(
+        session_id=begun.session_id,
+        transcript=begun.transcript,
+        answering=lambda: (chosen.generator, chat.model.name),
+        emit=channel.emit,
+        pace=channel.pace,
+        approver=None if bus is None else _asks(bus),
+        ask=ask,
+        fallback=SessionFallback(mode, Consent(ask), models.config),
+        opening=opening[:2],
+        texts=watch is not None and watch.texts,
+    )
+    bench = open_workbench(
+        WorkbenchOptions(
+            cwd=cwd,
+            environ=environ,
+            settings=settings,
+            mode=given.approval_mode,
+            interactive=bus is not None,
+            include_directories=given.include_directories,
+            policy=options.policy,
+            allowed_tools=given.allowed_tools,
+            skip_trust=given.skip_trust,
+            sandbox=given.sandbox,
+            wait_for_servers=given.wait_for_servers,
+            held_servers=given.held_servers,
+            acceptance=given.acceptance,
+            named=given.named,
+            tools=options.tools,
+            hooks=given.hooks,
+        ),
+        links,
+        processes.groups,
+    )
+    bench.hide_denied()
+    bench.warnings += (*begun.notices, *models.warnings)
+    memory.join(bench)
+    channel.subscribe(processes.feed)
+    bench.spending = Spending(settings.model.prices)
+    channel.subscribe(bench.spending.feed)
+    headless = links.approver is None
+    trust = memory.request.trust
+    prompt = open_prompt(bench, environ, trust, given.system_prompt, headless=headless)
+    chat = open_chat(bench, links, (chosen, models), begun.contents or opening, prompt)
+    begun.attach(chat, channel, 0 if given.history else len(opening))
+    chat.fallback, chat.again = links.fallback, models.again
+    outlets = Outlets(links.emit, links.pace, texts=links.texts)
+    room = ConversationRoom(bench, chat, chosen.generator, outlets, begun.opening)
+    room.serve()
+    _tell_checkers(bench, chat, begun.opening)
+    bench.edit = given.edit
+    _recorded(bench, place, chat, begun)
+    checkpoints = _checkpoints(place, bench, chat, begun, channel)
+    scheduler = bench.scheduler(channel.emit, bus=bus)
+    course, limits = open_course(given, settings, chat, links, ledger)
+    session = Session(
+        chat=chat,
+        scheduler=scheduler,
+        limits=limits,
+        course=course,
+        processes=processes,
+        bench=bench,
+        chosen=chosen,
+        session_id=links.session_id,
+        checkpoints=checkpoints,
+        close_bus=close_bus,
+        recording=begun.recording,
+        room=room,
+        prompts=begun.prompts,
+        mark=f"{os.urandom(4).hex()}." if begun.resumed else "",
+    )
+    course.step = session.step
+    again = given.history or begun.contents
+    session.prompt_hooks = _hook(session, links, "resume" if again else source, begun.opening)
+    if given.full_context:
+        _tell_files(session, environ, channel, begun=bool(again))
+    if watch is not None:
+        from alhena.agent.session.telemetry import Told, open_session_telemetry
+
+        told = Told(
+            session_id=session.session_id,
+            environ=environ,
+            settings=settings,
+            chosen=chosen,
+            bench=bench,
+            facts=given.facts,
+        )
+        session.telemetry = open_session_telemetry(watch, told, channel)
+    return session
+
+
+def _tell_files(
+    session: Session, environ: Mapping[str, str], channel: EventChannel, *, begun: bool
+) -> None:
+    """Has the files of the workspace told before the first prompt of a conversation."""
+    if begun:
+        session.bench.warnings += (
+            "--all-files tells nothing here: the conversation has begun already.",
+        )
+        return
+    from alhena.agent.context.full_context import tell_files
+
+    session.before_first = partial(tell_files, session, environ, channel.emit)
+
+
+def _checkpoints(
+    place: Place, bench: Workbench, chat: Chat, begun: Beginning, channel: EventChannel
+) -> "Callable[[], Checkpoints]":
+    """Opens the checkpoints of the session; has them made before calls if settings say so. Nothing
+    of them is imported before the first."""
+    cwd, environ, settings = place
+
+    @cache
+    def opened() -> "Checkpoints":
+        from alhena.agent.session.checkpointing import Checkpoints
+
+        made = Checkpoints(cwd, environ, begun.session_id, channel.emit)
+        made.attach(chat, begun.recording)
+        made.roots = bench.workspace.roots[1:]
+        bench.turn_over = made.turn_over
+        bench.when_closed.append(made.close)
+        return made
+
+    if settings.general.checkpointing.enabled:
+        bench.keep = lambda request, places: opened().keep(request, places)
+    return opened
+
+
+def _recorded(bench: Workbench, place: Place, chat: Chat, begun: Beginning) -> None:
+    """Tells the workbench of the record, and of what people keep of it under names: nothing of
+    that is imported before."""
+    cwd, environ, _ = place
+    bench.durable = begun.durable
+    bench.resumed = begun.prompts > 0
+
+    @cache
+    def opened() -> "SavedConversations":
+        from alhena.agent.session.restoring import SavedConversations
+
+        return SavedConversations(cwd, environ, chat, begun.recording)
+
+    bench.conversations = opened
+
+
+def _bus(
+    options: AgentOptions, channel: EventChannel
+) -> "tuple[MessageBus | None, Callable[[], Awaitable[None]]]":
+    """How people are asked, None when nobody is there: then nothing of it is imported."""
+    given = options.settings
+    if options.approve is None and given.bus is None:
+        return None, at_once
+    from alhena.agent.toolset.approval import session_bus
+
+    return session_bus(options.approve, given.bus, channel.emit)
+
+
+def _asks(bus: "MessageBus") -> "Approver":
+    from alhena.agent.toolset.approval import asks_over
+
+    return asks_over(bus)
+
+
+def _questions(bus: "MessageBus") -> "Ask":
+    from alhena.agent.toolset.approval import questions_over
+
+    return questions_over(bus)
+
+
+def _watch(settings: Settings, environ: Mapping[str, str], cwd: Path) -> "TelemetryOptions | None":
+    """What telemetry is asked for, None for none: then nothing of it is imported."""
+    if not (settings.telemetry.enabled or environ.get("GEMINI_TELEMETRY_ENABLED")):
+        return None
+    from alhena.telemetry.options import telemetry_options
+
+    return telemetry_options(settings.telemetry, environ, cwd)
+
+
+def _hook(
+    session: Session,
+    links: SessionLinks,
+    source: Literal["startup", "resume", "clear"],
+    opening: int,
+) -> "PromptHooks | None":
+    """Puts the hooks of the session, if there are any, between the chat and its model and around
+    its prompts. The first `opening` contents are left when a hook clears the conversation."""
+    bench, chat = session.bench, session.chat
+    if bench.hooks is None:
+        return None
+    from alhena.agent.toolset.hooking import PromptHooks, model_hooks
+
+    session.processes.kill_hooks = bench.hooks.kill
+    if session.recording is not None:
+        session.recording.at_once = True  # hooks may read it
+    chat.interposer = model_hooks(bench.hooks, links.emit)
+    left = tuple(entry.content for entry in chat.history.contents[: opening or None])
+    return PromptHooks(bench.hooks, source, left)
+
+
+def _tell_checkers(bench: Workbench, chat: Chat, opening: int) -> None:
+    """Lets safety checkers know of the conversation behind its first `opening` contents."""
+    if bench.checks is None:
+        return
+    from alhena.agent.context.context import conversation
+
+    bench.checks.history = lambda: conversation(
+        entry.content for entry in chat.history.contents[opening:]
+    )

@@ -1,0 +1,342 @@
+"""A session goes back to a checkpoint: its files, its conversation; conversations kept under
+names."""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from alhena.agent.loop import answers, run_calls, run_prompt
+from alhena.agent.run import Run
+from alhena.agent.session.checkpointing import Checkpoints, Remembered
+from alhena.agent.session.recording import Recording
+from alhena.agent.session.session import Session, new_session_id
+from alhena.chat.history import History
+from alhena.config.home import claimed_project_temp, project_temp
+from alhena.errors import InputError
+from alhena.policy.engine import PolicyFilter
+from alhena.policy.model import PolicyOutcome, PolicyRule
+from alhena.scheduler.confirmation import says_why
+from alhena.scheduler.states import CancelledToolCall, CompletedToolCall, ErroredToolCall
+from alhena.session.checkpoints import Checkpoint
+from alhena.session.errors import SessionError
+from alhena.session.records import Answered, Undone, now
+from alhena.session.restorer import Restoration
+from alhena.session.tags import Tag, Tags, project_tags, tag_name
+from alhena.tools.contract import ToolErrorType
+from alhena.values import Value
+from alhena.version import __version__
+from alhena.wire.calls import ToolCallRequestInfo
+from alhena.wire.content import MODEL, FunctionCall, Part
+from alhena.wire.plain import scrub
+
+if TYPE_CHECKING:
+    from alhena.chat.chat import Chat
+
+UNDONE = (
+    "This call was undone: the user has put the files back to what they were before it. It has no "
+    "effect."
+)
+
+ASKED = PolicyFilter(
+    "the checkpoint",
+    (
+        PolicyRule(
+            decision=PolicyOutcome.ASK_USER,
+            priority=1,
+            layer="checkpoint",
+            source="what was undone runs again only when you say so",
+        ),
+    ),
+)
+"""What was undone runs again only when a person says so, whatever the policy and the mode."""
+
+
+class AgentCheckpoints:
+    """The checkpoints as an agent has them. What runs is ended before files are put back."""
+
+    def __init__(
+        self,
+        opened: Callable[[], Session],
+        idle: Callable[[], Awaitable[Session]],
+        proposing: Run,
+    ) -> None:
+        self._opened = opened
+        self._idle = idle
+        self._proposing = proposing
+
+    def list(self) -> tuple[tuple[str, Checkpoint], ...]:
+        """Those of the project, the oldest first, with their names. Raises CheckpointError."""
+        return self._opened().checkpoints().all()
+
+    async def restore(self, name: str) -> "Restored":
+        """Makes files and conversation what they were at a checkpoint: its name, its number in the
+        list from 1, or `latest`. Raises NoCheckpointError, CheckpointError, SessionError,
+        JournalError."""
+        return await restore_session(await self._idle(), name)
+
+    async def undo(self) -> "Restored | None":
+        """Takes back what the last turn to change files has changed in them, None when there is
+        none. What has changed since is left. The conversation stays. Said again, the turn before.
+        Raises CheckpointError."""
+        return await undo_turn(await self._idle())
+
+    def propose(self) -> Run:
+        """Makes the calls again before which the session went back to a checkpoint, each if a
+        person agrees; the model goes on from there. Event by event, as `Agent.run`."""
+        return self._proposing
+
+
+class Restored(Value, frozen=True, kw_only=True):
+    """What going back to the checkpoint `name` has come to: `files`, or why they were left
+    (`problem`), the `conversation` or not (`forgotten`: nothing has it any more), and the names of
+    the calls that can be `proposed` again. `tool_call` is the one that it was made before; `kept`
+    is the checkpoint of what the files were until now. `notices` are what a person should know of
+    the session's record."""
+
+    name: str
+    kept: str = ""
+    files: Restoration | None
+    problem: str = ""
+    conversation: bool = False
+    forgotten: bool = False
+    proposed: tuple[str, ...] = ()
+    tool_call: dict[str, Any] | None = None
+    notices: tuple[str, ...] = ()
+
+
+class Proposal(Value, frozen=True, kw_only=True):
+    """Calls that can be made again: those of the turn that ends the first `length` contents which
+    have no result that stands. `known` are those that do."""
+
+    length: int
+    calls: tuple[FunctionCall, ...]
+    known: tuple[Answered, ...]
+
+
+async def restore_session(session: Session, name: str) -> Restored:
+    """Goes back to the checkpoint `name`. Raises NoCheckpointError, CheckpointError, SessionError
+    (ForeignError), JournalError."""
+    checkpoints = session.checkpoints()
+    found, checkpoint = checkpoints.chosen(name)
+    remembered = await checkpoints.remembered(found, checkpoint)
+    kept, files = "", None
+    if checkpoint.places:
+        with _stoppable(session) as stop:
+            kept, files = await checkpoints.restore(found, checkpoint, stop)
+    session.proposal = None
+    if remembered is not None:
+        _go_back(session, found, remembered)
+        await session.settle()
+    return Restored(
+        name=found,
+        kept=kept,
+        files=files,
+        problem="" if checkpoint.places else "the checkpoint has no files",
+        conversation=remembered is not None,
+        forgotten=remembered is None,
+        proposed=_names(session.proposal),
+        tool_call=plain_call(checkpoint),
+    )
+
+
+async def undo_turn(session: Session) -> Restored | None:
+    """Takes back what the last turn that was not undone has changed in the files; the conversation
+    goes on. None when there is no such turn. Raises CheckpointError."""
+    checkpoints: Checkpoints = session.checkpoints()
+    turn = checkpoints.last_turn()
+    if turn is None:
+        return None
+    with _stoppable(session) as stop:
+        kept, files = await checkpoints.undo(turn, stop)
+    session.proposal = None
+    return Restored(name=turn.name, kept=kept, files=files, tool_call=plain_call(turn.first))
+
+
+@contextmanager
+def _stoppable(session: Session) -> Generator[threading.Event]:
+    """While files are put back, an interruption sets this."""
+    stop = session.going_back = threading.Event()
+    try:
+        yield stop
+    finally:
+        session.going_back = None
+
+
+async def propose(session: Session, ids: tuple[str, str]) -> None:
+    """Makes the calls again that the session went back to, each of them if a person agrees, and
+    lets the model go on with their results. Raises InputError when there are none."""
+    proposal, session.proposal = session.proposal, None
+    chat = session.chat
+    ids = (f"{ids[0]}-again", ids[1])  # no prompt's, for it is none on record
+    session.course.new_prompt(ids[0])
+    if proposal is None or len(chat.history) != proposal.length + 1:
+        raise InputError("there is no call to be made again.", remedy="Restore a checkpoint first.")
+    if session.recording is not None:
+        session.recording.put(*proposal.known)
+    chat.history.rollback(proposal.length)
+    known = tuple(
+        msgspec.json.decode(raw, type=Part) for answer in proposal.known for raw in answer.parts
+    )
+    requests = [
+        ToolCallRequestInfo(
+            call_id=call.id or "", name=call.name, args=call.args or {}, prompt_id=ids[0]
+        )
+        for call in proposal.calls
+    ]
+    bench = session.bench
+    bench.filters += (ASKED,)
+    try:
+        done = await run_calls(chat, session.scheduler, requests, known)
+    finally:
+        bench.filters = tuple(each for each in bench.filters if each is not ASKED)
+    parts = (*known, *answers(done))
+    if any(map(_stops, done)) or _refused(done):
+        chat.record_responses(parts)
+        return
+    await run_prompt(chat, session.scheduler, session.course, parts, ids)
+
+
+class OpenCalls(Value, frozen=True):
+    """The calls that end a conversation: those that are undone, and the results of the others."""
+
+    undone: tuple[FunctionCall, ...]
+    known: tuple[Answered, ...]
+
+
+def open_calls(remembered: Remembered) -> OpenCalls:
+    """What became of the calls that end a conversation."""
+    undone: list[FunctionCall] = []
+    known: list[Answered] = []
+    contents = remembered.contents
+    last = contents[-1].content if contents else None
+    for part in () if last is None or last.role != MODEL else last.parts:
+        call = part.function_call
+        if call is None:
+            continue
+        parts = remembered.replay.result(call.id or "")
+        if parts is None:
+            undone.append(call)
+        else:
+            raws = tuple(map(msgspec.Raw, parts))
+            known.append(Answered(at=now(), call_id=call.id or "", name=call.name, parts=raws))
+    return OpenCalls(tuple(undone), tuple(known))
+
+
+def undone_record(name: str, calls: OpenCalls) -> Undone:
+    """What a journal is told of going back to a checkpoint."""
+    return Undone(at=now(), checkpoint=name, calls=tuple(call.id or "" for call in calls.undone))
+
+
+def _go_back(session: Session, name: str, remembered: Remembered) -> None:
+    """Makes the conversation what it was, with an answer to every call in it."""
+    chat, contents = session.chat, remembered.contents
+    calls = open_calls(remembered)
+    if session.recording is not None:
+        session.recording.put(undone_record(name, calls))
+    if chat.history.contents[: len(contents)] == contents:
+        chat.history.rollback(len(contents))
+    else:
+        chat.history = History(contents)
+    length = len(chat.history)
+    ends = remembered.replay.unanswered(UNDONE)
+    if ends is not None:
+        chat.history.add_user(ends.parts)
+        if calls.undone:
+            session.proposal = Proposal(length=length, calls=calls.undone, known=calls.known)
+
+
+def _refused(done: Sequence[CompletedToolCall]) -> bool:
+    """Whether the next word is the person's, who has said no and nothing else."""
+    refused = [call for call in done if isinstance(call, CancelledToolCall)]
+    return bool(refused) and not any(says_why(call.response.error or "") for call in refused)
+
+
+def _stops(call: CompletedToolCall) -> bool:
+    """Whether a call has ended the run."""
+    stopped = (ToolErrorType.STOP_EXECUTION, ToolErrorType.POLICY_VIOLATION)
+    return isinstance(call, ErroredToolCall) and call.response.error_type in stopped
+
+
+def _names(proposal: Proposal | None) -> tuple[str, ...]:
+    return () if proposal is None else tuple(call.name for call in proposal.calls)
+
+
+def plain_call(checkpoint: Checkpoint) -> dict[str, Any] | None:
+    """The call of a checkpoint as JSON values."""
+    call = checkpoint.tool_call
+    return None if call is None else {"name": call.name, "args": call.args}
+
+
+class SavedConversations:
+    """Those of the project at `cwd`, and the session's own, to be saved."""
+
+    def __init__(
+        self, cwd: Path, environ: Mapping[str, str], chat: "Chat", recording: Recording | None
+    ) -> None:
+        self._cwd = cwd
+        self._environ = environ
+        self._chat = chat
+        self._recording = recording
+
+    def all(self) -> tuple[Tag, ...]:
+        """Those of the project, the oldest first. Raises SessionError, ConfigError."""
+        return self._tags().all()
+
+    async def save(self, name: str, *, replace: bool = False) -> Tag:
+        """Keeps the conversation as it is now; what follows does not change what is kept. Raises
+        TakenTagError where there is one of that name and it is not to be replaced; SessionError
+        where nothing is recorded, or calls of the model have yet to be answered; JournalError."""
+        name = tag_name(name)
+        last = self._chat.history.contents[-1:]
+        if any(part.function_call for each in last for part in each.content.parts):
+            raise SessionError(
+                "the model's calls are not answered yet.", remedy="Save it when they are."
+            )
+        journal = await self.record()
+        if journal is None:
+            raise SessionError("nothing was said yet.", remedy="Save it after the first answer.")
+        tags = project_tags(claimed_project_temp(self._environ, self._cwd))
+        return await asyncio.to_thread(tags.save, name, journal, replace=replace)
+
+    async def record(self) -> Path | None:
+        """The record of the session, which has everything that happened; None before anything was
+        said. Raises SessionError where none is kept, JournalError."""
+        recording = self._recording
+        if recording is None:
+            raise SessionError(
+                "this session is not recorded.", remedy="Begin one with AgentSettings(record=True)."
+            )
+        await recording.settle()
+        if recording.unrecorded:
+            raise SessionError(f"this session is not recorded: {recording.unrecorded}.")
+        return recording.path if recording.at_work else None
+
+    @property
+    def recorded(self) -> bool:
+        """Whether there is a record of the session that one can come back to."""
+        return self._recording is not None and self._recording.at_work
+
+    async def begin(self, name: str) -> str:
+        """Makes a new session that begins with what was kept; its id, for `Agent.clear` or as
+        `AgentSettings.resume`. Raises NoTagError, SessionError."""
+        session_id = new_session_id()
+        project = scrub(str(self._cwd))
+        begin = self._tags().begin
+        await asyncio.to_thread(begin, tag_name(name), session_id, project, __version__)
+        return session_id
+
+    def abandon(self, session_id: str) -> None:
+        """Removes what `begin` made, of a session that did not come about. Raises SessionError."""
+        self._tags().abandon(session_id)
+
+    def delete(self, name: str) -> None:
+        """Removes what is kept under a name; sessions stay. Raises NoTagError, SessionError."""
+        self._tags().delete(tag_name(name))
+
+    def _tags(self) -> Tags:
+        return project_tags(project_temp(self._environ, self._cwd))

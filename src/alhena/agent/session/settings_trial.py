@@ -1,0 +1,124 @@
+"""Tries settings as a session does at its start; nothing is asked of any model."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from alhena.agent.session.chat import SessionModels
+from alhena.agent.toolset.opening import (
+    HookOptions,
+    open_session_hooks,
+    require_mode,
+    session_policy,
+    session_sandbox,
+)
+from alhena.agent.toolset.workbench import WorkbenchOptions
+from alhena.errors import AlhenaError
+from alhena.system.processes import ProcessGroups
+from alhena.system.workspace import Workspace
+from alhena.tools.names import ALIASES, BUILT_IN
+from alhena.values import Value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Step = Callable[[WorkbenchOptions, ProcessGroups], "Iterable[str]"]
+"""Tries a part of the settings; gives what is to be said of it. Raises AlhenaError where a session
+would."""
+
+
+class Trial(Value, frozen=True):
+    """What came of it: what ends each session, and what each says at its start."""
+
+    errors: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+async def tried(options: WorkbenchOptions) -> Trial:
+    """What sessions with these options would have to say."""
+    errors: list[str] = []
+    warnings: list[str] = []
+    groups = ProcessGroups()
+    try:
+        for step in _STEPS:
+            try:
+                warnings += step(options, groups)
+            except AlhenaError as error:
+                errors.append(str(error))
+    finally:
+        await groups.close()
+    return Trial(tuple(dict.fromkeys(errors)), tuple(dict.fromkeys(warnings)))
+
+
+def _mode(options: WorkbenchOptions, _groups: ProcessGroups) -> "Iterable[str]":
+    require_mode(options)
+    return ()
+
+
+def _policy(options: WorkbenchOptions, _groups: ProcessGroups) -> "Iterable[str]":
+    return [f"policy: {problem}" for problem in session_policy(options).problems]
+
+
+def _sandbox(options: WorkbenchOptions, groups: ProcessGroups) -> "Iterable[str]":
+    _, told = session_sandbox(options, Workspace(options.cwd), groups)
+    return (f"sandbox: {told}",) if told else ()
+
+
+def _hooks(options: WorkbenchOptions, groups: ProcessGroups) -> "Iterable[str]":
+    given = HookOptions(
+        cwd=options.cwd,
+        environ=options.environ,
+        settings=options.settings,
+        session_id="",
+        plans=options.cwd,
+        skip_trust=options.skip_trust,
+    )
+    _, warnings, _ = open_session_hooks(
+        given, groups, lambda _event: None, lambda name: name in BUILT_IN or name in ALIASES
+    )
+    return warnings
+
+
+def _models(options: WorkbenchOptions, _groups: ProcessGroups) -> "Iterable[str]":
+    return SessionModels(None, options.environ, options.settings).warnings
+
+
+def _budget(options: WorkbenchOptions, _groups: ProcessGroups) -> "Iterable[str]":
+    from alhena.agent.limits.budget import Ledger
+    from alhena.models.prices import Prices
+
+    model = options.settings.model
+    ledger = Ledger(model.budget, Prices(model.prices))
+    ledger.require_price(SessionModels(None, options.environ, options.settings).name)
+    return ()
+
+
+def _retention(options: WorkbenchOptions, _groups: ProcessGroups) -> "Iterable[str]":
+    from alhena.session.store import retention
+
+    asked = options.settings.general.session_retention
+    if asked.enabled:
+        try:
+            retention(
+                max_age=asked.max_age,
+                max_count=asked.max_count,
+                min_retention=asked.min_retention,
+            )
+        except AlhenaError as error:  # a session warns of it, and goes on
+            return (str(error),)
+    return ()
+
+
+def _telemetry(options: WorkbenchOptions, _groups: ProcessGroups) -> "Iterable[str]":
+    from alhena.telemetry.options import telemetry_options
+
+    found = telemetry_options(options.settings.telemetry, options.environ, options.cwd)
+    if found is None or found.outfile is not None:
+        return ()
+    from alhena.agent.session.telemetry import NOWHERE
+
+    return (NOWHERE,)
+
+
+_STEPS: tuple[Step, ...] = (
+    *(_mode, _policy, _sandbox, _models, _budget, _hooks, _retention, _telemetry),
+)

@@ -1,0 +1,1 @@
+"""Subagents_room."""

@@ -1,0 +1,521 @@
+"""One subagent at work: its own conversation, tools and scheduler, its events passed on to the
+session."""
+
+import asyncio
+import os
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from enum import StrEnum
+from typing import Any, assert_never
+
+import msgspec
+
+from alhena.agent.limits.loops import LoopWatch, chanting
+from alhena.agent.loop import answers
+from alhena.agent.session.chat import (
+    ConversationRoom,
+    config_for,
+    tells_retries_apart,
+    traits_of,
+)
+from alhena.agent.session.model_access import SessionFallback
+from alhena.agent.subagents.definitions import AgentDefinition, builtin_agents, prompt_text
+from alhena.agent.toolset.workbench import Workbench
+from alhena.chat.chat import Chat, ModelTraits, Outlets
+from alhena.chat.history import History
+from alhena.chat.loops import Loop
+from alhena.chat.prompt import system_instruction
+from alhena.chat.turn import ChantingError
+from alhena.errors import AlhenaError
+from alhena.events import (
+    ApiErrorEvent,
+    ApiRequestEvent,
+    ApiResponseEvent,
+    CompressedEvent,
+    ConfirmationRequestEvent,
+    Event,
+    HookCallEvent,
+    LoopDetectedEvent,
+    ModelFallbackEvent,
+    OutputsMaskedEvent,
+    OutputTruncatedEvent,
+    RetryEvent,
+    ThoughtEvent,
+    ToolCallRequestEvent,
+    ToolCallResponseEvent,
+    ToolCallsUpdateEvent,
+    ToolCallUpdateEvent,
+    ToolOutputEvent,
+    WarningEvent,
+)
+from alhena.hooks.model import HookStopError
+from alhena.models.catalogue import resolved_name
+from alhena.models.generator import ContentGenerator
+from alhena.scheduler.confirmation import Approver, ConfirmationRequest, Verdict, asked
+from alhena.scheduler.states import CompletedToolCall
+from alhena.tools.builtin.complete_task import CompleteTask
+from alhena.tools.builtin.delegate_to_agent import AgentSummary
+from alhena.tools.contract import ExecutionContext, Tool, ToolErrorType, ToolResult
+from alhena.tools.names import declared_name
+from alhena.tools.registry import RegisteredTool, ToolRegistry
+from alhena.wire.calls import CallIds, ToolCallRequestInfo
+from alhena.wire.content import Content, Part
+from alhena.wire.request import GenerateContentConfig, Tool
+
+
+class EventRelay:
+    """Passes on requests to the model, runs of hooks, and tool calls under ids that are unique in
+    the session.
+
+    What the subagent says and thinks is not what the session's model says: subjects of thoughts and
+    the calls that start become live output of the call that runs it.
+    """
+
+    def __init__(
+        self,
+        parent_call_id: str,
+        emit: Callable[[Event], None],
+        output: Callable[[str], None],
+    ) -> None:
+        self._parent = parent_call_id
+        self._emit = emit
+        self._output = output
+
+    def call_id(self, own: str) -> str:
+        """The id by which the session knows a call of the subagent."""
+        return f"{self._parent}/{own}"
+
+    def emit(self, event: Event) -> None:
+        """Takes an event of the subagent."""
+        match event:
+            case (
+                ToolCallRequestEvent()
+                | ToolCallUpdateEvent()
+                | ToolOutputEvent()
+                | ConfirmationRequestEvent()
+                | ToolCallResponseEvent()
+                | OutputTruncatedEvent()
+            ):
+                if isinstance(event, ToolCallUpdateEvent):
+                    self._tell(event)
+                elif (
+                    isinstance(event, ToolCallRequestEvent | ToolCallResponseEvent)
+                    and event.replaces is not None
+                ):
+                    replaces = self.call_id(event.replaces)
+                    event = msgspec.structs.replace(event, replaces=replaces)
+                self._emit(
+                    msgspec.structs.replace(
+                        event,
+                        call_id=self.call_id(event.call_id),
+                        # deeper ones name their own parent, which is a call of this subagent
+                        parent_call_id=self._parent
+                        if event.parent_call_id is None
+                        else self.call_id(event.parent_call_id),
+                    )
+                )
+            case ToolCallsUpdateEvent():
+                self._emit(self._of_session(event))
+            case (
+                ApiRequestEvent()
+                | ApiResponseEvent()
+                | ApiErrorEvent()
+                | HookCallEvent()
+                | LoopDetectedEvent()
+                | WarningEvent()
+                | CompressedEvent()
+                | OutputsMaskedEvent()
+            ):
+                self._emit(event)
+            case RetryEvent() | ModelFallbackEvent():  # what the subagent said was never shown
+                self._emit(msgspec.structs.replace(event, retract=False))
+            case ThoughtEvent():
+                if event.subject:
+                    self._output(f"{event.subject}\n")
+            case _:
+                pass
+
+    def _of_session(self, event: ToolCallsUpdateEvent) -> ToolCallsUpdateEvent:
+        """A batch of the subagent's under the ids of the session. Of one deeper down the calls have
+        their parents already, which are this subagent's own."""
+        parent = event.parent_call_id
+        return ToolCallsUpdateEvent(
+            calls=tuple(
+                msgspec.structs.replace(
+                    call,
+                    call_id=self.call_id(call.call_id),
+                    parent_call_id=self._parent if parent is None else self.call_id(parent),
+                )
+                for call in event.calls
+            ),
+            parent_call_id=self._parent if parent is None else self.call_id(parent),
+        )
+
+    def _tell(self, event: ToolCallUpdateEvent) -> None:
+        if event.status == "executing" and event.pid is None:
+            self._output(f"{event.name} {event.description}".strip() + "\n")
+
+
+NEVER = frozenset(
+    {"delegate_to_agent", "ask_user", "enter_plan_mode", "exit_plan_mode", "complete_task"}
+)
+"""Tools that steer the session or its person; whatever an agent lists, these are not its own."""
+
+
+def isolated(session: ToolRegistry, patterns: Sequence[str], *own: Tool) -> ToolRegistry:
+    """A registry of the session's visible tools that `patterns` mean, and of the agent's `own`.
+
+    A pattern is a tool's name, `*`, or for an MCP server `server__tool`, `server__*` or their
+    `mcp_server_` forms. A bare name never means a tool of a server, whatever that calls its tools.
+    """
+    registry = ToolRegistry()
+    for name in session.names:
+        entry = session.find(name)
+        if entry is None or entry.tool.name in NEVER:
+            continue
+        if any(_means(pattern, entry) for pattern in patterns):
+            registry.register(
+                entry.tool, origin=entry.origin, server=entry.server, accepted=entry.names
+            )
+    for tool in own:
+        registry.register(tool)
+    return registry
+
+
+def _means(pattern: str, entry: RegisteredTool) -> bool:
+    if pattern == "*":
+        return True
+    if entry.server is None:
+        return declared_name(pattern) == entry.tool.name
+    prefixes = (f"{entry.server}__", f"mcp_{entry.server}_")
+    if not pattern.startswith(prefixes):
+        return pattern == "mcp_*"
+    return pattern in entry.names or pattern in {f"{prefix}*" for prefix in prefixes}
+
+
+GRACE_S = 60.0
+"""How long the last turn may take of an agent that has run out of turns or time."""
+
+_TOP_P = 0.95
+_LAST_CHANCE = (
+    " This is your last turn. Call `complete_task` now, and nothing else, with the best result you "
+    "can give; say in it what is missing."
+)
+
+
+class Termination(StrEnum):
+    """Why a subagent ended."""
+
+    GOAL = "GOAL"
+    NO_RESULT = "ERROR_NO_COMPLETE_TASK_CALL"
+    MAX_TURNS = "MAX_TURNS"
+    TIMEOUT = "TIMEOUT"
+    LOOP = "LOOP_DETECTED"
+
+
+class Delegation:
+    """A conversation with an agent, from its objective to its result."""
+
+    def __init__(
+        self,
+        definition: AgentDefinition,
+        bench: Workbench,
+        model: tuple[ContentGenerator, ModelTraits],
+        outlets: Outlets,
+        approver: Approver | None,
+        context: ExecutionContext,
+    ) -> None:
+        self.agent_id = f"{definition.name}-{os.urandom(4).hex()}"
+        self._definition = definition
+        self._bench = bench
+        self._approver = approver
+        self._parent = context.call_id or self.agent_id
+        self._relay = EventRelay(self._parent, outlets.emit, context.update_output)
+        registry = isolated(
+            bench.registry,
+            definition.tools,
+            CompleteTask(definition.result_schema, self._submit),
+        )
+        self._scheduler = bench.scheduler(self._relay.emit, self._approve, registry)
+        generator, traits = model
+        self._generator = generator
+        self._outlets = Outlets(
+            self._relay.emit, outlets.pace, role="subagent", texts=outlets.texts
+        )
+        if definition.model:
+            traits = traits_of(resolved_name(definition.model))
+        self._chat = Chat(
+            generator,
+            traits,
+            _config(definition, traits.name, registry, bench),
+            History(),
+            self._outlets,
+            CallIds(os.urandom(4).hex()),
+        )
+        if bench.hooks is not None:
+            from alhena.agent.toolset.hooking import model_hooks
+
+            self._chat.interposer = model_hooks(bench.hooks, self._relay.emit)
+        if tells_retries_apart(bench.model_configs):
+            self._chat.again = lambda model: _settings(definition, model, bench, is_retry=True)
+        self._chat.hears_chanting = bench.detects_loops
+        self._loops = LoopWatch(self._relay.emit, role="subagent")
+        self._loop: Loop | None = None
+        self._results: list[Any] = []
+        self._turns = 0
+        self._words = ""
+        self._stop: str | None = None
+        self._timer: asyncio.Timeout | None = None
+        self._asking = 0
+        self._left = 0.0
+
+    def fall_back_by(self, fallback: SessionFallback | None) -> None:
+        """Has `fallback` decide whether another model answers when the agent's own cannot."""
+        if fallback is not None:
+            self._chat.fallback = fallback.giving(
+                lambda model: _settings(self._definition, model, self._bench)
+            )
+
+    async def run(self, opening: Sequence[Content], objective: str) -> ToolResult:
+        """The result of the agent's work. Raises AlhenaError when its model fails."""
+        self._chat.history = History(opening)
+        ConversationRoom(
+            self._bench, self._chat, self._generator, self._outlets, len(opening)
+        ).serve()
+        pending: tuple[Part, ...] = (Part(text=objective),)
+        try:
+            async with asyncio.timeout(self._definition.time_limit_s) as self._timer:
+                reason, pending = await self._work(pending)
+        except TimeoutError:
+            reason, pending = Termination.TIMEOUT, ()
+        except HookStopError as error:
+            self._stop = str(error)
+            reason, pending = Termination.GOAL, ()
+        if self._stop is not None:
+            return ToolResult.failed(self._stop, ToolErrorType.STOP_EXECUTION)
+        if reason is not Termination.GOAL and await self._last_chance(reason, pending):
+            reason = Termination.GOAL
+        return self._result(reason)
+
+    async def _work(self, parts: tuple[Part, ...]) -> tuple[Termination, tuple[Part, ...]]:
+        """Turn after turn; ends with the reason and the responses that were not sent any more."""
+        while self._turns < self._definition.max_turns:
+            try:
+                calls = await self._ask(parts)
+            except ChantingError as error:
+                self._loop, parts = chanting(error), ()
+            else:
+                if not calls:
+                    return Termination.NO_RESULT, ()
+                parts = await self._run_calls(calls)
+            if self._results or self._stop is not None:
+                return Termination.GOAL, ()
+            if self._loop is not None:
+                note = self._loops.correct(self._loop, self.agent_id)
+                if note is None:
+                    self._loops.end(self._loop, self.agent_id)
+                    return Termination.LOOP, parts
+                parts, self._loop = (*parts, note), None
+        return Termination.MAX_TURNS, parts
+
+    async def _ask(self, parts: tuple[Part, ...]) -> list[ToolCallRequestInfo]:
+        self._turns += 1
+        turn = await self._chat.send(parts, f"{self.agent_id}#{self._turns}")
+        self._words = turn.text.strip() or self._words
+        return [
+            msgspec.structs.replace(call, parent_call_id=self._parent, scheduler_id=self.agent_id)
+            for call in turn.calls
+        ]
+
+    async def _run_calls(self, calls: Sequence[ToolCallRequestInfo]) -> tuple[Part, ...]:
+        try:
+            done: Sequence[CompletedToolCall] = await self._scheduler.schedule(calls)
+        except asyncio.CancelledError:
+            self._chat.record_responses(answers(self._scheduler.last_batch))
+            raise
+        for call in done:
+            if call.response.error_type is ToolErrorType.STOP_EXECUTION:
+                self._stop = call.response.error or "The run was stopped."
+        if self._bench.detects_loops:
+            self._loop = self._loops.calls(done)
+        return answers(done)
+
+    async def _last_chance(self, reason: Termination, pending: tuple[Part, ...]) -> bool:
+        """One turn more in which only complete_task counts; whether there is a result now."""
+        why = self._explanation(reason)
+        try:
+            async with asyncio.timeout(GRACE_S) as self._timer:
+                calls = await self._ask((*pending, Part(text=why + _LAST_CHANCE)))
+                final = [call for call in calls if declared_name(call.name) == "complete_task"]
+                if final:
+                    await self._scheduler.schedule(final)
+        except (TimeoutError, AlhenaError):
+            return bool(self._results)
+        return bool(self._results)
+
+    def _result(self, reason: Termination) -> ToolResult:
+        name = self._definition.name
+        data: dict[str, Any] = {
+            "agent": name,
+            "agent_id": self.agent_id,
+            "termination_reason": str(reason),
+            "turns": self._turns,
+        }
+        if self._results:
+            result = self._results[0]
+            body = result if isinstance(result, str) else _json(result)
+            return ToolResult(
+                llm_content=f"Subagent '{name}' finished.\nTermination Reason: {reason}\n"
+                f"Result:\n{body}",
+                display=body,
+                data=data | {"result": result},
+            )
+        told = (
+            f"Subagent '{name}' did not complete its task.\nTermination Reason: {reason}\n"
+            f"{self._explanation(reason)}"
+        )
+        if self._words:
+            told += f"\nWhat it said last:\n{self._words}"
+        failure = ToolResult.failed(told)
+        return msgspec.structs.replace(failure, data=data)
+
+    def _explanation(self, reason: Termination) -> str:
+        match reason:
+            case Termination.GOAL:
+                return "Agent completed its task."
+            case Termination.NO_RESULT:
+                return "Agent stopped calling tools but did not call 'complete_task'."
+            case Termination.MAX_TURNS:
+                return f"Agent reached max turns limit ({self._definition.max_turns})."
+            case Termination.LOOP:
+                what = "" if self._loop is None else f": {self._loop.detail}"
+                return f"Agent went in circles, also after it was told{what}."
+            case Termination.TIMEOUT:
+                minutes = self._definition.time_limit_s / 60
+                return f"Agent timed out after {minutes:g} minutes."
+            case _:
+                assert_never(reason)
+
+    def _submit(self, result: Any) -> bool:
+        if self._results:
+            return False
+        self._results.append(result)
+        return True
+
+    async def _approve(self, request: ConfirmationRequest) -> Verdict:
+        """The session's answer; the time a person takes is not the agent's."""
+        if self._approver is None:
+            return False
+        named = msgspec.structs.replace(request, call_id=self._relay.call_id(request.call_id))
+        with self._clock_stopped():
+            return await asked(self._approver, named)
+
+    @contextmanager
+    def _clock_stopped(self) -> Generator[None]:
+        """The clock stands still while a person is asked, about one call or several."""
+        loop = asyncio.get_running_loop()
+        timer = self._timer
+        end = None if timer is None else timer.when()
+        if timer is not None and end is not None:
+            self._left = end - loop.time()
+            timer.reschedule(None)
+        self._asking += 1
+        try:
+            yield
+        finally:
+            self._asking -= 1
+            if timer is not None and self._asking == 0:
+                timer.reschedule(loop.time() + self._left)
+
+
+def _config(
+    definition: AgentDefinition, model: str, registry: ToolRegistry, bench: Workbench
+) -> GenerateContentConfig:
+    rules = prompt_text("subagent_rules").replace(
+        "${directories}", ", ".join(str(root) for root in bench.workspace.roots)
+    )
+    text = f"{definition.system_prompt.strip()}\n{rules.rstrip()}"
+    memory = "" if bench.memory is None else bench.memory.user_text
+    return GenerateContentConfig(
+        system_instruction=system_instruction(text, memory),
+        tools=(Tool(function_declarations=registry.function_declarations()),),
+    ).with_settings(_settings(definition, model, bench))
+
+
+def _settings(
+    definition: AgentDefinition, model: str, bench: Workbench, *, is_retry: bool = False
+) -> GenerateContentConfig:
+    return config_for(
+        model,
+        bench.model_configs,
+        scope=definition.name,
+        is_retry=is_retry,
+        own={"temperature": definition.temperature, "topP": _TOP_P, "topK": None},
+    )
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode("utf-8")
+
+
+class SubagentModel(msgspec.Struct, frozen=True):
+    """Who answers subagents that name no model of their own; and what decides whether another model
+    does when that one cannot."""
+
+    generator: ContentGenerator
+    traits: ModelTraits
+    fallback: SessionFallback | None = None
+
+
+class Subagents:
+    """The agents of a session. `run` is what DelegateToAgent is given.
+
+    `model` is asked for when an agent starts. `outlets` take the events: model requests and tool
+    calls, the latter with `parent_call_id`; what a subagent says is live output of its call.
+    `approver` is asked about calls that need a person; without it they are declined. `opening`
+    precedes the objective in each conversation.
+    """
+
+    def __init__(
+        self,
+        bench: Workbench,
+        model: Callable[[], SubagentModel],
+        outlets: Outlets,
+        approver: Approver | None = None,
+        opening: Sequence[Content] = (),
+        agents: Sequence[AgentDefinition] | None = None,
+    ) -> None:
+        self.bench = bench
+        self.outlets = outlets
+        self.approver = approver
+        self.opening = tuple(opening)
+        self._model = model
+        given = builtin_agents() if agents is None else agents
+        self._agents = {agent.name: agent for agent in given}
+
+    @property
+    def summaries(self) -> tuple[AgentSummary, ...]:
+        """The agents as the model is told of them."""
+        return tuple(agent.summary for agent in self._agents.values())
+
+    async def run(self, name: str, objective: str, context: ExecutionContext) -> ToolResult:
+        """The report of the agent called `name`; every failure is a value."""
+        definition = self._agents.get(name)
+        if definition is None:
+            return ToolResult.failed(
+                f"Subagent '{name}' not found.", ToolErrorType.INVALID_TOOL_PARAMS
+            )
+        try:
+            model = self._model()
+            delegation = Delegation(
+                definition,
+                self.bench,
+                (model.generator, model.traits),
+                self.outlets,
+                self.approver,
+                context,
+            )
+            delegation.fall_back_by(model.fallback)
+            return await delegation.run(self.opening, objective)
+        except AlhenaError as error:
+            return ToolResult.failed(f"Subagent '{name}' failed: {error}")

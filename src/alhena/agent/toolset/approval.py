@@ -1,0 +1,259 @@
+"""Approvals: about one call at a time over the bus, and those that hold beyond their call."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec.structs import replace
+
+from alhena.config.errors import ConfigError
+from alhena.events import Event, WarningEvent
+from alhena.policy.engine import PolicyEngine, always_rule, tighten
+from alhena.policy.model import (
+    ApprovalMode,
+    PolicyCall,
+    PolicyContext,
+    PolicyOutcome,
+    PolicyRule,
+    Tier,
+)
+from alhena.policy.parse import RulePlace, parse_rule, rule_fields
+from alhena.scheduler.bus import AskUserRequest, LastingRule, MessageBus, UpdatePolicy
+from alhena.scheduler.confirmation import (
+    Answer,
+    Approver,
+    Asking,
+    ConfirmationRequest,
+    Verdict,
+    answer_of,
+    asked,
+    listen,
+)
+from alhena.tools.confirmation import AskUserConfirmation, Question, ToolConfirmationOutcome
+from alhena.tools.confirmation import ToolConfirmationOutcome as Outcome
+from alhena.tools.threads import in_daemon_thread
+
+if TYPE_CHECKING:
+    from alhena.agent.toolset.workbench import Workbench
+    from alhena.tools.builtin.ask_user import Answers, Ask
+
+
+def session_bus(
+    approver: Approver | None, given: MessageBus | None, emit: Callable[[Event], None]
+) -> tuple[MessageBus, Callable[[], Awaitable[None]]]:
+    """The bus of a session: the program's own, or a new one; `approver` answers over it. And what
+    ends the session's part in it."""
+    bus = given or MessageBus(lambda text: emit(WarningEvent(message=text)))
+    leave = None if approver is None else listen(one_at_a_time(approver), bus)
+
+    async def close() -> None:
+        if leave is not None:
+            leave()
+        if given is None:
+            await bus.aclose()
+
+    return bus, close
+
+
+def open_asking(
+    bench: "Workbench",
+    emit: Callable[[Event], None],
+    approver: Approver | None,
+    bus: MessageBus | None,
+) -> Asking:
+    """How a scheduler of a workbench asks: over `bus`, or one on which `approver` answers. What is
+    approved beyond a call becomes part of the workbench's policy."""
+    own = bus is None
+    if bus is None:
+        bus = MessageBus(lambda text: emit(WarningEvent(message=text)))
+        if approver is not None:
+            listen(approver, bus)
+    if bench.saved is None or not bench.offers_always:
+        return Asking(bus=bus, edit=bench.edit)
+
+    lasting = LastingApprovals(bench, bench.saved, emit)
+    leave = bus.subscribe(UpdatePolicy, lasting.update)
+    if not own:  # one of its own goes with the scheduler, of which a workbench may have thousands
+        bench.when_closed.append(leave)
+    return Asking(bus=bus, offers=lasting.offers, edit=bench.edit)
+
+
+def one_at_a_time(approver: Approver) -> Approver:
+    """`approver`, asked about one call at a time although calls wait, and subagents work, side by
+    side.
+
+    Calls of ask_user pass: the tool puts its questions to the person itself, and that can be
+    declined.
+    """
+    turn = asyncio.Lock()
+
+    async def answer(request: ConfirmationRequest) -> Verdict:
+        if isinstance(request.details, AskUserConfirmation):
+            return ToolConfirmationOutcome.PROCEED_ONCE
+        async with turn:
+            return await asked(approver, request)
+
+    return answer
+
+
+def asks_over(bus: MessageBus) -> Approver:
+    """Puts requests of another scheduler to whoever answers over `bus`."""
+
+    async def answer(request: ConfirmationRequest) -> Answer:
+        passed_on = msgspec.structs.replace(request, correlation_id=bus.new_id())
+        return answer_of(await bus.request(passed_on, None))
+
+    return answer
+
+
+def questions_over(bus: MessageBus) -> "Ask":
+    """Puts the model's questions to whoever answers over `bus`."""
+
+    async def ask(questions: tuple[Question, ...]) -> "Answers | None":
+        request = AskUserRequest(
+            correlation_id=bus.new_id(),
+            questions=tuple(msgspec.to_builtins(each) for each in questions),
+        )
+        response = await bus.request(request, None)
+        if response.cancelled:
+            return None
+        return {int(key): text for key, text in response.answers.items() if key.isdecimal()}
+
+    return ask
+
+
+EDITS = frozenset({"write_file", "replace", "smart_edit"})
+"""Tools that auto-edit mode lets run, but for files that decide what runs later. A rule for one of
+them would let it change those, too."""
+
+IN_SESSION = "approved for this session"
+FOR_GOOD = "approved for good"
+
+
+class LastingApprovals:
+    """The rules that approvals add to the policy of a workbench. Those that are to hold for good
+    go to the file `saved`, too; when that cannot be, `emit` hears a warning."""
+
+    def __init__(self, bench: "Workbench", saved: Path, emit: Callable[[Event], None]) -> None:
+        self._bench = bench
+        self._saved = saved
+        self._emit = emit
+
+    def offers(self, call: PolicyCall) -> tuple[LastingRule, ...]:
+        """What could be approved beyond a call that is asked about. Nothing that would leave the
+        same call to be asked about: because a rule that weighs more asks, or a safety checker."""
+        bench = self._bench
+        if not bench.offers_always or bench.decide(call).outcome is PolicyOutcome.ALLOW:
+            return ()
+        if call.server_name is None and call.names[0] in EDITS:
+            return self._auto_edit(call)
+        rule = always_rule(call)
+        if rule is None:
+            return ()
+        lasting = [
+            (Outcome.PROCEED_ALWAYS, rule, False),
+            (Outcome.PROCEED_ALWAYS_AND_SAVE, rule, True),
+        ]
+        if call.server_name is not None:
+            server = replace(rule, tool_names=())
+            lasting.insert(1, (Outcome.PROCEED_ALWAYS_TOOL, rule, False))
+            lasting.insert(2, (Outcome.PROCEED_ALWAYS_SERVER, server, False))
+        return tuple(
+            _offer(outcome, each, persist=persist, shown=self._shown(call, each))
+            for outcome, each, persist in lasting
+            if self._would_allow(call, each)
+        )
+
+    async def update(self, message: UpdatePolicy) -> None:
+        """Makes an offer hold: for the session at once, for good when that is what was chosen."""
+        if not self._bench.offers_always:
+            return
+        if message.mode is not None:
+            self._bench.modes.switch(ApprovalMode(message.mode))
+        if message.rule is None:
+            return
+        source = FOR_GOOD if message.persist else IN_SESSION
+        written = parse_rule(message.rule, tier=Tier.USER, place=RulePlace(source, 1)).rule
+        rule = replace(written, source=source, file=None)
+        if not self._pinned(message, rule):
+            return
+        if rule not in self._bench.engine.rules:
+            self._bench.engine.add_rule(rule)
+        self._bench.policy_changed()
+        if not message.persist:
+            return
+        from alhena.policy.saved import save_rule
+
+        try:
+            await in_daemon_thread(partial(save_rule, rule, self._saved))
+        except ConfigError as error:
+            self._emit(WarningEvent(message=str(error)))
+
+    def _shown(self, call: PolicyCall, rule: PolicyRule) -> str:
+        servers = self._bench.servers
+        if servers is None or call.server_name is None:
+            return ""
+        return servers.shown(call.names[0], every=not rule.tool_names)
+
+    def _pinned(self, message: UpdatePolicy, rule: PolicyRule) -> bool:
+        """Holds on to what the question showed of a server's tools; whether that could be done,
+        where there is a need to."""
+        servers = self._bench.servers
+        if message.mcp_name is None or servers is None:
+            return True
+        return servers.approved(message.mcp_name, message.shown, every=not rule.tool_names)
+
+    def _auto_edit(self, call: PolicyCall) -> tuple[LastingRule, ...]:
+        """Auto-edit mode, from default mode, where it lets this call run."""
+        bench = self._bench
+        if bench.modes.mode is not ApprovalMode.DEFAULT:
+            return ()
+        context = replace(bench.context, mode=ApprovalMode.AUTO_EDIT)
+        if not self._allowed(bench.engine, call, context):
+            return ()
+        words = "edits of workspace files, but for files that decide what runs later (auto-edit)"
+        return (
+            LastingRule(outcome=Outcome.PROCEED_ALWAYS, words=words, mode=ApprovalMode.AUTO_EDIT),
+        )
+
+    def _would_allow(self, call: PolicyCall, rule: PolicyRule) -> bool:
+        trial = PolicyEngine((*self._bench.engine.rules, rule))
+        return self._allowed(trial, call, self._bench.context)
+
+    def _allowed(self, engine: PolicyEngine, call: PolicyCall, context: PolicyContext) -> bool:
+        if call.server_name is None:
+            return self._bench.decide_by(engine, call, context).outcome is PolicyOutcome.ALLOW
+        # What is new of a server's tool is approved along with it.
+        decision = tighten(engine.decide(call, context), call, self._bench.filters, context)
+        return decision.outcome is PolicyOutcome.ALLOW
+
+
+def _offer(outcome: Outcome, rule: PolicyRule, *, persist: bool, shown: str) -> LastingRule:
+    import tomli_w
+
+    fields = rule_fields(rule)
+    for key in ("toolName", "commandPrefix"):
+        if len(fields.get(key, ())) == 1:
+            fields[key] = fields[key][0]
+    return LastingRule(
+        outcome=outcome,
+        words=rule_words(rule),
+        toml=f"[[rule]]\n{tomli_w.dumps(fields)}",
+        rule=fields,
+        persist=persist,
+        shown=shown,
+    )
+
+
+def rule_words(rule: PolicyRule) -> str:
+    """What a rule allows, in words."""
+    if rule.command_prefixes:
+        commands = ", ".join(f"`{each}`" for each in rule.command_prefixes)
+        return f"commands that begin with {commands}"
+    if not rule.tool_names:
+        return f"every tool of the server {rule.mcp_name}"
+    server = f" of the server {rule.mcp_name}" if rule.mcp_name else ""
+    return f"every call of {', '.join(rule.tool_names)}{server}"

@@ -1,0 +1,210 @@
+"""The hooks of a session at work: around its prompts, its requests and its compression."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Literal
+
+from alhena.agent.errors import TurnLimitError
+from alhena.chat.chat import Admission, Chat
+from alhena.chat.history import History
+from alhena.chat.turn import Turn
+from alhena.events import Event, WarningEvent
+from alhena.hooks import inputs
+from alhena.hooks.inputs import (
+    changed_request,
+    changed_response,
+    request_for_hooks,
+    response_for_hooks,
+    synthetic_response,
+    with_tool_choice,
+)
+from alhena.hooks.model import HookBlockedError, HookEvent, HookStopError, HookVerdict
+from alhena.hooks.system import Hooks
+from alhena.wire.content import Content, Part
+from alhena.wire.request import GenerateContentRequest
+from alhena.wire.response import GenerateContentResponse
+
+MAX_CONTINUATIONS = 100
+"""How often hooks may send the model back to work in one prompt."""
+
+SendPrompt = Callable[[tuple[Part, ...]], Awaitable[Turn]]
+"""Carries parts to the last turn they lead to."""
+
+
+class PromptHooks:
+    """The hooks around each prompt of a session, and around the session itself. `opening` is what
+    is left of a conversation that a hook clears."""
+
+    def __init__(
+        self,
+        hooks: Hooks,
+        source: Literal["startup", "resume", "clear"],
+        opening: tuple[Content, ...],
+    ) -> None:
+        self._hooks = hooks
+        self._source: Literal["startup", "resume", "clear"] = source
+        self.opening = opening
+        self._started = False
+        self._ending: asyncio.Future[None] | None = None
+
+    async def carry(
+        self, prompt: str, chat: Chat, send: SendPrompt, announce: Callable[[str], None]
+    ) -> None:
+        """Takes a prompt to its end, and what hooks send after it. `announce` is told of a prompt
+        that a hook has made. Raises HookBlockedError, HookStopError, TurnLimitError and what `send`
+        raises."""
+        parts = await self._begin(prompt, chat)
+        blocked = 0
+        while True:
+            turn = await send(parts)
+            if turn.calls:  # a tool, or a hook of one, has ended the run
+                return
+            again = await self._after(prompt, turn.text, chat, active=blocked > 0)
+            if again is None:
+                return
+            if blocked == MAX_CONTINUATIONS:
+                raise TurnLimitError(
+                    f"AfterAgent hooks blocked {blocked + 1} answers in a row.",
+                    remedy="Let the hook pass an answer when stop_hook_active is true.",
+                )
+            blocked += 1
+            announce(again)
+            parts = (Part(text=again),)
+
+    async def end(
+        self, reason: Literal["exit", "clear", "logout", "prompt_input_exit", "other"]
+    ) -> None:
+        """The session ends; what its hooks say of that changes nothing. Returns when they, and
+        those that ran beside it, are done, or were ended by `hurry`."""
+        self._ending = ending = asyncio.ensure_future(self._end(reason))
+        try:
+            await asyncio.wait({ending})
+        except asyncio.CancelledError:
+            ending.cancel()
+            await asyncio.wait({ending})
+            raise
+        if not ending.cancelled():
+            ending.result()
+
+    def hurry(self) -> bool:
+        """Ends the hooks that the end of the session waits for; False when there are none."""
+        return self._ending is not None and self._ending.cancel()
+
+    async def _end(
+        self, reason: Literal["exit", "clear", "logout", "prompt_input_exit", "other"]
+    ) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._hooks.settle())
+            if self._started:
+                fields = inputs.session_end(reason)
+                tasks.create_task(self._hooks.fire(HookEvent.SESSION_END, fields, match=reason))
+
+    async def _begin(self, prompt: str, chat: Chat) -> tuple[Part, ...]:
+        """The parts that the prompt is sent as."""
+        text = prompt
+        if not self._started:
+            self._started = True
+            said = await self._hooks.fire(
+                HookEvent.SESSION_START, inputs.session_start(self._source), match=self._source
+            )
+            if said.additional_context is not None:
+                text = f"{hook_context(said.additional_context)}\n\n{prompt}"
+        said = await self._hooks.fire(HookEvent.BEFORE_AGENT, inputs.before_agent(prompt))
+        parts = (Part(text=text),)
+        if said.additional_context is not None:
+            parts = (*parts, Part(text=hook_context(said.additional_context)))
+        if said.stop is not None:
+            chat.history.add_user(parts)
+        require_passage(said)
+        return parts
+
+    async def _after(self, prompt: str, response: str, chat: Chat, *, active: bool) -> str | None:
+        """What to send next, if a hook does not let the answer be the last word."""
+        if not self._hooks.has(HookEvent.AFTER_AGENT):
+            return None
+        said = await self._hooks.fire(
+            HookEvent.AFTER_AGENT, inputs.after_agent(prompt, response, stop_hook_active=active)
+        )
+        if said.clear_context:
+            chat.history = History(self.opening)
+        if said.stop is not None:
+            raise stopped(said.stop)
+        return said.block
+
+
+class ModelHooks:
+    """The hooks around requests to a model, as what stands between a chat and its model."""
+
+    def __init__(self, hooks: Hooks, emit: Callable[[Event], None]) -> None:
+        self._hooks = hooks
+        self._emit = emit
+        self.reviews_answers = hooks.has(HookEvent.AFTER_MODEL)
+
+    async def admit(self, request: GenerateContentRequest) -> Admission:
+        """BeforeModel, then BeforeToolSelection."""
+        if self._hooks.has(HookEvent.BEFORE_MODEL):
+            shown = request_for_hooks(request)
+            said = await self._hooks.fire(HookEvent.BEFORE_MODEL, inputs.before_model(shown))
+            if said.stop is None and said.llm_response is not None:
+                return Admission(request, synthetic_response(said.llm_response))
+            require_passage(said)
+            if said.llm_request is not None:
+                request = changed_request(request, said.llm_request)
+        if self._hooks.has(HookEvent.BEFORE_TOOL_SELECTION):
+            shown = request_for_hooks(request)
+            said = await self._hooks.fire(
+                HookEvent.BEFORE_TOOL_SELECTION, inputs.before_model(shown)
+            )
+            if said.tool_config is not None:
+                request, unused = with_tool_choice(request, said.tool_config)
+                self._tell_unused(unused)
+        return Admission(request)
+
+    async def review(
+        self, request: GenerateContentRequest, chunks: Sequence[GenerateContentResponse]
+    ) -> Sequence[GenerateContentResponse]:
+        """AfterModel."""
+        said = await self._hooks.fire(
+            HookEvent.AFTER_MODEL,
+            inputs.after_model(request_for_hooks(request), response_for_hooks(chunks)),
+        )
+        require_passage(said)
+        if said.llm_response is None:
+            return chunks
+        return changed_response(chunks, said.llm_response)
+
+    def _tell_unused(self, names: tuple[str, ...]) -> None:
+        if names:
+            listed = ", ".join(names)
+            self._emit(
+                WarningEvent(
+                    message=f"a BeforeToolSelection hook allows {listed}, which counts for nothing:"
+                    " names go with mode ANY and are those of tools that are there."
+                )
+            )
+
+
+def model_hooks(hooks: Hooks | None, emit: Callable[[Event], None]) -> ModelHooks | None:
+    """What stands between a chat and its model; None when no hook wants to."""
+    events = (HookEvent.BEFORE_MODEL, HookEvent.AFTER_MODEL, HookEvent.BEFORE_TOOL_SELECTION)
+    if hooks is None or not any(map(hooks.has, events)):
+        return None
+    return ModelHooks(hooks, emit)
+
+
+def hook_context(text: str) -> str:
+    """A context, escaped already, as the model is given it."""
+    return f"<hook_context>{text}</hook_context>"
+
+
+def require_passage(said: HookVerdict) -> None:
+    """Raises HookStopError or HookBlockedError when hooks do not let something pass."""
+    if said.stop is not None:
+        raise stopped(said.stop)
+    if said.block is not None:
+        raise HookBlockedError(f"Agent execution blocked: {said.block}")
+
+
+def stopped(reason: str) -> HookStopError:
+    """The end of a run that a hook asked for."""
+    return HookStopError(f"Agent execution stopped by hook: {reason}")

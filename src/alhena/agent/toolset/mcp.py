@@ -1,0 +1,370 @@
+"""The MCP servers of a session: connected in the background, their tools, what a person does
+with them."""
+
+import asyncio
+import os
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec.structs import replace
+
+from alhena.agent.toolset.mcp_access import stored_access
+from alhena.agent.toolset.workbench import Workbench
+from alhena.config.environment import own_environment
+from alhena.config.home import config_home
+from alhena.config.mcp_servers import (
+    ConfiguredServers,
+    Enablement,
+    configured_servers,
+    enablement,
+    enablement_path,
+    server_key,
+    with_server,
+)
+from alhena.config.settings import Settings
+from alhena.errors import InputError, InterruptedRunError
+from alhena.hooks.inputs import McpContext
+from alhena.hooks.user_files import change_file
+from alhena.mcp.listing import claimed_names
+from alhena.mcp.opening import Surroundings, opener
+from alhena.mcp.pins import Pins
+from alhena.mcp.resources import find
+from alhena.mcp.server import ServerState
+from alhena.mcp.servers import Outlets, ServerReport, Servers
+from alhena.mcp.shown import harmless_arguments, harmless_url
+from alhena.mcp.tool import McpTool, framed_instructions
+from alhena.policy.conditions import names_tool
+from alhena.policy.decide import strictness
+from alhena.policy.model import (
+    ApprovalMode,
+    Decision,
+    PolicyCall,
+    PolicyContext,
+    PolicyOutcome,
+    PolicyRule,
+)
+from alhena.policy.settings_rules import unknown_server_tools
+from alhena.system.private_files import PrivateFiles
+from alhena.system.processes import ProcessGroups
+from alhena.tools.names import READ_RESOURCE
+from alhena.tools.registry import RegisteredTool
+
+if TYPE_CHECKING:
+    from alhena.agent.toolset.workbench import WorkbenchOptions
+    from alhena.models.auth.login import Person
+
+
+def surroundings(
+    environ: Mapping[str, str],
+    settings: Settings,
+    roots: Sequence[Path],
+    groups: ProcessGroups,
+    warn: Callable[[str], None],
+    *,
+    trusted: bool,
+) -> Surroundings:
+    """The surroundings of servers in a workspace, whose first root is its directory. In one that is
+    not trusted none is started that the workspace could have put there: their directory is the
+    user's own. Servers are shown who asks by what a sign-in has left; `warn` hears of that.
+    They inherit nothing of a project's .env file."""
+    cwd = str(roots[0]) if trusted else os.path.dirname(config_home(environ))
+    own = own_environment(environ)
+    return Surroundings(
+        environ=own,
+        redaction=settings.security.environment_variable_redaction,
+        cwd=cwd,
+        roots=tuple(map(str, roots)),
+        groups=groups,
+        auth=stored_access(own, warn),
+    )
+
+
+def turn(environ: Mapping[str, str], name: str, *, enabled: bool) -> None:
+    """Writes down whether a server is to be started. Raises ConfigError."""
+    path = enablement_path(environ)
+    change_file(
+        path,
+        lambda data: with_server(path, data, name, enabled=enabled),
+        f"the MCP server {name!r} is as it was",
+    )
+
+
+Configured = Callable[[Enablement], ConfiguredServers]
+"""The servers of the settings when these are turned off."""
+
+
+class ServerControl:
+    """Turns servers on and off, connects to them anew, and has the person sign in to them. `held`
+    are those that are held back, each with why."""
+
+    def __init__(
+        self,
+        servers: Servers,
+        configured: Configured,
+        environ: Mapping[str, str],
+        held: Mapping[str, str] | None = None,
+    ) -> None:
+        self._servers = servers
+        self._held = held or {}
+        self._configured = configured
+        self._environ = environ
+        self._on: frozenset[str] = frozenset()
+        self._off: frozenset[str] = frozenset()
+        self._doing: set[asyncio.Task[None]] = set()
+
+    @property
+    def reports(self) -> tuple[ServerReport, ...]:
+        """How the servers are."""
+        return self._servers.reports()
+
+    def tool(self, name: str) -> McpTool | None:
+        """The tool of a server that is declared under a name."""
+        return self._servers.tool(name)
+
+    async def refresh(self) -> None:
+        """Connects to all anew, and reads what they have."""
+        await self._patiently(self._servers.restart())
+
+    def give_up(self) -> bool:
+        """Stops what is waited for here; whether there was anything."""
+        given_up = [task.cancel() for task in self._doing]
+        return any(given_up)
+
+    async def turn(self, name: str, *, enabled: bool, lasting: bool) -> None:
+        """Turns a server on or off: for this session, or for all later ones, too. Raises InputError
+        for one that is not there or is held back, ConfigError when it cannot be written down."""
+        self._require(name)
+        if enabled and name in self._held:
+            raise InputError(f"the MCP server {name!r} is held back: {self._held[name]}.")
+        key = frozenset((server_key(name),))
+        if lasting:
+            turn(self._environ, name, enabled=enabled)
+            self._on, self._off = self._on - key, self._off - key
+        elif enabled:
+            self._on, self._off = self._on | key, self._off - key
+        else:
+            self._on, self._off = self._on - key, self._off | key
+        found = enablement(self._environ)
+        off = (found.off | self._off) - self._on
+        wanted = self._configured(msgspec.structs.replace(found, off=off))
+        await self._patiently(self._servers.reconfigure(wanted))
+
+    async def sign_in(self, name: str, person: "Person") -> None:
+        """Has the person sign in to a server, and connects to it. Raises AlhenaError."""
+        from alhena.agent.toolset.mcp_access import signed_in
+
+        self._require(name)
+        if name in self._held:
+            raise InputError(f"the MCP server {name!r} is held back: {self._held[name]}.")
+        server = self._servers.servers.get(name)
+        if server is None:
+            raise InputError(
+                f"the MCP server {name!r} is not in use.", remedy=f"Turn it on: /mcp enable {name}."
+            )
+
+        async def work() -> None:
+            await signed_in(name, server.config, person, self._environ)
+            await self._servers.restart(name)
+
+        await self._patiently(work())
+
+    async def _patiently(self, work: Coroutine[Any, Any, None]) -> None:
+        """Waits for work that may take minutes. Raises InterruptedRunError when it is given up."""
+        task = asyncio.ensure_future(work)
+        self._doing.add(task)
+        task.add_done_callback(self._doing.discard)
+        try:
+            await asyncio.wait({task})
+        finally:
+            task.cancel()
+        if task.cancelled():
+            raise InterruptedRunError("it was given up.")
+        task.result()
+
+    def _require(self, name: str) -> None:
+        names = [report.name for report in self.reports]
+        if name not in names:
+            raise InputError(
+                f"there is no MCP server {name!r}.",
+                remedy=f"There are: {', '.join(names)}." if names else "",
+            )
+
+
+def add_servers(
+    bench: "Workbench",
+    options: "WorkbenchOptions",
+    groups: ProcessGroups | None,
+    *,
+    trusted: bool,
+) -> None:
+    """Gives the workbench its servers. Whoever opens a session starts them; at the latest the first
+    prompt does, which waits for them if it is to. What keeps one from being there is a warning of
+    the workbench. In a folder that is not trusted none is started that a workspace could have
+    put there: their directory is the user's own."""
+    environ, settings = options.environ, options.settings
+    kept = groups or ProcessGroups()
+
+    def warn(text: str) -> None:
+        bench.warnings += (text,)
+
+    def changed() -> None:
+        rules = (*bench.engine.rules, *(rule for each in bench.filters for rule in each.rules))
+        written = (rule for rule in rules if not _is_answer(rule, bench.saved))
+        for text in unknown_server_tools(written, _tool_names(servers)):
+            if text not in bench.warnings:
+                warn(text)
+        bench.sources.changed()
+
+    roots = bench.workspace.roots
+    around = surroundings(environ, settings, roots, kept, warn, trusted=trusted)
+    if options.acceptance is not None:
+        around = replace(around, why_held=options.acceptance.server)
+    configured = partial(configured_servers, settings, environ, held=options.held_servers)
+    servers = Servers(
+        configured(None),
+        opener(around),
+        bench.registry,
+        Pins(PrivateFiles(config_home(environ)), warn),
+        Outlets(warn=warn, changed=changed, directory=around.cwd, named=options.named),
+    )
+    bench.servers = servers
+    bench.server_control = ServerControl(servers, configured, environ, options.held_servers)
+
+    async def source() -> None:
+        servers.start()
+        if options.wait_for_servers:
+            await servers.settled()
+        servers.begin()
+
+    async def close() -> None:
+        await servers.close()
+        if groups is None:
+            await kept.close()
+
+    bench.sources.add(source)
+    bench.sources.when_closed(close)
+
+
+def _tool_names(servers: Servers) -> dict[str, frozenset[str] | None]:
+    """All names of the tools of each server, of those that are left out, too; None where a server
+    has not listed them yet."""
+    found: dict[str, frozenset[str] | None] = {}
+    for name, server in servers.servers.items():
+        offer = server.offer
+        listed = {*(each.name for each in offer.tools), *offer.left_out}
+        tools = listed | {*server.config.exclude_tools}
+        names = frozenset(each for tool in tools for each in (tool, *claimed_names((name, tool))))
+        found[name] = names if server.state is ServerState.CONNECTED else None
+    return found
+
+
+def instructions(servers: Servers) -> str:
+    """What servers want the model to know of them, for the system instruction."""
+    return framed_instructions(
+        (report.name, report.instructions) for report in servers.reports() if report.instructions
+    )
+
+
+def surely_named(decision: Decision, call: PolicyCall, servers: Servers) -> PolicyCall | None:
+    """A call that may run, as it has to be decided on again: without the names that could be said
+    of another tool, too. None where there are no such names."""
+    names = servers.sure_names(call.names)
+    if decision.outcome is not PolicyOutcome.ALLOW or names == call.names:
+        return None
+    return replace(call, names=names)
+
+
+def reviewed(
+    decision: Decision,
+    call: PolicyCall,
+    servers: Servers,
+    context: PolicyContext,
+    saved: Path | None,
+) -> Decision:
+    """The decision on a call of a server's tool. One that is not what was approved once is asked
+    about again, unless everything is to run; so is one that a rule of the file `saved` allows, and
+    of which nobody knows what it was then."""
+    if decision.outcome is not PolicyOutcome.ALLOW or context.mode is ApprovalMode.YOLO:
+        return decision
+    approved = decision.rule is not None and _is_answer(decision.rule, saved)
+    objection = servers.objection(call.names[0], approved=approved)
+    if not objection:
+        return decision
+    return Decision(
+        outcome=PolicyOutcome.ASK_USER if context.interactive else PolicyOutcome.DENY,
+        reason=f"the tool {call.names[0]} {objection}",
+        rule=decision.rule,
+    )
+
+
+def _is_answer(rule: PolicyRule, saved: Path | None) -> bool:
+    """Whether a rule is what a person answered to a question, in this session or an earlier one."""
+    from alhena.agent.toolset.approval import FOR_GOOD, IN_SESSION
+    from alhena.policy.gather import is_saved_approval
+
+    if rule.file is None:
+        return rule.source in {IN_SESSION, FOR_GOOD}
+    return saved is not None and is_saved_approval(rule, saved)
+
+
+def server_context(entry: RegisteredTool) -> McpContext | None:
+    """What hooks are told of the server of a tool: nothing secret (MCP-08)."""
+    if not isinstance(entry.tool, McpTool):
+        return None
+    server = entry.tool.server
+    config, harmless = server.config, server.harmless
+    over_stdio = config.address is None
+    return McpContext(
+        server_name=server.name,
+        tool_name=entry.tool.listed.name,
+        command=harmless(config.command) if over_stdio and config.command else None,
+        args=tuple(map(harmless, harmless_arguments(config))) if over_stdio else None,
+        cwd=harmless(config.cwd) if over_stdio and config.cwd else None,
+        url=None if config.address is None else harmless(harmless_url(config.address)),
+    )
+
+
+_PROMPT = "prompts/get"
+
+
+def reviewed_reading(
+    decision: Decision, call: PolicyCall, servers: Servers, decide: Callable[[PolicyCall], Decision]
+) -> Decision:
+    """The decision on a call that reads a resource, made stricter by what `decide` says of its
+    server. The URI of one that the server does not list is sent to it as the model wrote it, so
+    that only an approval that holds for the server lets it pass."""
+    uri = call.args.get("uri")
+    found = find(servers.servers, uri) if isinstance(uri, str) else None
+    if found is None or decision.outcome is PolicyOutcome.DENY:
+        return decision
+    server = found.server
+    of_server = decide(_of(server.name, call))
+    if strictness(of_server) <= strictness(decision):
+        return decision
+    if any(each.uri == found.uri for each in server.offer.resources):
+        return of_server if _speaks_of_server(of_server, call.names) else decision
+    why = f"the server {server.name} does not list this resource, and would be sent what it says"
+    return replace(of_server, reason=f"{why}; {of_server.reason}")
+
+
+def refuses_server(bench: Workbench, name: str) -> bool:
+    """Whether the policy denies all that a server has, so that nothing is to be asked of it."""
+    decision = bench.decide(PolicyCall(names=(_PROMPT,), args={}, server_name=name))
+    rule = decision.rule
+    denies = rule is not None and rule.decision is PolicyOutcome.DENY
+    return denies and _speaks_of_server(decision, (_PROMPT,))
+
+
+def _speaks_of_server(decision: Decision, names: tuple[str, ...]) -> bool:
+    """Whether it is a rule of the user or the administrator for servers that decided."""
+    rule = decision.rule
+    if rule is None or rule.author == "default":
+        return False
+    return not names_tool(rule, PolicyCall(names=names, args={}))
+
+
+def _of(server: str, call: PolicyCall) -> PolicyCall:
+    return PolicyCall(names=(READ_RESOURCE,), args=call.args, server_name=server)

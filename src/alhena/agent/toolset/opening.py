@@ -1,0 +1,322 @@
+"""Puts a workbench together: policies, tools, hooks, a sandbox."""
+
+import os
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from alhena.agent.session.model_access import SessionModel
+from alhena.agent.toolset.session_tools import open_fetcher, register_session_tools
+from alhena.agent.toolset.workbench import SessionLinks, Workbench, WorkbenchOptions
+from alhena.config.environment import own_environment
+from alhena.config.errors import ConfigError
+from alhena.config.home import (
+    claim_project_temp,
+    project_temp,
+    saved_policies_path,
+    system_defaults_path,
+    system_settings_path,
+    workspace_settings_path,
+)
+from alhena.config.settings import Settings
+from alhena.errors import InputError
+from alhena.events import Event
+from alhena.policy.engine import PolicyEngine
+from alhena.policy.gather import GatheredPolicy, PolicyRequest, gather_policy, told_together
+from alhena.policy.model import ApprovalMode, PolicyContext, PolicyOutcome, PolicyRule, Tier
+from alhena.policy.settings_rules import ToolNames
+from alhena.policy.surroundings import DirectorySurroundings
+from alhena.system.workspace import Workspace
+from alhena.tools.builtin.catalogue import ModelTools, ToolHost, builtin_tools
+from alhena.tools.contract import Tool
+from alhena.tools.names import ALIASES, BUILT_IN, declared_name
+from alhena.tools.registry import ToolRegistry
+
+if TYPE_CHECKING:
+    from alhena.hooks.system import Hooks
+    from alhena.system.processes import ProcessGroups
+    from alhena.system.sandbox.sandbox import Sandbox
+
+
+def session_sandbox(
+    options: WorkbenchOptions, workspace: Workspace, groups: "ProcessGroups"
+) -> "tuple[Sandbox | None, str]":
+    """What commands run in, closed behind `groups`, and what a person should know of it."""
+    tools = options.settings.tools
+    if not (options.sandbox or tools.sandbox or options.environ.get("GEMINI_SANDBOX")):
+        return None, ""
+    from alhena.system.sandbox.model import is_inside, wished
+
+    wish = wished(tools, options.sandbox, options.environ)
+    if wish is None:
+        return None, ""
+    if is_inside(options.environ):
+        return None, "SANDBOX is set: commands run in what this process runs in, and no other."
+    from alhena.system.sandbox.opening import Surroundings, open_sandbox
+
+    roots = tuple(str(root) for root in workspace.roots)
+    sandbox = open_sandbox(wish, Surroundings(roots, options.environ))
+    groups.when_ended(sandbox.close)
+    return sandbox, sandbox.note
+
+
+OWN_TOOL_PRIORITY = 60
+"""In the default tier, above what its policies say of built-in tools: a name is no permission."""
+
+
+def session_policy(options: WorkbenchOptions) -> GatheredPolicy:
+    """The policy of all sources.
+
+    A file that was named must be usable. Of the others, a rule that could only have permitted
+    something may be dropped with a warning; what may have restricted something may not.
+    """
+    gathered = gather_policy(
+        PolicyRequest(
+            cwd=options.cwd,
+            environ=options.environ,
+            settings=options.settings,
+            tool_names=ToolNames(BUILT_IN, tuple(ALIASES)),
+            paths=tuple(item for item in options.policy if not isinstance(item, PolicyRule)),
+            rules=tuple(item for item in options.policy if isinstance(item, PolicyRule)),
+            allowed_tools=options.allowed_tools,
+            skip_trust=options.skip_trust,
+        )
+    )
+    if gathered.fatal:
+        raise ConfigError(
+            f"the policy cannot be used: {told_together(gathered.fatal)}.",
+            remedy="Until then nothing runs." if gathered.fatal[0].remedy else "Correct it.",
+        )
+    return gathered
+
+
+def require_own_name(name: str) -> None:
+    """Refuses the other names of a built-in tool: rules for one would be rules for both."""
+    declared = declared_name(name)
+    if declared != name:
+        raise ConfigError(
+            f"a tool of the program is called {name!r}, which is another name of {declared}.",
+            remedy="Give it a name of its own: @tool(name=...).",
+        )
+
+
+def own_tool_rules(tool: Tool) -> tuple[PolicyRule, ...]:
+    """The default rules for a tool that the program brings, whatever its name: asked about unless
+    its program says otherwise (`confirm=False`), and not part of plan mode."""
+    asked = getattr(tool, "confirm", True) is not False
+    rule = PolicyRule(
+        decision=PolicyOutcome.ASK_USER if asked else PolicyOutcome.ALLOW,
+        priority=OWN_TOOL_PRIORITY,
+        tier=Tier.DEFAULT,
+        tool_names=(tool.name,),
+        modes=(ApprovalMode.DEFAULT, ApprovalMode.AUTO_EDIT),
+        source="the program's own tool" + ("" if asked else " (confirm=False)"),
+    )
+    return (
+        rule,
+        msgspec.structs.replace(
+            rule,
+            decision=PolicyOutcome.DENY,
+            modes=(ApprovalMode.PLAN,),
+            deny_message="Plan mode does not run this program's own tools.",
+        ),
+    )
+
+
+class HookOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What the hooks of a session are made of. `program` is the embedding program's own document;
+    `plans` the directory of the session's plans, `transcript` the path of its record."""
+
+    cwd: Path
+    environ: Mapping[str, str]
+    settings: Settings
+    session_id: str
+    plans: Path
+    transcript: str = ""
+    program: Mapping[str, Any] | None = None
+    skip_trust: bool = False
+
+
+def open_session_hooks(
+    options: HookOptions,
+    groups: "ProcessGroups",
+    emit: Callable[[Event], None],
+    is_tool: Callable[[str], bool],
+) -> "tuple[Hooks | None, tuple[str, ...], tuple[str, ...]]":
+    """The hooks of a session (None when there are none), warnings, and notes. Nothing of hooks is
+    imported where none can be. Raises ConfigError."""
+    settings = options.settings
+    wanted = settings.hooks or options.program
+    others = (
+        workspace_settings_path(options.cwd),
+        system_defaults_path(options.environ),
+        system_settings_path(options.environ),
+    )
+    if not wanted and not any(map(os.path.lexists, others)):
+        return None, (), ()
+    from alhena.hooks.firing import HookSurroundings
+    from alhena.hooks.gather import HooksRequest, gather_hooks, open_hooks
+
+    gathered = gather_hooks(
+        HooksRequest(
+            cwd=options.cwd,
+            environ=options.environ,
+            settings=settings,
+            program=options.program,
+            skip_trust=options.skip_trust,
+        )
+    )
+    cwd = str(options.cwd)
+    around = HookSurroundings(
+        session_id=options.session_id,
+        cwd=cwd,
+        environ=own_environment(options.environ),
+        project_dir=cwd,
+        plans_dir=str(options.plans),
+        transcript_path=options.transcript,
+        redaction=settings.security.environment_variable_redaction,
+        groups=groups,
+    )
+    hooks = open_hooks(gathered, around, emit, is_tool)
+    return hooks if hooks.groups else None, gathered.warnings, gathered.notes
+
+
+def open_workbench(
+    options: WorkbenchOptions, links: SessionLinks, groups: "ProcessGroups | None" = None
+) -> Workbench:
+    """Reads the policies and makes the tools. What commands leave running goes to `groups`; without
+    it the tools can be listed, not run.
+
+    Raises ConfigError when policies cannot be used, InputError when a directory that was named is
+    none, SandboxError when a sandbox was asked for and cannot be had. Rules that only permitted
+    something and had to be dropped are warnings.
+    """
+    from alhena.tools.output_store import OutputStore
+
+    require_mode(options)
+    temp = project_temp(options.environ, options.cwd)
+    plans = temp / links.session_id / "plans"
+    outputs = OutputStore(
+        temp / "tool-outputs",
+        links.session_id,
+        threshold=options.settings.tools.truncate_tool_output_threshold,
+        prepare=lambda: claim_project_temp(temp, options.cwd),
+    )
+    workspace = Workspace(
+        options.cwd,
+        (_directory(options.cwd, item) for item in options.include_directories),
+        readable=(outputs.directory, plans),
+    )
+    gathered = session_policy(options)
+    sandbox, told = (None, "") if groups is None else session_sandbox(options, workspace, groups)
+    rules = list(gathered.rules)
+    rules += (rule for tool in options.tools for rule in own_tool_rules(tool))
+    model = SessionModel(links.answering, links.emit, texts=links.texts)
+    host = ToolHost(
+        workspace=workspace,
+        environ=options.environ,
+        settings=options.settings,
+        outputs=outputs,
+        groups=groups,
+        sandbox=sandbox,
+        models=ModelTools(
+            access=model, ask=model.ask, open_fetcher=partial(open_fetcher, options.environ)
+        ),
+    )
+    context = PolicyContext(
+        mode=options.mode,
+        interactive=options.interactive,
+        surroundings=DirectorySurroundings(
+            workspace.cwd, workspace.roots, trusted=gathered.trusted
+        ),
+    )
+    registry = ToolRegistry(builtin_tools(host))
+    bench = Workbench(workspace, registry, PolicyEngine(rules), context, outputs)
+    bench.filters = gathered.filters
+    bench.model_configs = options.settings.model_configs
+    bench.compression_threshold = options.settings.model.compression_threshold
+    bench.context_window = options.settings.model.context_window
+    bench.masking = options.settings.context_management.tools.output_masking
+    bench.detects_loops = not options.settings.model.disable_loop_detection
+    bench.saved = saved_policies_path(options.environ)
+    bench.sandbox = "" if sandbox is None else sandbox.name
+    if gathered.checkers:
+        from alhena.policy.safety.check import open_checks
+
+        redaction = options.settings.security.environment_variable_redaction
+        bench.checks = open_checks(gathered.checkers, options.environ, redaction, groups)
+    bench.notes = gathered.notes
+    if groups is not None:
+        _hang_hooks(bench, options, links, groups, plans)
+    bench.modes.allows_yolo = not options.settings.security.disable_yolo_mode
+    bench.offers_always = not options.settings.security.disable_always_allow
+    register_session_tools(bench, links, plans)
+    if options.settings.tools.discovery_command:
+        from alhena.agent.toolset.session_tools import add_discovery
+
+        add_discovery(bench, options, (groups, sandbox), trusted=gathered.trusted)
+    settings = options.settings
+    named = settings.mcp_servers or settings.mcp.server_command or options.held_servers
+    if options.servers and named:
+        from alhena.agent.toolset.mcp import add_servers
+
+        add_servers(bench, options, groups, trusted=gathered.trusted)
+    warnings = [f"policy: {problem}" for problem in gathered.problems]
+    if told:
+        warnings.append(f"sandbox: {told}")
+    for tool in options.tools:
+        require_own_name(tool.name)
+        warning = registry.register(tool)
+        if warning:
+            warnings.append(warning)
+    bench.warnings += tuple(warnings)
+    return bench
+
+
+def require_mode(options: WorkbenchOptions) -> None:
+    """Raises ConfigError for yolo mode where settings forbid it."""
+    if options.mode is ApprovalMode.YOLO and options.settings.security.disable_yolo_mode:
+        raise ConfigError(
+            "yolo mode is turned off by the setting security.disableYoloMode.",
+            remedy="Choose another --approval-mode.",
+        )
+
+
+def _hang_hooks(
+    bench: Workbench,
+    options: WorkbenchOptions,
+    links: SessionLinks,
+    groups: "ProcessGroups",
+    plans: Path,
+) -> None:
+    """Gives the workbench the hooks of its session."""
+    bench.hooks, warnings, notes = open_session_hooks(
+        HookOptions(
+            cwd=bench.workspace.cwd,
+            environ=options.environ,
+            settings=options.settings,
+            session_id=links.session_id,
+            plans=plans,
+            transcript=links.transcript,
+            program=options.hooks,
+            skip_trust=options.skip_trust,
+        ),
+        groups,
+        links.emit,
+        lambda name: name in BUILT_IN or name in ALIASES or bench.registry.get(name) is not None,
+    )
+    bench.warnings += warnings
+    bench.notes += notes
+
+
+def _directory(cwd: Path, name: str) -> Path:
+    path = cwd / name
+    if not path.is_dir():
+        raise InputError(
+            f"the directory {name} to include does not exist.",
+            remedy="Name an existing directory.",
+        )
+    return path

@@ -1,0 +1,368 @@
+"""The tools and the policy over a workspace: everything that runs calls, with or without a
+conversation."""
+
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from alhena.agent.session.model_access import Source
+from alhena.config.settings import ModelConfigSettings, OutputMaskingSettings, Settings
+from alhena.events import Event
+from alhena.policy.engine import PolicyEngine, PolicyFilter, tighten
+from alhena.policy.model import ApprovalMode, Decision, PolicyCall, PolicyContext, PolicyRule
+from alhena.system.workspace import Workspace
+from alhena.tools.contract import Tool
+from alhena.tools.names import READ_RESOURCE, all_names
+from alhena.tools.registry import ToolRegistry
+from alhena.values import Value
+from alhena.wire.content import Content
+
+if TYPE_CHECKING:
+    from alhena.agent.context.memory import SessionMemory
+    from alhena.agent.limits.turns import Spending
+    from alhena.agent.session.model_access import SessionFallback
+    from alhena.agent.session.restoring import SavedConversations
+    from alhena.agent.toolset.mcp import ServerControl
+    from alhena.config.acceptance import Acceptance
+    from alhena.hooks.system import Hooks
+    from alhena.mcp.servers import Servers
+    from alhena.policy.safety.check import SafetyChecks
+    from alhena.scheduler.bus import MessageBus
+    from alhena.scheduler.confirmation import Approver, Asking, Edit
+    from alhena.scheduler.executor import Durable, Keep
+    from alhena.scheduler.hooks import ToolHooks
+    from alhena.scheduler.scheduler import Scheduler
+    from alhena.tools.builtin.ask_user import Ask
+    from alhena.tools.output_store import OutputStore
+
+Source = Callable[[], Awaitable[None]]
+"""Registers its tools; what goes wrong is told, not raised."""
+
+
+class ToolSources:
+    """Sources are asked once, all at the same time, before the first prompt; one that was cancelled
+    is asked again. Those who watch are told when tools have come or gone."""
+
+    def __init__(self) -> None:
+        self._waiting: list[Source] = []
+        self._watchers: list[Callable[[], None]] = []
+        self._closing: list[Source] = []
+
+    def add(self, source: Source) -> None:
+        """A source that is to be asked."""
+        self._waiting.append(source)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether one has still to be asked."""
+        return bool(self._waiting)
+
+    async def gather(self) -> None:
+        """Asks all that have not answered yet."""
+        if not self._waiting:
+            return
+        import asyncio  # not at the top: listing the tools needs no event loop
+
+        async with asyncio.TaskGroup() as tasks:
+            for source in self._waiting:
+                tasks.create_task(self._ask(source))
+        self.changed()
+
+    def watch(self, listener: Callable[[], None]) -> None:
+        """Calls `listener` whenever tools have come or gone."""
+        self._watchers.append(listener)
+
+    def when_closed(self, close: Source) -> None:
+        """Has `close` called when the session ends."""
+        self._closing.append(close)
+
+    async def close(self) -> None:
+        """Ends what sources have left running. Can be called again."""
+        while self._closing:
+            await self._closing.pop()()
+
+    def changed(self) -> None:
+        """Tells those who watch."""
+        for listener in tuple(self._watchers):
+            listener()
+
+    async def _ask(self, source: Source) -> None:
+        await source()
+        self._waiting.remove(source)
+
+
+async def at_once() -> None:
+    """Paces nobody."""
+
+
+class SessionLinks(Value, frozen=True, kw_only=True):
+    """`answering` gives the model when a tool first needs one; `emit` takes the events of such
+    requests and `pace` holds them back; `approver` and `ask` reach the person, if there is one;
+    `fallback` decides whether another model answers when one cannot;
+    `opening` are the contents that a subagent's conversation begins with; `transcript` is the path
+    of the session's record, "" for none. With `texts` the events
+    of requests say what was sent and answered."""
+
+    session_id: str
+    answering: Source
+    emit: Callable[[Event], None] = lambda _event: None
+    pace: Callable[[], Awaitable[None]] = at_once
+    approver: "Approver | None" = None
+    ask: "Ask | None" = None
+    fallback: "SessionFallback | None" = None
+    opening: tuple[Content, ...] = ()
+    texts: bool = False
+    transcript: str = ""
+
+
+class SessionMode:
+    """The mode now, and the one that leaving plan mode leads back to. Satisfies
+    `tools.plan_mode.ModeSwitch`. `allows_yolo`: whether everything may run without asking."""
+
+    def __init__(self, mode: ApprovalMode = ApprovalMode.DEFAULT) -> None:
+        self.allows_yolo = True
+        self._mode = mode
+        self._work_mode = ApprovalMode.DEFAULT if mode is ApprovalMode.PLAN else mode
+        self._listeners: list[Callable[[], None]] = []
+
+    @property
+    def mode(self) -> ApprovalMode:
+        """The mode now."""
+        return self._mode
+
+    @property
+    def planning(self) -> bool:
+        """Whether plan mode is on."""
+        return self._mode is ApprovalMode.PLAN
+
+    @property
+    def next_mode(self) -> str:
+        """The mode that leaving plan mode leads to: the one before it."""
+        return self._work_mode
+
+    def subscribe(self, listener: Callable[[], None]) -> None:
+        """Calls `listener` after every change."""
+        self._listeners.append(listener)
+
+    def switch(self, mode: ApprovalMode) -> None:
+        """Changes the mode; holds for every decision from now on, also in the turn that runs. Where
+        yolo mode is not allowed, the default takes its place."""
+        if mode is ApprovalMode.YOLO and not self.allows_yolo:
+            mode = ApprovalMode.DEFAULT
+        if mode is self._mode:
+            return
+        self._mode = mode
+        if mode is not ApprovalMode.PLAN:
+            self._work_mode = mode
+        for listener in self._listeners:
+            listener()
+
+    def enter_plan_mode(self) -> None:
+        """Turns plan mode on."""
+        self.switch(ApprovalMode.PLAN)
+
+    def leave_plan_mode(self, mode: str | None = None) -> None:
+        """Turns plan mode off, into `mode`, or `next_mode` without one; nothing changes when it is
+        off."""
+        if self.planning:
+            self.switch(self._work_mode if mode is None else ApprovalMode(mode))
+
+
+_SHELL = "run_shell_command"
+_OF_SHELL = ("list_background_processes", "read_background_output")
+"""Tools for what only commands of the shell leave behind."""
+
+PolicySource = str | os.PathLike[str] | PolicyRule
+
+
+class WorkbenchOptions(Value, frozen=True, kw_only=True):
+    """What a workbench is made of. `interactive`: somebody can be asked. `sandbox`: as in
+    `AgentSettings`, and `hooks`, `wait_for_servers`, `held_servers`, `acceptance` and `named`, too.
+    `servers`: whether those of the settings are used."""
+
+    cwd: Path
+    environ: Mapping[str, str]
+    settings: Settings
+    mode: ApprovalMode = ApprovalMode.DEFAULT
+    interactive: bool = False
+    include_directories: tuple[str, ...] = ()
+    policy: tuple[PolicySource, ...] = ()
+    allowed_tools: tuple[str, ...] = ()
+    skip_trust: bool = False
+    sandbox: bool | None = None
+    tools: tuple[Tool, ...] = ()
+    hooks: Mapping[str, Any] | None = None
+    servers: bool = True
+    wait_for_servers: bool = True
+    held_servers: Mapping[str, str] = {}
+    acceptance: "Acceptance | None" = None
+    named: Callable[[tuple[str, ...], Any], Any] | None = None
+
+
+class Workbench:
+    """A workspace with the tools for it and the policy over them. `warnings` are for people,
+    `notes` for those who look closer. `filters` and, where there are any,
+    safety `checks` make decisions of the `engine` stricter. Where not `offers_always`, an approval
+    holds for its call and no further; those that hold for good go to the file `saved`. `resumed`:
+    the session goes on from what another run left. `edit` lets
+    a person change what a call would write. Subagents look for loops where it `detects_loops`;
+    `spending` is what the session's requests took. `sandbox` says what commands run in, "" for
+    nothing. `conversations` opens those that a person keeps under names.
+
+    `modes.switch` changes the approval mode while the session runs.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        registry: ToolRegistry,
+        engine: PolicyEngine,
+        context: PolicyContext,
+        outputs: "OutputStore",
+    ) -> None:
+        self.workspace = workspace
+        self.registry = registry
+        self.engine = engine
+        self.modes = SessionMode(context.mode)
+        self.outputs = outputs
+        self.warnings: tuple[str, ...] = ()
+        self.notes: tuple[str, ...] = ()
+        self.filters: tuple[PolicyFilter, ...] = ()
+        self.checks: SafetyChecks | None = None
+        self.offers_always = True
+        self.resumed = False
+        self.detects_loops = True
+        self.spending: Spending | None = None
+        self.sandbox = ""
+        self.saved: Path | None = None
+        self.model_configs = ModelConfigSettings()
+        self.compression_threshold = 0.5
+        self.context_window: int | None = None
+        self.masking = OutputMaskingSettings()
+        self.edit: Edit | None = None
+        self.when_closed: list[Callable[[], object]] = []
+        self.hooks: Hooks | None = None
+        self.memory: SessionMemory | None = None
+        self.sources = ToolSources()
+        self.servers: Servers | None = None
+        self.server_control: ServerControl | None = None
+        self.durable: Durable | None = None
+        self.keep: Keep | None = None
+        self.turn_over: Callable[[], Awaitable[None]] = at_once
+        self.conversations: Callable[[], SavedConversations] | None = None
+        self._tool_hooks: ToolHooks | None = None
+        self._watchers: dict[Callable[[], None], None] = {}
+        self.modes.subscribe(self.policy_changed)
+        self._interactive = context.interactive
+        self._surroundings = context.surroundings
+
+    @property
+    def context(self) -> PolicyContext:
+        """The circumstances of a decision that is made now."""
+        return PolicyContext(
+            mode=self.modes.mode, interactive=self._interactive, surroundings=self._surroundings
+        )
+
+    def decide(self, call: PolicyCall) -> Decision:
+        """What the policy says of a call."""
+        context = self.context
+        return self.decide_by(self.engine, call, context)
+
+    def decide_by(self, engine: PolicyEngine, call: PolicyCall, context: PolicyContext) -> Decision:
+        """What the policy would say of a call with the rules of `engine`, in a `context`."""
+        decision = tighten(engine.decide(call, context), call, self.filters, context)
+        if self.servers is None:
+            return decision
+        if call.server_name is not None:
+            from alhena.agent.toolset.mcp import reviewed, surely_named
+
+            sure = surely_named(decision, call, self.servers)
+            if sure is not None:
+                decision = tighten(engine.decide(sure, context), sure, self.filters, context)
+            return reviewed(decision, call, self.servers, context, self.saved)
+        if READ_RESOURCE not in call.names:
+            return decision
+        from alhena.agent.toolset.mcp import reviewed_reading
+
+        return reviewed_reading(
+            decision, call, self.servers, lambda each: self.decide_by(engine, each, context)
+        )
+
+    async def check(self, call: PolicyCall, decision: Decision) -> Decision:
+        """What the safety checkers make of a decision on a call."""
+        if self.checks is None:
+            return decision
+        return await self.checks.check(call, decision, self.context)
+
+    def watch(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Calls `listener` whenever the policy may decide otherwise; returns what ends that."""
+        self._watchers[listener] = None
+        return lambda: self._watchers.pop(listener, None)
+
+    def policy_changed(self) -> None:
+        """Tells those who watch that a rule was added, or that the mode is another."""
+        for listener in tuple(self._watchers):
+            listener()
+
+    def scheduler(
+        self,
+        emit: Callable[[Event], None],
+        approver: "Approver | None" = None,
+        registry: ToolRegistry | None = None,
+        bus: "MessageBus | None" = None,
+    ) -> "Scheduler":
+        """A scheduler over these tools, or over those of another registry; policy and hooks are the
+        same. People are asked over `bus`, or else `approver` is; without either nobody is."""
+        from alhena.scheduler.executor import Executor
+        from alhena.scheduler.gate import Authority
+        from alhena.scheduler.scheduler import Scheduler
+
+        asking: Asking | None = None
+        if bus is not None or approver is not None:
+            from alhena.agent.toolset.approval import open_asking
+
+            asking = open_asking(self, emit, approver, bus)
+        executor = Executor(self.workspace.cwd, outputs=self.outputs, hooks=self._hooks_of_tools())
+        executor.durable = self.durable
+        executor.keep = self.keep
+        if self.memory is not None:
+            executor.discover = self.memory.conversation(own=registry is not None)
+        return Scheduler(
+            self.registry if registry is None else registry,
+            Authority(self.decide, None if self.checks is None else self.check, self.watch),
+            emit,
+            executor,
+            asking=asking,
+        )
+
+    def _hooks_of_tools(self) -> "ToolHooks | None":
+        """The hooks around calls, one for all schedulers; None when there are none."""
+        if self.hooks is not None and self._tool_hooks is None:
+            from alhena.scheduler.hooks import tool_hooks
+
+            told = None
+            if self.servers is not None:
+                from alhena.agent.toolset.mcp import server_context as told
+
+            self._tool_hooks = tool_hooks(self.hooks, told)
+        return self._tool_hooks
+
+    def hide_denied(self) -> None:
+        """Takes the tools out of sight that could only ever be denied: they are not declared, and
+        a call to one is answered as to a tool that is not there. Holds for the mode of now: to be
+        called again when that has changed."""
+        self.registry.hide(())
+        context = self.context
+        denied = [tool.name for tool in self.registry.all_tools if self._only_denied(tool, context)]
+        if _SHELL in denied and not context.interactive:  # nothing can have been started
+            denied += _OF_SHELL
+        self.registry.hide(denied)
+
+    def _only_denied(self, tool: Tool, context: PolicyContext) -> bool:
+        entry = self.registry.find(tool.name)
+        server = None if entry is None else entry.server
+        names = all_names(tool.name) if entry is None or server is None else entry.names
+        return self.engine.excluded(names, context, server) or any(
+            item.excludes(names, context, server) for item in self.filters
+        )
