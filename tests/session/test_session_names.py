@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.agent.session.session import new_session_id
 from alhena.config.home import claimed_project_temp
 from alhena.session.errors import NoSessionError, SessionError
 from alhena.session.journal import is_begun
@@ -18,6 +17,7 @@ from alhena.session.records import (
     is_damaged_end,
     is_made_id,
     is_session_id,
+    new_session_id,
     session_of,
 )
 from alhena.session.store import Retention, open_store, prune

@@ -6,12 +6,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from alhena.agent.session.session import new_session_id
 from alhena.config.errors import ConfigError
 from alhena.session.checkpoints import Checkpoint, CheckpointFiles
 from alhena.session.errors import HeldSessionError, NoSessionError, SessionError
 from alhena.session.journal import Journal
-from alhena.session.records import VERSION, Header, Prompted
+from alhena.session.records import VERSION, Header, Prompted, new_session_id
 from alhena.session.store import Retention, SessionStore, outdated, prune, retention
 from alhena.session.transcript import as_html, as_json, as_markdown, facts, read_transcript
 from alhena.wire.content import MODEL, USER

@@ -1,4 +1,4 @@
-"""The lines of a journal, JSON objects each with a checksum; and the names of sessions.
+"""The lines of a journal, JSON objects each with a checksum; and the names and ids of sessions.
 
     {"type":"event","at":"2026-01-31T12:00:00.000Z","event":{…},"crc":"89abcdef"}
 
@@ -7,6 +7,7 @@ for the first). So a line that was changed, lost, doubled or moved ends what can
 record of a type that is not known is one of a later version; it is left where it is.
 """
 
+import os
 import re
 import time
 import zlib
@@ -219,3 +220,12 @@ def is_damaged_end(file_name: str, session_id: str) -> bool:
     """Whether a file holds a damaged end of that session."""
     head, mark, number = file_name.rpartition(".damaged-")
     return bool(mark) and head == session_id and number.isascii() and number.isdecimal()
+
+
+def new_session_id() -> str:
+    """A random UUID (version 4); the uuid module would cost the start more than it gives."""
+    raw = bytearray(os.urandom(16))
+    raw[6] = raw[6] & 0x0F | 0x40
+    raw[8] = raw[8] & 0x3F | 0x80
+    text = raw.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"

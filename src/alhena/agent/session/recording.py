@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from alhena.agent.run import settled
-from alhena.agent.session.session import new_session_id
 from alhena.chat.history import INTERRUPTED
 from alhena.config.home import claim_project_temp, claimed_project_temp, project_temp
 from alhena.config.settings import Settings
 from alhena.errors import AlhenaError
 from alhena.events import ApiRequestEvent, Event, RunFinishedEvent, UserMessageEvent, WarningEvent
+from alhena.session.records import new_session_id
 from alhena.session.store import LATEST, Resumed, project_store
 from alhena.system.errors import printable
 from alhena.version import __version__

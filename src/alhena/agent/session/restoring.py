@@ -1,5 +1,5 @@
-"""A session goes back to a checkpoint: its files, its conversation; conversations kept under
-names."""
+"""A session, or a project without one, goes back to a checkpoint: its files, its conversation;
+conversations kept under names."""
 
 import asyncio
 import threading
@@ -13,25 +13,28 @@ import msgspec
 from alhena.agent.loop import answers, run_calls, run_prompt
 from alhena.agent.run import Run
 from alhena.agent.session.checkpointing import Checkpoints, Remembered
-from alhena.agent.session.recording import Recording
-from alhena.agent.session.session import Session, new_session_id
+from alhena.agent.session.recording import Recording, notices_of, told_behind
+from alhena.agent.session.session import Session
 from alhena.chat.history import History
 from alhena.config.home import claimed_project_temp, project_temp
 from alhena.errors import InputError
+from alhena.events import CheckpointEvent, Event
 from alhena.policy.engine import PolicyFilter
 from alhena.policy.model import PolicyOutcome, PolicyRule
 from alhena.scheduler.confirmation import says_why
 from alhena.scheduler.states import CancelledToolCall, CompletedToolCall, ErroredToolCall
 from alhena.session.checkpoints import Checkpoint
-from alhena.session.errors import SessionError
-from alhena.session.records import Answered, Undone, now
+from alhena.session.errors import NoSessionError, SessionError
+from alhena.session.records import Answered, Contents, Happened, Undone, new_session_id, now
 from alhena.session.restorer import Restoration
+from alhena.session.store import Resumed, project_store
 from alhena.session.tags import Tag, Tags, project_tags, tag_name
 from alhena.tools.contract import ToolErrorType
 from alhena.values import Value
 from alhena.version import __version__
 from alhena.wire.calls import ToolCallRequestInfo
 from alhena.wire.content import MODEL, FunctionCall, Part
+from alhena.wire.encoded import encode_value
 from alhena.wire.plain import scrub
 
 if TYPE_CHECKING:
@@ -340,3 +343,62 @@ class SavedConversations:
 
     def _tags(self) -> Tags:
         return project_tags(project_temp(self._environ, self._cwd))
+
+
+def restore_project(cwd: Path, environ: Mapping[str, str], name: str) -> Restored:
+    """Makes the files what they were at a checkpoint, and the conversation of its session, when
+    that is recorded: whoever resumes it goes on from there. Raises NoCheckpointError,
+    CheckpointError, HeldSessionError while a process is at work on the session, ForeignError for
+    what is another project's, SessionError, JournalError."""
+    checkpoints = Checkpoints(cwd, environ, "", _nobody)
+    found, checkpoint = checkpoints.chosen(name)
+    remembered = checkpoints.conversation(found, checkpoint)
+    resumed = None if remembered is None else _held(cwd, environ, checkpoint)
+    try:
+        before = Checkpoint(kind="restore", session_id=checkpoint.session_id, back_to=found)
+        kept, files = checkpoints.put_back(found, checkpoint, before, threading.Event())
+        if resumed is not None and remembered is not None:
+            _record(resumed, remembered, found, kept, files)
+    finally:
+        if resumed is not None:
+            resumed.journal.close()
+    return Restored(
+        name=found,
+        kept=kept,
+        files=files,
+        conversation=resumed is not None,
+        forgotten=resumed is None,
+        tool_call=plain_call(checkpoint),
+        notices=() if resumed is None else notices_of(resumed),
+    )
+
+
+def _held(cwd: Path, environ: Mapping[str, str], checkpoint: Checkpoint) -> Resumed | None:
+    """The session, for this process alone; None when it is gone."""
+    try:
+        return project_store(environ, cwd).resume(checkpoint.session_id, __version__)
+    except NoSessionError:
+        return None
+
+
+def _record(
+    resumed: Resumed, remembered: Remembered, name: str, kept: str, files: Restoration
+) -> None:
+    """Has the journal say that the conversation is what it was, every call in it answered."""
+    journal = resumed.journal
+    made = CheckpointEvent(name=kept, tree=files.before.tree)
+    journal.append(Happened(at=now(), event=msgspec.Raw(encode_value(made))))
+    journal.append(undone_record(name, open_calls(remembered)))
+    ends = remembered.replay.unanswered(UNDONE)
+    told = told_behind(resumed, remembered.contents, ends)
+    contents = (*remembered.contents, *told)
+    present = resumed.replay.contents
+    keep = 0
+    while keep < min(len(present), len(contents)) and present[keep] == contents[keep]:
+        keep += 1
+    fresh = tuple(entry.raw for entry in contents[keep:])
+    journal.append(Contents(at=now(), keep=keep, contents=fresh))
+
+
+def _nobody(_event: Event) -> None:
+    """Nobody listens: a command says at its end what has happened."""

@@ -60,7 +60,8 @@ from alhena.tools.names import declared_name
 from alhena.tools.registry import RegisteredTool, ToolRegistry
 from alhena.wire.calls import CallIds, ToolCallRequestInfo
 from alhena.wire.content import Content, Part
-from alhena.wire.request import GenerateContentConfig, Tool
+from alhena.wire.request import GenerateContentConfig
+from alhena.wire.request import Tool as DeclaredTools
 
 
 class EventRelay:
@@ -438,7 +439,7 @@ def _config(
     memory = "" if bench.memory is None else bench.memory.user_text
     return GenerateContentConfig(
         system_instruction=system_instruction(text, memory),
-        tools=(Tool(function_declarations=registry.function_declarations()),),
+        tools=(DeclaredTools(function_declarations=registry.function_declarations()),),
     ).with_settings(_settings(definition, model, bench))
 
 

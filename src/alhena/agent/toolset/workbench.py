@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from alhena.tools.builtin.ask_user import Ask
     from alhena.tools.output_store import OutputStore
 
-Source = Callable[[], Awaitable[None]]
+ToolSource = Callable[[], Awaitable[None]]
 """Registers its tools; what goes wrong is told, not raised."""
 
 
@@ -45,11 +45,11 @@ class ToolSources:
     is asked again. Those who watch are told when tools have come or gone."""
 
     def __init__(self) -> None:
-        self._waiting: list[Source] = []
+        self._waiting: list[ToolSource] = []
         self._watchers: list[Callable[[], None]] = []
-        self._closing: list[Source] = []
+        self._closing: list[ToolSource] = []
 
-    def add(self, source: Source) -> None:
+    def add(self, source: ToolSource) -> None:
         """A source that is to be asked."""
         self._waiting.append(source)
 
@@ -73,7 +73,7 @@ class ToolSources:
         """Calls `listener` whenever tools have come or gone."""
         self._watchers.append(listener)
 
-    def when_closed(self, close: Source) -> None:
+    def when_closed(self, close: ToolSource) -> None:
         """Has `close` called when the session ends."""
         self._closing.append(close)
 
@@ -87,7 +87,7 @@ class ToolSources:
         for listener in tuple(self._watchers):
             listener()
 
-    async def _ask(self, source: Source) -> None:
+    async def _ask(self, source: ToolSource) -> None:
         await source()
         self._waiting.remove(source)
 

@@ -44,7 +44,7 @@ def show_checkpoints(options: "Namespace") -> None:
 def restore(options: "Namespace") -> int:
     """Goes back to a checkpoint and prints what has come of it; the exit code, which is 1 when a
     file was left as it is. Raises what `restore_project` raises."""
-    from alhena.agent.session.checkpointing import restore_project
+    from alhena.agent.session.restoring import restore_project
 
     restored = restore_project(current_directory(), os.environ, options.checkpoint)
     if options.json:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
 
-from alhena.agent.session.session import new_session_id
 from alhena.agent.toolset.opening import open_workbench
 from alhena.agent.toolset.workbench import SessionLinks, Workbench
 from alhena.display_text import one_line
@@ -18,6 +17,7 @@ from alhena.frontends.cli.arguments import Parser
 from alhena.frontends.cli.model_for_tools import answering_for
 from alhena.frontends.cli.workbench_options import add_workbench_arguments, workbench_options
 from alhena.frontends.streams import write_stderr
+from alhena.session.records import new_session_id
 
 if TYPE_CHECKING:
     from alhena.system.processes import ProcessGroups

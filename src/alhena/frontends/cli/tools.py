@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from alhena.agent.session.session import new_session_id
 from alhena.agent.toolset.opening import open_workbench
 from alhena.agent.toolset.workbench import SessionLinks, Workbench, WorkbenchOptions
 from alhena.display_text import escaped, one_line, without_controls
@@ -17,6 +16,7 @@ from alhena.frontends.cli.model_for_tools import answering_for
 from alhena.frontends.cli.workbench_options import add_workbench_arguments, workbench_options
 from alhena.frontends.here import tell
 from alhena.frontends.streams import is_terminal, write_json, write_stderr, write_stdout
+from alhena.session.records import new_session_id
 from alhena.tools.contract import ToolDisplay, ToolErrorType
 from alhena.tools.response import error_parts
 from alhena.wire.calls import ToolCallRequestInfo

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, BinaryIO
 
 from alhena.agent.agent import Agent
-from alhena.agent.session.session import new_session_id
 from alhena.config.place import Place
 from alhena.display_text import one_line
 from alhena.errors import AlhenaError, InputError, InterruptedRunError
@@ -45,6 +44,7 @@ from alhena.frontends.streams import (
     write_stderr,
     write_stdout,
 )
+from alhena.session.records import new_session_id
 
 if TYPE_CHECKING:
     from alhena.scheduler.states import CompletedToolCall
