@@ -5,8 +5,7 @@ import pytest
 
 from alhena.errors import UsageError
 from alhena.frontends.cli.arguments import RunArguments, parse_run, run_parser
-from alhena.frontends.cli.main import COMMANDS
-from alhena.frontends.cli.meant import NOT_HERE, refuse_commands
+from alhena.frontends.cli.main import COMMANDS, NOT_HERE, refuse_commands
 from alhena.policy.model import ApprovalMode
 from alhena.version import __version__
 from tests.support.command import alhena, keyed

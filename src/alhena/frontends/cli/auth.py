@@ -1,15 +1,30 @@
-"""`alhena auth`: signing in with a Google account, out again, and who answers as things are."""
+"""alhena auth: signing in with a Google account, out again, and the status of it."""
 
 import asyncio
 import os
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from threading import Thread
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from alhena.config.home import config_home
 from alhena.config.place import Place
+from alhena.config.settings import Settings
 from alhena.display_text import one_line
+from alhena.errors import AlhenaError
 from alhena.frontends.here import place_here
 from alhena.frontends.streams import write_json, write_stderr, write_stdout
-from alhena.models.auth.store import LoginStore, alone
+from alhena.models.auth.authorization import open_browser
+from alhena.models.auth.exchange import find_client
+from alhena.models.auth.store import CREDENTIALS_FILE, LoginStore, alone
+from alhena.models.auth.user import signed_in
+from alhena.models.auth_type import AuthType, auth_type
+from alhena.models.code_assist.setup import QuotaBucket
+from alhena.models.errors import CredentialsError
 from alhena.system.private_files import PrivateFiles
 
 if TYPE_CHECKING:
@@ -68,7 +83,6 @@ def _options(argv: list[str]) -> "Namespace":
 
 
 async def _login(place: Place, files: PrivateFiles, *, browser: bool) -> int:
-    from alhena.frontends.cli.auth_person import TerminalPerson
     from alhena.models.auth.exchange import (
         TokenEndpoint,
         find_addresses,
@@ -140,7 +154,6 @@ async def _logout(place: Place, files: PrivateFiles) -> int:
 
 
 async def _status(options: "Namespace", place: Place, files: PrivateFiles) -> int:
-    from alhena.frontends.cli.auth_status import described, find_status, with_quota
 
     environ, settings = place.environ, place.settings
     status = find_status(environ, settings, files)
@@ -151,3 +164,216 @@ async def _status(options: "Namespace", place: Place, files: PrivateFiles) -> in
     else:
         write_stdout(described(status))
     return 0 if status.ready else 41
+
+
+_LONGEST = 16 * 1024
+
+
+class TerminalPerson:
+    """Lines go to standard output; answers come from standard input."""
+
+    def __init__(self, source: int = 0) -> None:
+        self._source = source
+        self._read = b""
+
+    def tell(self, text: str) -> None:
+        """Shows a line. Addresses are left whole, so that they can be copied."""
+        write_stdout(f"{text}\n")
+
+    async def ask(self, question: str) -> str | None:
+        """A line of standard input; None at its end, or when it is closed.
+
+        It is read on a thread of its own that does not keep the program from ending, for nothing
+        can call a reader back.
+        """
+        write_stdout(question)
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[str | None] = loop.create_future()
+
+        def settle(line: str | None) -> None:
+            if not answer.done():
+                answer.set_result(line)
+
+        def read() -> None:
+            line = self._line()
+            with suppress(RuntimeError):  # the loop has been closed: nobody waits any more
+                loop.call_soon_threadsafe(settle, line)
+
+        Thread(target=read, daemon=True).start()
+        return await answer
+
+    async def open(self, url: str) -> bool:
+        """Shows a page in the browser."""
+        return await open_browser(url)
+
+    def _line(self) -> str | None:
+        """Not by sys.stdin: a program that ends while a thread is inside that crashes."""
+        while b"\n" not in self._read and len(self._read) < _LONGEST:
+            try:
+                data = os.read(self._source, _LONGEST)
+            except OSError:
+                data = b""
+            if not data:
+                break
+            self._read += data
+        line, ended, self._read = self._read.partition(b"\n")
+        return line.decode("utf-8", "replace") if line or ended else None
+
+
+_NAMES = {
+    AuthType.LOGIN: "Code Assist, with a Google account",
+    AuthType.API_KEY: "the Gemini API, with a key",
+    AuthType.VERTEX: "Vertex AI",
+    AuthType.COMPUTE: "Code Assist, with this machine's credentials",
+    AuthType.CLOUD_SHELL: "Code Assist, with this machine's credentials",
+    AuthType.GATEWAY: "a gateway (GOOGLE_GEMINI_BASE_URL)",
+}
+
+
+class LoginState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A login that is kept on this machine. `expires_at` is when its access token ends (RFC 3339);
+    `refreshable`: it can be renewed, for there are a refresh token and a client."""
+
+    account: str | None = None
+    expires_at: str | None = None
+    expired: bool = False
+    refreshable: bool = False
+
+
+class AuthStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """`auth_type` and `transport` are None when nothing says how to sign in; `problem` is why a run
+    could not. `token_source` is which variable or file a Google account's token comes from."""
+
+    auth_type: str | None
+    transport: str | None
+    ready: bool
+    problem: str | None = None
+    token_source: str | None = None
+    login: LoginState | None = None
+    oauth_client: bool = False
+    project: str | None = None
+    quota: tuple[QuotaBucket, ...] | None = None
+
+
+def find_status(environ: Mapping[str, str], settings: Settings, files: PrivateFiles) -> AuthStatus:
+    """How a run would sign in. Nothing is sent. Raises ConfigError for an OAuth client that cannot
+    be used."""
+    client = find_client(environ, settings.security.auth.oauth)
+    problem: str | None = None
+    kind: AuthType | None = None
+    source: str | None = None
+    login: LoginState | None = None
+    try:
+        login = _login_status(files, refreshable=client is not None)
+        kind = auth_type(settings.security.auth, environ)
+        _require_generator(environ, settings, files)
+        if kind is AuthType.LOGIN:
+            source = signed_in(environ, files, settings.security.auth.oauth).source
+    except AlhenaError as error:
+        problem = str(error)
+    if source == CREDENTIALS_FILE:
+        problem = problem or _ended(login)
+    return AuthStatus(
+        auth_type=kind,
+        transport=_NAMES[kind] if kind is not None else None,
+        ready=problem is None,
+        problem=problem,
+        token_source=source,
+        login=login,
+        oauth_client=client is not None,
+        project=environ.get("GOOGLE_CLOUD_PROJECT") or environ.get("GOOGLE_CLOUD_PROJECT_ID"),
+    )
+
+
+async def with_quota(
+    status: AuthStatus, environ: Mapping[str, str], settings: Settings, files: PrivateFiles
+) -> AuthStatus:
+    """`status` with the quota, and the project, that Code Assist tells. Raises CredentialsError for
+    another transport, and ModelError."""
+    from alhena.models.code_assist.generator import for_login, for_machine
+
+    if status.auth_type == AuthType.LOGIN:
+        generator = for_login(environ, files, settings.security.auth.oauth)
+    elif status.auth_type in (AuthType.COMPUTE, AuthType.CLOUD_SHELL):
+        generator = for_machine(environ)
+    else:
+        raise CredentialsError(
+            "only Code Assist tells what is left of a quota.",
+            remedy="Set GOOGLE_GENAI_USE_GCA=true to ask it.",
+        )
+    try:
+        quota = await generator.quota()
+        account = await generator.account()
+    finally:
+        await generator.aclose()
+    return msgspec.structs.replace(status, quota=quota, project=account.project)
+
+
+def described(status: AuthStatus) -> str:
+    """The same for a person, as lines."""
+    lines = [f"Answers come from: {status.transport or 'nobody'}"]
+    if status.auth_type is not None:
+        lines[0] += f" ({status.auth_type})"
+    if status.problem is not None:
+        lines.append(f"This does not work: {status.problem}")
+    if status.token_source is not None:
+        lines.append(f"The token comes from: {status.token_source}")
+    login = status.login
+    if login is None:
+        lines.append("Signed in: nobody")
+    else:
+        until = f", token until {login.expires_at}" if login.expires_at else ""
+        state = " (expired)" if login.expired else ""
+        renewed = "is renewed when need be" if login.refreshable else "cannot be renewed"
+        lines.append(f"Signed in: {login.account or 'an unknown account'}{until}{state}; {renewed}")
+    lines.append(f"OAuth client for logins: {'set' if status.oauth_client else 'not set'}")
+    if status.project:
+        lines.append(f"Project: {status.project}")
+    lines += [_bucket(bucket) for bucket in status.quota or ()]
+    return "".join(f"{one_line(line)}\n" for line in lines)
+
+
+def _bucket(bucket: QuotaBucket) -> str:
+    left = f"{bucket.remaining_fraction:.0%}" if bucket.remaining_fraction is not None else "?"
+    amount = f" ({bucket.remaining_amount})" if bucket.remaining_amount else ""
+    reset = f", full again at {bucket.reset_time}" if bucket.reset_time else ""
+    return f"Quota of {bucket.model_id or 'all models'}: {left} left{amount}{reset}"
+
+
+def _login_status(files: PrivateFiles, *, refreshable: bool) -> LoginState | None:
+    store = LoginStore(files)
+    found = store.load()
+    if found is None:
+        return None
+    ends = found.expires_at
+    return LoginState(
+        account=store.account(),
+        expires_at=_shown(ends) if ends is not None else None,
+        expired=not found.access_token or (ends is not None and ends <= time.time()),
+        refreshable=refreshable and bool(found.refresh_token),
+    )
+
+
+def _shown(seconds: float) -> str | None:
+    try:
+        return datetime.fromtimestamp(int(seconds), UTC).isoformat().replace("+00:00", "Z")
+    except (OverflowError, ValueError, OSError):
+        return None
+
+
+def _ended(login: LoginState | None) -> str | None:
+    if login is None or not login.expired or login.refreshable:
+        return None
+    return (
+        "The login has expired and cannot be renewed: there is no refresh token, or no OAuth "
+        "client. Sign in again: alhena auth login."
+    )
+
+
+def _require_generator(environ: Mapping[str, str], settings: Settings, files: PrivateFiles) -> None:
+    """Makes what a run would ask, and lets it go: what is missing is said by the same code."""
+    from alhena.models.select import ModelChoice, choose_generator
+
+    choose_generator(
+        ModelChoice(model="gemini", environ=environ, settings=settings, private_files=lambda: files)
+    )

@@ -1,12 +1,13 @@
-"""Dispatch of the command line, and the top-level boundary where every error becomes a line."""
+"""Dispatch of the command line, and the top-level boundary where errors become lines and exit
+codes."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import TextIO
+from typing import NoReturn, TextIO
 
 from alhena.display_text import one_line
-from alhena.errors import AlhenaError
+from alhena.errors import AlhenaError, UsageError
 from alhena.frontends.streams import OutputError, is_terminal, report, write_stderr, write_stdout
 
 COMMANDS = {
@@ -75,8 +76,6 @@ def _prompt(argv: list[str]) -> int:
         write_stdout(f"{__version__}\n")
         return 0
     if arguments.words:
-        from alhena.frontends.cli.meant import refuse_commands
-
         refuse_commands(arguments.words, COMMANDS)
     if arguments.sessions:
         from alhena.frontends.cli import sessions
@@ -129,3 +128,48 @@ def _unwritable(error: OutputError, *, debug: bool) -> int:
         os.dup2(descriptor, 1)
         os.close(descriptor)
     return 1 if error.closed else report(error, debug=debug)
+
+
+NOT_HERE = {
+    "extensions": (
+        *("install", "uninstall", "list", "update", "disable", "enable"),
+        *("link", "new", "validate", "config"),
+    ),
+    "skills": ("list", "enable", "disable", "install", "uninstall", "link"),
+}
+"""Commands of the reference that are not here yet, and what they can be told."""
+NEAR = 0.75
+"""How like a command its misspelling is."""
+_AS_PROMPT = "To send these words to the model, use -p '…'."
+
+
+def refuse_commands(words: tuple[str, ...], commands: Mapping[str, tuple[str, ...]]) -> None:
+    """Raises UsageError for the words of a prompt that are a command behind options, a misspelled
+    one, or one of the reference that is not here."""
+    name, second = words[0], words[1] if len(words) > 1 else ""
+    if name in commands and (len(words) <= 2 or second in commands[name]):
+        _refuse(
+            f"the options stand before the command {name}.",
+            f"Put the command first: alhena {name}{' ' + second if second else ''} [options].",
+        )
+    near = _near(name, second, commands) if second else None
+    missing = near if near in NOT_HERE else name
+    if missing in NOT_HERE and (not second or second in NOT_HERE[missing]):
+        _refuse(f"there is no command {missing} yet.", "See alhena --help for those there are.")
+    if near is not None:
+        _refuse(f"there is no command {name}.", f"Did you mean alhena {near} {second}?")
+
+
+def _near(name: str, action: str, commands: Mapping[str, tuple[str, ...]]) -> str | None:
+    """The command that is like `name` and can be told `action`."""
+    able = [each for each, actions in {**commands, **NOT_HERE}.items() if action in actions]
+    if not able or name in able:
+        return None
+    from difflib import get_close_matches
+
+    found = get_close_matches(name.lower(), able, n=1, cutoff=NEAR)
+    return found[0] if found else None
+
+
+def _refuse(what: str, hint: str) -> NoReturn:
+    raise UsageError(what, remedy=f"{hint} {_AS_PROMPT}")

@@ -1,9 +1,35 @@
-"""`alhena mcp`: the MCP servers of the settings, and this program as one."""
+"""alhena mcp: lists the MCP servers of the settings and signs in to them; the other commands
+start here."""
 
+import asyncio
+import os
+import time
+from datetime import UTC, datetime
 from importlib import import_module
+from typing import Any
 
-from alhena.errors import UsageError
-from alhena.frontends.streams import write_stdout
+import msgspec
+
+from alhena.agent.toolset.mcp import surroundings
+from alhena.agent.toolset.mcp_access import token_file
+from alhena.config.environment import SecretVariables
+from alhena.config.home import config_home
+from alhena.config.mcp_servers import ConfiguredServers, McpServer, configured_servers
+from alhena.config.place import Place
+from alhena.display_text import one_line
+from alhena.errors import InputError, UsageError
+from alhena.frontends.cli.arguments import Parser
+from alhena.frontends.here import place_here, tell
+from alhena.frontends.streams import write_json, write_stdout
+from alhena.frontends.words import MARKS, state_words
+from alhena.mcp.oauth.tokens import TokenFile, same_place
+from alhena.mcp.opening import opener
+from alhena.mcp.pins import Pins
+from alhena.mcp.servers import Outlets, ServerReport, Servers
+from alhena.mcp.shown import Named, shown_server
+from alhena.system.private_files import PrivateFiles
+from alhena.system.processes import ProcessGroups
+from alhena.tools.registry import ToolRegistry
 
 USAGE = """\
 usage: alhena mcp add [OPTIONS] NAME COMMAND_OR_URL [ARGS…]
@@ -32,8 +58,8 @@ started. serve: the tools of this workspace for other agents (alhena mcp serve -
 """
 _WHERE = {
     "serve": ("mcp_serve", "run"),
-    "list": ("mcp_list", "run"),
-    "auth": ("mcp_auth", "run"),
+    "list": ("mcp", "list_servers"),
+    "auth": ("mcp", "sign_in"),
     "add": ("mcp_settings", "add"),
     "remove": ("mcp_settings", "remove"),
     "enable": ("mcp_settings", "enable"),
@@ -53,3 +79,181 @@ def run(argv: list[str]) -> int:
         raise UsageError(said, remedy="See alhena mcp --help.")
     module, function = _WHERE[name]
     return getattr(import_module(f"alhena.frontends.cli.{module}"), function)(rest)
+
+
+MAX_MORE = 1_000
+"""Characters of a line about a server's directory, variables and headers."""
+
+
+def list_servers(argv: list[str]) -> int:
+    """Carries out `alhena mcp list ARGV`; the exit code is 0 however the servers are."""
+    parser = Parser(prog="alhena mcp list", add_help=False, allow_abbrev=False)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--skip-trust", action="store_true")
+    parser.add_argument("-d", "--debug", action="store_true")
+    options = parser.parse_args(argv)
+    place = place_here(skip_trust=options.skip_trust, told=False)
+    tell(place.told)
+    configured = configured_servers(place.settings, place.environ, held=place.held_servers)
+    configured = _placed(configured, place)
+    warnings: list[str] = []
+    variables = SecretVariables(place)
+    reports = asyncio.run(_looked_at(place, configured, warnings, variables.named))
+    tell(dict.fromkeys(warnings))
+    shown_as = {
+        name: shown_server(name, server, variables.named)
+        for name, server in configured.servers.items()
+    }
+    words = {name: what for name, (what, *_) in shown_as.items()}
+    more = {name: rest for name, (_, *rest) in shown_as.items()}
+    if options.json:
+        write_json(
+            [
+                _as_json(report, words.get(report.name, ""), more.get(report.name, []))
+                for report in reports
+            ]
+        )
+        return 0
+    for report in reports:
+        what = words.get(report.name, "")
+        shown = f"{report.name}: {what} ({report.transport})" if what else report.name
+        write_stdout(f"{MARKS[report.state]} {one_line(shown, 200)} - {state_words(report)}\n")
+        if rest := ", ".join(more.get(report.name, [])):
+            write_stdout(f"    {one_line(rest, MAX_MORE)}\n")
+    if not reports:
+        write_stdout("No MCP servers are configured. To add one: alhena mcp add --help\n")
+    return 0
+
+
+def _placed(configured: ConfiguredServers, place: Place) -> ConfiguredServers:
+    """The same with file and line of each entry that cannot be used."""
+    if not configured.problems:
+        return configured
+    from alhena.config.mcp_servers import server_problems
+
+    found = server_problems(place.layers)
+    problems = {name: found.get(name, why) for name, why in configured.problems.items()}
+    return msgspec.structs.replace(configured, problems=problems)
+
+
+async def _looked_at(
+    place: Place, configured: ConfiguredServers, warnings: list[str], named: Named
+) -> tuple[ServerReport, ...]:
+    """How the servers are once each has connected, has failed, or has had its time. `warnings` gets
+    what is wrong with the files of tokens and approvals."""
+    groups = ProcessGroups()
+    around = surroundings(
+        place.environ,
+        place.settings,
+        (place.cwd,),
+        groups,
+        warnings.append,
+        trusted=place.trust.trusted,
+    )
+    servers = Servers(
+        configured,
+        opener(around),
+        ToolRegistry(),
+        Pins(PrivateFiles(config_home(place.environ)), warnings.append),
+        # The reports say it all.
+        Outlets(warn=lambda _text: None, changed=lambda: None, named=named),
+    )
+    try:
+        servers.start()
+        await servers.settled()
+        return servers.reports()
+    finally:
+        await servers.close()
+        await groups.close()
+
+
+def _as_json(report: ServerReport, words: str, more: list[str]) -> dict[str, Any]:
+    return {
+        "name": report.name,
+        "state": report.state,
+        "why": report.why,
+        "transport": report.transport,
+        "server": words,
+        "with": more,
+        "tools": sorted(report.tools),
+        "prompts": [prompt.name for prompt in report.prompts],
+        "resources": [resource.uri for resource in report.resources],
+        "leftOut": report.left_out,
+        "notes": list(report.notes),
+    }
+
+
+def sign_in(argv: list[str]) -> int:
+    """Carries out `alhena mcp auth ARGV`; returns the exit code."""
+    parser = Parser(prog="alhena mcp auth", add_help=False, allow_abbrev=False)
+    parser.add_argument("name", nargs="?")
+    parser.add_argument("--logout", action="store_true")
+    parser.add_argument("--skip-trust", action="store_true")
+    parser.add_argument("-d", "--debug", action="store_true")
+    options = parser.parse_args(argv)
+    tokens = token_file(os.environ)
+    if options.logout:
+        if options.name is None:
+            raise UsageError("--logout needs the name of a server.")
+        return _logout(options.name, tokens)
+    place = place_here(skip_trust=options.skip_trust)
+    if options.name is None:
+        return _status(place, tokens)
+    return asyncio.run(_sign_in(options.name, place))
+
+
+async def _sign_in(name: str, place: Place) -> int:
+    from alhena.agent.toolset.mcp_access import signed_in
+    from alhena.frontends.cli.auth import TerminalPerson
+
+    server = server_to_sign_in_to(name, place)
+    await signed_in(name, server, TerminalPerson(), place.environ)
+    write_stdout(f"Signed in to MCP server '{one_line(name)}'.\n")
+    return 0
+
+
+def server_to_sign_in_to(name: str, place: Place) -> McpServer:
+    """A server of the settings. Raises InputError when there is none, or none that can be used."""
+    configured = configured_servers(place.settings, place.environ, held=place.held_servers)
+    server = configured.servers.get(name)
+    if server is not None:
+        return server
+    why = configured.problems.get(name) or configured.disabled.get(name)
+    if why is not None:
+        raise InputError(f"the MCP server {name!r} cannot be signed in to: {why}")
+    raise InputError(
+        f"there is no MCP server {name!r} in the settings.", remedy="See alhena mcp list."
+    )
+
+
+def _logout(name: str, tokens: TokenFile) -> int:
+    there = asyncio.run(tokens.forget(name))
+    said = f"Signed out of MCP server {name!r}." if there else "Nobody was signed in there."
+    write_stdout(f"{one_line(said)}\n")
+    return 0
+
+
+def _status(place: Place, tokens: TokenFile) -> int:
+    servers = configured_servers(place.settings, place.environ, held=place.held_servers).servers
+    remote = {name: server for name, server in servers.items() if server.address is not None}
+    for name, server in remote.items():
+        write_stdout(f"{one_line(name, 60)}: {_signed(name, server, tokens)}\n")
+    if not remote:
+        write_stdout("No MCP server of the settings is one that could be signed in to.\n")
+    return 0
+
+
+def _signed(name: str, server: McpServer, tokens: TokenFile) -> str:
+    token = tokens.named(name)
+    if token is None:
+        return "nobody is signed in"
+    if not same_place(token.server_url, server.address or ""):
+        return "signed in at another address, which does not count for this one"
+    if token.wanted:
+        return f"signed in, without what the server wants by now: {one_line(token.wanted, 200)}"
+    if token.expires_at is None or token.holds_for(0, time.time()):
+        return "signed in"
+    if token.refresh_token:
+        return "signed in; the token is renewed when it is needed"
+    ended = datetime.fromtimestamp(token.expires_at, UTC).isoformat(timespec="minutes")
+    return f"the sign-in has ended ({ended})"

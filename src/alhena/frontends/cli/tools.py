@@ -1,21 +1,24 @@
-"""`alhena tools list` and `alhena tools call`: the tools, and one call through the gate."""
+"""alhena tools list and call, and the workbench options that commands share."""
 
 import argparse
 import sys
+from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
+from alhena.agent.session.model_access import Source
 from alhena.agent.toolset.opening import open_workbench
 from alhena.agent.toolset.workbench import SessionLinks, Workbench, WorkbenchOptions
+from alhena.config.home import config_home
 from alhena.display_text import escaped, one_line, without_controls
 from alhena.errors import InputError
 from alhena.events import Event, WarningEvent
-from alhena.frontends.cli.arguments import Parser
-from alhena.frontends.cli.model_for_tools import answering_for
-from alhena.frontends.cli.workbench_options import add_workbench_arguments, workbench_options
-from alhena.frontends.here import tell
+from alhena.frontends.cli.arguments import Parser, split_list, split_tools
+from alhena.frontends.here import included, place_here, tell
 from alhena.frontends.streams import is_terminal, write_json, write_stderr, write_stdout
+from alhena.models.generator import ContentGenerator
+from alhena.policy.model import ApprovalMode
 from alhena.session.records import new_session_id
 from alhena.tools.contract import ToolDisplay, ToolErrorType
 from alhena.tools.response import error_parts
@@ -24,6 +27,63 @@ from alhena.wire.calls import ToolCallRequestInfo
 if TYPE_CHECKING:
     from alhena.scheduler.states import CompletedToolCall
     from alhena.system.processes import ProcessGroups
+
+
+def add_workbench_arguments(parser: Parser) -> None:
+    """Adds the options that say what the workbench is."""
+    add = parser.add_argument
+    add("--approval-mode", choices=["default", "auto_edit", "yolo", "plan"])
+    add("--policy", action="append", default=[], metavar="FILE")
+    add("--allowed-tools", action="append", default=[], metavar="TOOLS")
+    add("--skip-trust", action="store_true")
+    add("-s", "--sandbox", action=argparse.BooleanOptionalAction)
+    add("--include-directories", action="append", default=[], metavar="DIR")
+    add("-d", "--debug", action="store_true", help="show tracebacks")
+
+
+def workbench_options(found: argparse.Namespace) -> WorkbenchOptions:
+    """What was asked for, in the current directory. Raises ConfigError."""
+    place = place_here(skip_trust=found.skip_trust)
+    settings = place.settings
+    roots, missing = included(place, split_list(found.include_directories))
+    tell(missing)
+    mode = found.approval_mode or settings.general.default_approval_mode
+    return WorkbenchOptions(
+        cwd=place.cwd,
+        environ=place.environ,
+        settings=settings,
+        mode=ApprovalMode(mode),
+        include_directories=roots,
+        policy=split_list(found.policy),
+        allowed_tools=split_tools(found.allowed_tools),
+        skip_trust=found.skip_trust,
+        sandbox=found.sandbox,
+        held_servers=place.held_servers,
+        acceptance=place.acceptance,
+    )
+
+
+def answering_for(options: WorkbenchOptions, given: str | None) -> Source:
+    """The model for tools that use one: chosen as a run would choose it, when one is used."""
+
+    @cache
+    def answering() -> tuple[ContentGenerator, str]:
+        from alhena.agent.session.chat import SessionModels
+        from alhena.models.select import ModelChoice, choose_generator
+        from alhena.system.private_files import PrivateFiles
+
+        environ, settings = options.environ, options.settings
+        files = PrivateFiles(config_home(environ))
+        model = SessionModels(given, environ, settings).name
+        chosen = choose_generator(
+            ModelChoice(
+                model=model, environ=environ, settings=settings, private_files=lambda: files
+            )
+        )
+        return chosen.generator, chosen.model
+
+    return answering
+
 
 TOOL_FAILED = 54
 CALL_ID = "call-1"
