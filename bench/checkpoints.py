@@ -6,7 +6,7 @@ import threading
 import time
 from pathlib import Path
 
-from alhena.agent.session.checkpointing import Checkpoints
+from alhena.agent.checkpointing import Checkpoints
 from alhena.events import Event
 from alhena.tools.contract import ToolLocation
 from alhena.wire.calls import ToolCallRequestInfo

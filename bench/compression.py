@@ -5,7 +5,7 @@ import time
 from functools import partial
 from pathlib import Path
 
-from alhena.agent.session.compression import kept
+from alhena.agent.compression import kept
 from alhena.chat.chat import Chat, ModelTraits, Outlets
 from alhena.chat.compression import CompressionOptions, CompressionServices, ContextRoom
 from alhena.chat.estimates import prefix_sums

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from alhena.agent.subagents.definitions import AgentDefinition
-from alhena.agent.subagents.delegation import SubagentModel, Subagents
+from alhena.agent.toolset.delegation import SubagentModel, Subagents
 from alhena.agent.toolset.opening import open_workbench
+from alhena.agent.toolset.subagents import AgentDefinition
 from alhena.agent.toolset.workbench import SessionLinks, WorkbenchOptions
 from alhena.chat.chat import ModelTraits, Outlets
 from alhena.config.settings import Settings

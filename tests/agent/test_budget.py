@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alhena import Agent, tool
-from alhena.agent.errors import CostLimitError, LimitError, TimeLimitError, TokenLimitError
 from alhena.agent.limits.budget import BudgetedGenerator, Ledger
+from alhena.agent.limits.errors import CostLimitError, LimitError, TimeLimitError, TokenLimitError
 from alhena.agent.options import AgentSettings
 from alhena.config.errors import ConfigError
 from alhena.config.settings import BudgetSettings, settings_of

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from alhena import tool
-from alhena.agent.session.restoring import UNDONE
+from alhena.agent.restoring import UNDONE
 from alhena.config.home import project_history, project_temp
 from alhena.errors import InterruptedRunError
 from alhena.events import ToolCallResponseEvent, ToolCallUpdateEvent, WarningEvent

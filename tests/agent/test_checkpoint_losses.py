@@ -4,7 +4,7 @@ import os
 import zlib
 from pathlib import Path
 
-from alhena.agent.session.checkpointing import Checkpoints
+from alhena.agent.checkpointing import Checkpoints
 from alhena.events import CheckpointEvent
 from alhena.session.shadow_files import content_name
 from tests.agent.kit import events_of, turn, warnings

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from alhena.agent.session.restoring import UNDONE
+from alhena.agent.restoring import UNDONE
 from alhena.config.home import project_temp
 from alhena.config.settings import CheckpointingSettings, GeneralSettings, Settings
 from alhena.errors import InputError

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from alhena.agent.errors import BusyError
+from alhena.agent.limits.errors import BusyError
 from alhena.chat.prompt import ACKNOWLEDGEMENT
 from alhena.chat.summary import SUMMARY_LEAD, TAKEN_NOTE
 from alhena.config.settings import Settings, settings_of

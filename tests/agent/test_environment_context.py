@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from alhena import Agent
-from alhena.agent.context import full_context
+from alhena.agent import full_context
 from alhena.chat.prompt import ACKNOWLEDGEMENT, FULL_CONTEXT
 from alhena.config.errors import ConfigError
 from alhena.config.settings import ContextSettings, Settings

@@ -6,7 +6,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from alhena.agent.session.checkpointing import Checkpoints
+from alhena.agent.checkpointing import Checkpoints
 from alhena.config.home import project_history, project_temp
 from alhena.events import CheckpointEvent, Event, WarningEvent
 from alhena.tools.contract import ToolLocation

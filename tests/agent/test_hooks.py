@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from alhena import Agent
-from alhena.agent.errors import TurnLimitError
+from alhena.agent.limits.errors import TurnLimitError
 from alhena.config.errors import ConfigError
 from alhena.events import (
     Event,
@@ -377,9 +377,9 @@ async def test_the_users_hooks_run_and_a_projects_wait_to_be_trusted(project: Pa
 
 
 def test_hooks_that_cannot_be_read_end_it_before_anything_runs(home: Path):
+    from alhena.agent.opening import open_session
     from alhena.agent.options import AgentOptions, AgentSettings
     from alhena.agent.run import EventChannel
-    from alhena.agent.session.opening import open_session
 
     bad = {"hooks": {"BeforeTool": [{"hooks": [{"command": 1, "onFailure": "block"}]}]}}
     options = AgentOptions(

@@ -3,8 +3,8 @@ from typing import Any
 
 import pytest
 
-from alhena.agent.subagents.delegation import isolated
 from alhena.agent.toolset.approval import one_at_a_time
+from alhena.agent.toolset.delegation import isolated
 from alhena.policy.model import Decision, PolicyOutcome
 from alhena.scheduler.confirmation import ConfirmationRequest
 from alhena.tools.confirmation import (

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from alhena.agent.session.compression import question_limit
+from alhena.agent.compression import question_limit
 from alhena.chat.compression import TooLarge, too_large
 from alhena.errors import AlhenaError, InterruptedRunError
 from alhena.events import CompressedEvent

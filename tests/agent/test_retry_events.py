@@ -7,8 +7,8 @@ import pytest
 
 from alhena import Agent
 from alhena.agent.driving import LastTurn
+from alhena.agent.model_access import SessionModel
 from alhena.agent.options import AgentSettings
-from alhena.agent.session.model_access import SessionModel
 from alhena.config.settings import ModelSettings, Settings
 from alhena.errors import ServerFaultError
 from alhena.events import (

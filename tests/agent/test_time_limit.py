@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from alhena import Agent, tool
-from alhena.agent.errors import TimeLimitError
+from alhena.agent.limits.errors import TimeLimitError
 from alhena.agent.options import AgentSettings
 from alhena.agent.run import Run
 from alhena.errors import InterruptedRunError

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from alhena.agent.context.context import conversation
+from alhena.agent.context import conversation
 from alhena.wire.content import (
     MODEL,
     USER,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from alhena.agent.agent import Agent
-from alhena.agent.session.restoring import Restored
+from alhena.agent.restoring import Restored
 from alhena.config.home import project_temp
 from alhena.errors import InterruptedRunError
 from alhena.events import WarningEvent

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from alhena.agent.session.chat import SessionModels, config_for
+from alhena.agent.chat import SessionModels, config_for
 from alhena.config.errors import ConfigError
 from alhena.config.settings import ModelConfigSettings, Settings, settings_of
 from alhena.models.catalogue import MODELS, default_generation

@@ -17,8 +17,8 @@ from alhena.tools.builtin.replace import Replace
 from alhena.tools.builtin.write_file import WriteFile
 from alhena.tools.confirmation import EditConfirmation, ToolConfirmationOutcome
 from alhena.tools.contract import ToolErrorType, ToolFailure
+from alhena.tools.edit.modify import edit_externally
 from alhena.tools.edit.proposal import ProposedContents
-from alhena.tools.modify import edit_externally
 from tests.scheduler.kit import Stage, deciding, request, told
 
 ASK = PolicyOutcome.ASK_USER

@@ -10,7 +10,7 @@ from typing import Never
 
 import pytest
 
-from alhena.agent.session.recording import Recording
+from alhena.agent.recording import Recording
 from alhena.events import ApiRequestEvent, Event, UserMessageEvent, WarningEvent
 from alhena.session.errors import JournalError
 from alhena.session.journal import Disk, Journal, read_session

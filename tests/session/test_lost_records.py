@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from alhena.agent.session.recording import GONE
+from alhena.agent.recording import GONE
 from alhena.config.home import claimed_project_temp
 from alhena.session.replay import NOT_STARTED
 from alhena.session.store import Resumed, project_store

@@ -4,7 +4,7 @@ import os
 import threading
 from pathlib import Path
 
-from alhena.agent.session.recording import Recording
+from alhena.agent.recording import Recording
 from alhena.config.home import project_checkpoints, project_temp
 from alhena.config.settings import GeneralSettings, SessionRetention, Settings
 from alhena.events import ApiRequestEvent, Event, UserMessageEvent, WarningEvent

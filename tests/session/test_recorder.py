@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alhena.agent.session.recording import Recording
+from alhena.agent.recording import Recording
 from alhena.chat.chat import Chat, ModelTraits, Outlets
 from alhena.chat.history import History
 from alhena.events import (

@@ -23,7 +23,7 @@ from alhena.tools.contract import (
     ToolFailure,
     ToolInvocation,
 )
-from alhena.tools.modify import ModifiableInvocation
+from alhena.tools.edit.modify import ModifiableInvocation
 from alhena.tools.registry import ToolRegistry
 from tests.scheduler.kit import deciding, request, told
 from tests.tools.files import failure_type, text_of

@@ -11,11 +11,11 @@ from weakref import ref
 import msgspec
 
 from alhena.agent.driving import Around, drive_call, drive_compression, drive_prompt
-from alhena.agent.errors import BusyError
+from alhena.agent.limits.errors import BusyError
+from alhena.agent.opening import open_session
 from alhena.agent.options import AgentOptions, AgentSettings
 from alhena.agent.run import EventChannel, Run, ToolRun, ended, settled
-from alhena.agent.session.opening import open_session
-from alhena.agent.session.session import Session
+from alhena.agent.session import Session
 from alhena.agent.toolset.workbench import Workbench
 from alhena.errors import InputError
 from alhena.events import CompressedEvent, Event, RunFinishedEvent
@@ -26,7 +26,7 @@ from alhena.wire.content import Content, Part
 from alhena.wire.plain import scrub
 
 if TYPE_CHECKING:
-    from alhena.agent.session.restoring import AgentCheckpoints
+    from alhena.agent.restoring import AgentCheckpoints
     from alhena.scheduler.confirmation import Approver
 
 
@@ -139,7 +139,7 @@ class Agent:
     @property
     def checkpoints(self) -> "AgentCheckpoints":
         """What the session can go back to."""
-        from alhena.agent.session.restoring import AgentCheckpoints
+        from alhena.agent.restoring import AgentCheckpoints
 
         drive = partial(self._drive, "", None)
         return AgentCheckpoints(self._opened, self._idle, Run(partial(self._start, drive)))

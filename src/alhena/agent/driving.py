@@ -4,10 +4,10 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from alhena.agent.errors import REASONS
+from alhena.agent.limits.errors import REASONS
 from alhena.agent.loop import run_prompt
 from alhena.agent.run import EventChannel, ToolRun
-from alhena.agent.session.session import Session
+from alhena.agent.session import Session
 from alhena.chat.prompt import changed_memory
 from alhena.chat.turn import Turn
 from alhena.errors import AlhenaError, InterruptedRunError
@@ -84,7 +84,7 @@ async def drive_prompt(
                 emit(UserMessageEvent(prompt_id=prompt_id, text=prompt))
         await session.ready()
         if around is None:
-            from alhena.agent.session.restoring import propose
+            from alhena.agent.restoring import propose
 
             await propose(session, (prompt_id, session.session_id))
         else:

@@ -25,7 +25,7 @@ from alhena.wire.content import Part
 
 if TYPE_CHECKING:
     from alhena.agent.limits.budget import Ledger, TimeWatch
-    from alhena.agent.limits.loops import LoopJudge, LoopWatch
+    from alhena.agent.loops import LoopJudge, LoopWatch
     from alhena.agent.run import EventChannel
     from alhena.chat.loops import Loop
     from alhena.tools.builtin.ask_user import Ask
@@ -104,7 +104,7 @@ class Course:
 
     async def after_chanting(self, error: "ChantingError") -> tuple[Part, ...]:
         """What to send behind an answer that was broken off. Raises LimitError, LoopError."""
-        from alhena.agent.limits.loops import GO_ON, chanting
+        from alhena.agent.loops import GO_ON, chanting
 
         note = await self._corrected(chanting(error))
         await self._within_limits()
@@ -133,7 +133,7 @@ class Course:
 
     def _watching(self) -> "LoopWatch":
         if self._watch is None:
-            from alhena.agent.limits.loops import LoopWatch
+            from alhena.agent.loops import LoopWatch
 
             self._watch = LoopWatch(self._emit)
         return self._watch
@@ -152,7 +152,7 @@ def open_course(
     course = Course(limits, chat, links.emit, ask=links.ask, detects_loops=looks)
     course.ledger = ledger
     if looks and settings.model.loop_check_turns > 0:
-        from alhena.agent.limits.loops import LoopJudge
+        from alhena.agent.loops import LoopJudge
 
         course.judge = LoopJudge(chat, links, settings.model.loop_check_turns)
     return course, limits

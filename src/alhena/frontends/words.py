@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import assert_never
 
-from alhena.agent.session.restoring import Restored
+from alhena.agent.restoring import Restored
 from alhena.display_text import one_line
 from alhena.events import CompressedEvent, LoopDetectedEvent, OutputsMaskedEvent
 from alhena.mcp.server import ServerState

@@ -22,7 +22,6 @@ from alhena.models.service import FixedAccess, HttpService
 from alhena.wire.conformance.repair import without_idle_calling
 from alhena.wire.content import MODEL, USER, Content, Part
 from alhena.wire.dialects import anthropic
-from alhena.wire.dialects.anthropic.response import is_foreign
 from alhena.wire.dialects.anthropic.writing import answer_form
 from alhena.wire.dialects.conversation import (
     DialectRequest,
@@ -33,6 +32,7 @@ from alhena.wire.dialects.conversation import (
 )
 from alhena.wire.dialects.fields import DialectError
 from alhena.wire.dialects.results import is_formed, with_form_in_words
+from alhena.wire.dialects.signatures import is_foreign
 from alhena.wire.encode import EncodedContent
 from alhena.wire.encoded import encode_value
 from alhena.wire.errors import DecodeError

@@ -15,7 +15,7 @@ from alhena.policy.bash.prefix import Match, programs_of
 from alhena.policy.bash.reach import Command, Reach, reach
 from alhena.policy.bash.reader import analyse
 from alhena.policy.bash.readonly import folder_may_run, not_read_only
-from alhena.policy.bash.readonly.scripts import MAX_SCRIPTS, script_length
+from alhena.policy.bash.scripts import MAX_SCRIPTS, script_length
 from alhena.policy.conditions import Conditions, looks_at_arguments, looks_at_commands
 from alhena.policy.decide import by_default, by_rule, describe_rule, strictness
 from alhena.policy.model import (

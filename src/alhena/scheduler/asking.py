@@ -44,8 +44,8 @@ from alhena.tools.contract import (
     ToolFailure,
     ToolInvocation,
 )
+from alhena.tools.edit.modify import ModifiableInvocation
 from alhena.tools.edit.proposal import ProposedContents
-from alhena.tools.modify import ModifiableInvocation
 from alhena.tools.registry import RegisteredTool
 from alhena.tools.threads import Boundary, one_line
 

@@ -30,8 +30,8 @@ from alhena.tools.confirmation import (
     ToolConfirmationOutcome,
 )
 from alhena.tools.contract import ToolErrorType, ToolFailure
+from alhena.tools.edit.modify import ModifiableInvocation
 from alhena.tools.edit.proposal import ProposedContents
-from alhena.tools.modify import ModifiableInvocation
 from alhena.tools.registry import RegisteredTool
 from alhena.tools.threads import Boundary, in_daemon_thread, one_line
 from alhena.values import Value

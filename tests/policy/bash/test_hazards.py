@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from alhena.policy.bash.hazards import hazard
 from alhena.policy.bash.model import Part, Word, WordKind
-from alhena.policy.bash.readonly.scripts import ScriptEffect, awk_effect, sed_effect
+from alhena.policy.bash.scripts import ScriptEffect, awk_effect, sed_effect
 from tests.policy.bash.parts import part
 
 HAZARDOUS = [

@@ -1,1 +1,1 @@
-"""Limits_room."""
+"""The limits of runs and sessions: turns, tokens, time, money; the errors that end a run there."""

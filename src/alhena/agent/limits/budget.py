@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from alhena.agent.errors import CostLimitError, LimitError, TimeLimitError, TokenLimitError
+from alhena.agent.limits.errors import CostLimitError, LimitError, TimeLimitError, TokenLimitError
 from alhena.chat.estimates import config_tokens, content_tokens, part_tokens
 from alhena.config.errors import ConfigError
 from alhena.config.settings import LONG_PROMPT, BudgetSettings

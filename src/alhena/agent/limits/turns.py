@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from alhena.agent.errors import TurnLimitError
+from alhena.agent.limits.errors import TurnLimitError
 from alhena.config.settings import LONG_PROMPT, PriceSettings
 from alhena.events import ApiResponseEvent, Event
 

@@ -1,1 +1,1 @@
-"""Toolset."""
+"""The tools of a session, and around their calls: policy, hooks, approvals, MCP, subagents."""

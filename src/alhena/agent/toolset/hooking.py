@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal
 
-from alhena.agent.errors import TurnLimitError
+from alhena.agent.limits.errors import TurnLimitError
 from alhena.chat.chat import Admission, Chat
 from alhena.chat.history import History
 from alhena.chat.turn import Turn

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from alhena.agent.session.model_access import SessionModel
+from alhena.agent.model_access import SessionModel
 from alhena.agent.toolset.session_tools import open_fetcher, register_session_tools
 from alhena.agent.toolset.workbench import SessionLinks, Workbench, WorkbenchOptions
 from alhena.config.environment import own_environment

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from alhena.agent.subagents.definitions import builtin_agents
+from alhena.agent.toolset.subagents import builtin_agents
 from alhena.agent.toolset.workbench import SessionLinks
 from alhena.config.environment import own_environment
 from alhena.policy.model import PolicyOutcome, PolicyRule
@@ -50,8 +50,8 @@ def register_session_tools(bench: "Workbench", links: SessionLinks, plans: Path)
             bench.engine.add_rule(_ANSWERED)
 
     async def run(name: str, objective: str, context: ExecutionContext) -> ToolResult:
-        from alhena.agent.session.chat import traits_of
-        from alhena.agent.subagents.delegation import SubagentModel, Subagents
+        from alhena.agent.chat import traits_of
+        from alhena.agent.toolset.delegation import SubagentModel, Subagents
         from alhena.chat.chat import Outlets
 
         def model() -> SubagentModel:

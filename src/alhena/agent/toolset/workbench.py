@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from alhena.agent.session.model_access import Source
+from alhena.agent.model_access import Source
 from alhena.config.settings import ModelConfigSettings, OutputMaskingSettings, Settings
 from alhena.events import Event
 from alhena.policy.engine import PolicyEngine, PolicyFilter, tighten
@@ -19,10 +19,10 @@ from alhena.values import Value
 from alhena.wire.content import Content
 
 if TYPE_CHECKING:
-    from alhena.agent.context.memory import SessionMemory
     from alhena.agent.limits.turns import Spending
-    from alhena.agent.session.model_access import SessionFallback
-    from alhena.agent.session.restoring import SavedConversations
+    from alhena.agent.memory import SessionMemory
+    from alhena.agent.model_access import SessionFallback
+    from alhena.agent.restoring import SavedConversations
     from alhena.agent.toolset.mcp import ServerControl
     from alhena.config.acceptance import Acceptance
     from alhena.hooks.system import Hooks

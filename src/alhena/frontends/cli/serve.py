@@ -175,8 +175,8 @@ def _require_extra() -> None:
 def _generator(
     found: argparse.Namespace, settings: Settings, environ: Mapping[str, str]
 ) -> ChosenGenerator:
-    from alhena.agent.session.chat import SessionModels
-    from alhena.agent.session.opening import installation_number, private_files
+    from alhena.agent.chat import SessionModels
+    from alhena.agent.opening import installation_number, private_files
 
     return choose_generator(
         ModelChoice(

@@ -21,7 +21,7 @@ from alhena.system.workspace import current_directory
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from alhena.agent.session.restoring import Restored
+    from alhena.agent.restoring import Restored
     from alhena.session.store import SessionStore, SessionSummary
 
 _OTHERS = 5
@@ -254,7 +254,7 @@ def show_checkpoints(options: "Namespace") -> None:
 def restore(options: "Namespace") -> int:
     """Goes back to a checkpoint and prints what has come of it; the exit code, which is 1 when a
     file was left as it is. Raises what `restore_project` raises."""
-    from alhena.agent.session.restoring import restore_project
+    from alhena.agent.restoring import restore_project
 
     restored = restore_project(current_directory(), os.environ, options.checkpoint)
     if options.json:

@@ -25,7 +25,7 @@ from alhena.system.workspace import current_directory
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from alhena.agent.session.settings_trial import Trial
+    from alhena.agent.settings_trial import Trial
 
 USAGE = """\
 usage: alhena settings show [KEY] [--origin] [--all] [--json] [--skip-trust]
@@ -244,7 +244,7 @@ def _tried(place: Place, *, skip_trust: bool) -> "Trial":
     """What a run here would have to say of the settings."""
     import asyncio
 
-    from alhena.agent.session.settings_trial import Trial, tried
+    from alhena.agent.settings_trial import Trial, tried
     from alhena.agent.toolset.workbench import WorkbenchOptions
     from alhena.policy.model import ApprovalMode
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from alhena.agent.session.model_access import Source
+from alhena.agent.model_access import Source
 from alhena.agent.toolset.opening import open_workbench
 from alhena.agent.toolset.workbench import SessionLinks, Workbench, WorkbenchOptions
 from alhena.config.home import config_home
@@ -68,7 +68,7 @@ def answering_for(options: WorkbenchOptions, given: str | None) -> Source:
 
     @cache
     def answering() -> tuple[ContentGenerator, str]:
-        from alhena.agent.session.chat import SessionModels
+        from alhena.agent.chat import SessionModels
         from alhena.models.select import ModelChoice, choose_generator
         from alhena.system.private_files import PrivateFiles
 

@@ -36,13 +36,13 @@ from alhena.scheduler.states import CompletedToolCall
 from alhena.tools.builtin.ask_user import Answers
 from alhena.tools.confirmation import Question
 from alhena.tools.contract import TerminalOutput, ToolFailure
+from alhena.tools.edit.modify import EditorCommand, edit_externally
 from alhena.tools.edit.proposal import ProposedContents
-from alhena.tools.modify import EditorCommand, edit_externally
 from alhena.tools.registry import ToolRegistry
 from alhena.wire.content import Part
 
 if TYPE_CHECKING:
-    from alhena.agent.session.restoring import AgentCheckpoints
+    from alhena.agent.restoring import AgentCheckpoints
 
 
 class ToolTitles(Mapping[str, str]):

@@ -15,7 +15,7 @@ from alhena.frontends.terminal.ended import counted
 from alhena.frontends.terminal.lines import Line, line
 
 if TYPE_CHECKING:
-    from alhena.agent.session.restoring import AgentCheckpoints, Restored, SavedConversations
+    from alhena.agent.restoring import AgentCheckpoints, Restored, SavedConversations
     from alhena.agent.toolset.mcp import ServerControl
     from alhena.mcp.servers import ServerReport
 

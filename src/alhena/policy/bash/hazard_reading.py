@@ -24,7 +24,7 @@ from alhena.policy.bash.hazard_table import (
 )
 from alhena.policy.bash.model import Part, Word, WordKind
 from alhena.policy.bash.options import is_option
-from alhena.policy.bash.readonly.scripts import ScriptEffect, awk_effect, sed_effect
+from alhena.policy.bash.scripts import ScriptEffect, awk_effect, sed_effect
 
 if TYPE_CHECKING:
     import re

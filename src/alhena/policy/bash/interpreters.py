@@ -7,7 +7,7 @@ import msgspec
 from alhena.policy.bash.inner import Runs
 from alhena.policy.bash.model import Part, Word
 from alhena.policy.bash.options import Options, Takes, base_name, is_option, takes
-from alhena.policy.bash.readonly.scripts import ScriptEffect, awk_effect
+from alhena.policy.bash.scripts import ScriptEffect, awk_effect
 from alhena.policy.bash.wrappers import CODE_OPTIONS, INTERPRETERS, LONG_CODE_OPTIONS
 
 _EDITORS = frozenset({"vi", "view", "vim", "nvim", "ex", "emacs", "gdb", "lldb"})

@@ -14,7 +14,7 @@ from alhena.policy.bash.options import (
     is_option,
     option_values,
 )
-from alhena.policy.bash.readonly.scripts import ScriptEffect, sed_effect
+from alhena.policy.bash.scripts import ScriptEffect, sed_effect
 from alhena.policy.bash.wrappers import MENTIONING, interpreter
 
 _GIT_CODE = ("x", "upload-pack receive-pack exec extcmd open-files-in-pager sendmail-cmd to-cmd")

@@ -201,7 +201,7 @@ class EditInvocation(BaseInvocation):
 
     def with_content(self, new_content: str) -> ToolInvocation:
         """This call with all that the file is to hold given by a person."""
-        from alhena.tools.modify import ModifiedEdit
+        from alhena.tools.edit.modify import ModifiedEdit
 
         original = self._outcome.original if isinstance(self._outcome, Proposal) else None
         params = {**self.modified_params(new_content, original), "modified_by_user": True}

@@ -8,10 +8,10 @@ import msgspec
 
 from alhena.wire.conformance.body import camel
 from alhena.wire.content import SIGNATURE_SENTINEL, Content, Wire
-from alhena.wire.dialects.anthropic.response import sealed, unsealed
 from alhena.wire.dialects.conversation import DialectRequest
 from alhena.wire.dialects.fields import DialectError, Fields
 from alhena.wire.dialects.results import sole_text
+from alhena.wire.dialects.signatures import sealed, unsealed
 from alhena.wire.encode import EncodedContent, encode_request
 from alhena.wire.plain import as_array, as_object
 from alhena.wire.request import GenerateContentConfig, GenerateContentRequest

@@ -10,10 +10,10 @@ from alhena.wire.content import (
     FunctionResponsePart,
     Part,
 )
-from alhena.wire.dialects.anthropic.response import of_next_part, own_signature, redacted
 from alhena.wire.dialects.conversation import Conversation, DialectRequest, ToolNames
 from alhena.wire.dialects.fields import DialectError, Fields, limit_of, refuse, strings, unknown
 from alhena.wire.dialects.results import Piece, to_response
+from alhena.wire.dialects.signatures import of_next_part, own_signature, redacted
 from alhena.wire.request import (
     FunctionCallingConfig,
     FunctionCallingMode,

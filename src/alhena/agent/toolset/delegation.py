@@ -10,16 +10,16 @@ from typing import Any, assert_never
 
 import msgspec
 
-from alhena.agent.limits.loops import LoopWatch, chanting
-from alhena.agent.loop import answers
-from alhena.agent.session.chat import (
+from alhena.agent.chat import (
     ConversationRoom,
     config_for,
     tells_retries_apart,
     traits_of,
 )
-from alhena.agent.session.model_access import SessionFallback
-from alhena.agent.subagents.definitions import AgentDefinition, builtin_agents, prompt_text
+from alhena.agent.loop import answers
+from alhena.agent.loops import LoopWatch, chanting
+from alhena.agent.model_access import SessionFallback
+from alhena.agent.toolset.subagents import AgentDefinition, builtin_agents, prompt_text
 from alhena.agent.toolset.workbench import Workbench
 from alhena.chat.chat import Chat, ModelTraits, Outlets
 from alhena.chat.history import History

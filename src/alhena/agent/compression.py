@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from alhena.agent.session.model_access import PLAIN, SessionModel
+from alhena.agent.model_access import PLAIN, SessionModel
 from alhena.agent.toolset.workbench import Workbench
 from alhena.chat.chat import Chat, Outlets
 from alhena.chat.compression import CompressionOptions, CompressionServices, ContextRoom, Trigger

@@ -10,7 +10,7 @@ import msgspec
 
 from alhena.agent.limits.turns import TurnLimits
 from alhena.agent.loop import Course
-from alhena.agent.session.recording import Recording, close_recording
+from alhena.agent.recording import Recording, close_recording
 from alhena.agent.toolset.workbench import Workbench, at_once
 from alhena.chat.chat import Chat
 from alhena.events import Event, ToolCallResponseEvent, ToolCallUpdateEvent
@@ -21,9 +21,9 @@ from alhena.system.processes import ProcessGroups
 if TYPE_CHECKING:
     import threading
 
-    from alhena.agent.session.chat import ConversationRoom
-    from alhena.agent.session.checkpointing import Checkpoints
-    from alhena.agent.session.restoring import Proposal
+    from alhena.agent.chat import ConversationRoom
+    from alhena.agent.checkpointing import Checkpoints
+    from alhena.agent.restoring import Proposal
     from alhena.agent.toolset.hooking import PromptHooks
     from alhena.events import CompressedEvent
     from alhena.telemetry.telemetry import Telemetry
@@ -130,7 +130,7 @@ class Session(msgspec.Struct, kw_only=True):
                 await close_recording(self.recording)
         finally:
             if self.telemetry is not None:
-                from alhena.agent.session.telemetry import finish
+                from alhena.agent.telemetry import finish
 
                 await finish(self.telemetry)
 
@@ -161,7 +161,7 @@ class Session(msgspec.Struct, kw_only=True):
         problem = None if self.recording is None else await self.recording.flush()
         if problem is not None or self.telemetry is None:
             return problem
-        from alhena.agent.session.telemetry import flushed
+        from alhena.agent.telemetry import flushed
 
         return await flushed(self.telemetry)
 

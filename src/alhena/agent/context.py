@@ -9,8 +9,8 @@ from pathlib import Path
 
 import msgspec
 
-from alhena.agent.session.recording import Place
-from alhena.agent.subagents.definitions import builtin_agents
+from alhena.agent.recording import Place
+from alhena.agent.toolset.subagents import builtin_agents
 from alhena.agent.toolset.workbench import Workbench
 from alhena.chat.prompt import (
     SECTIONS,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from alhena.agent.context.context import SessionPrompt
+from alhena.agent.context import SessionPrompt
 from alhena.agent.toolset.workbench import SessionLinks, Workbench
 from alhena.chat.chat import Chat, ModelTraits, Outlets
 from alhena.chat.history import History
@@ -199,7 +199,7 @@ class ConversationRoom:
 def _open_room(
     bench: Workbench, chat: Chat, generator: ContentGenerator, outlets: Outlets, opening: int
 ) -> "ContextRoom":
-    from alhena.agent.session.compression import open_room
+    from alhena.agent.compression import open_room
 
     return open_room(bench, chat, generator, outlets, opening)
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from alhena.agent.session.chat import SessionModels
+from alhena.agent.chat import SessionModels
 from alhena.agent.toolset.opening import (
     HookOptions,
     open_session_hooks,
@@ -114,7 +114,7 @@ def _telemetry(options: WorkbenchOptions, _groups: ProcessGroups) -> "Iterable[s
     found = telemetry_options(options.settings.telemetry, options.environ, options.cwd)
     if found is None or found.outfile is not None:
         return ()
-    from alhena.agent.session.telemetry import NOWHERE
+    from alhena.agent.telemetry import NOWHERE
 
     return (NOWHERE,)
 

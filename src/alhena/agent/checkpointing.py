@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from alhena.agent.session.recording import Recording
+from alhena.agent.recording import Recording
 from alhena.chat.chat import Chat
 from alhena.config.home import (
     claimed_project_temp,

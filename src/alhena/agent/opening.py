@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec.structs import replace
 
-from alhena.agent.context.context import first_contents, open_prompt
-from alhena.agent.context.memory import open_memory
+from alhena.agent.chat import ConversationRoom, SessionModels, open_chat
+from alhena.agent.context import first_contents, open_prompt
 from alhena.agent.limits.turns import Spending
 from alhena.agent.loop import open_course, within_budget
+from alhena.agent.memory import open_memory
+from alhena.agent.model_access import Consent, SessionFallback, fallback_mode
 from alhena.agent.options import AgentOptions
+from alhena.agent.recording import Beginning, Place, begin
 from alhena.agent.run import EventChannel
-from alhena.agent.session.chat import ConversationRoom, SessionModels, open_chat
-from alhena.agent.session.model_access import Consent, SessionFallback, fallback_mode
-from alhena.agent.session.recording import Beginning, Place, begin
-from alhena.agent.session.session import Session, SessionProcesses
+from alhena.agent.session import Session, SessionProcesses
 from alhena.agent.toolset.opening import open_workbench
 from alhena.agent.toolset.workbench import SessionLinks, Workbench, WorkbenchOptions, at_once
 from alhena.chat.chat import Chat, Outlets
@@ -29,8 +29,8 @@ from alhena.models.select import ChosenGenerator, ModelChoice, choose_generator
 from alhena.system.workspace import Workspace
 
 if TYPE_CHECKING:
-    from alhena.agent.session.checkpointing import Checkpoints
-    from alhena.agent.session.restoring import SavedConversations
+    from alhena.agent.checkpointing import Checkpoints
+    from alhena.agent.restoring import SavedConversations
     from alhena.agent.toolset.hooking import PromptHooks
     from alhena.scheduler.bus import MessageBus
     from alhena.scheduler.confirmation import Approver
@@ -224,7 +224,7 @@ def _open(
     if given.full_context:
         _tell_files(session, environ, channel, begun=bool(again))
     if watch is not None:
-        from alhena.agent.session.telemetry import Told, open_session_telemetry
+        from alhena.agent.telemetry import Told, open_session_telemetry
 
         told = Told(
             session_id=session.session_id,
@@ -247,7 +247,7 @@ def _tell_files(
             "--all-files tells nothing here: the conversation has begun already.",
         )
         return
-    from alhena.agent.context.full_context import tell_files
+    from alhena.agent.full_context import tell_files
 
     session.before_first = partial(tell_files, session, environ, channel.emit)
 
@@ -261,7 +261,7 @@ def _checkpoints(
 
     @cache
     def opened() -> "Checkpoints":
-        from alhena.agent.session.checkpointing import Checkpoints
+        from alhena.agent.checkpointing import Checkpoints
 
         made = Checkpoints(cwd, environ, begun.session_id, channel.emit)
         made.attach(chat, begun.recording)
@@ -284,7 +284,7 @@ def _recorded(bench: Workbench, place: Place, chat: Chat, begun: Beginning) -> N
 
     @cache
     def opened() -> "SavedConversations":
-        from alhena.agent.session.restoring import SavedConversations
+        from alhena.agent.restoring import SavedConversations
 
         return SavedConversations(cwd, environ, chat, begun.recording)
 
@@ -349,7 +349,7 @@ def _tell_checkers(bench: Workbench, chat: Chat, opening: int) -> None:
     """Lets safety checkers know of the conversation behind its first `opening` contents."""
     if bench.checks is None:
         return
-    from alhena.agent.context.context import conversation
+    from alhena.agent.context import conversation
 
     bench.checks.history = lambda: conversation(
         entry.content for entry in chat.history.contents[opening:]

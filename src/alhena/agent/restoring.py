@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from alhena.agent.checkpointing import Checkpoints, Remembered
 from alhena.agent.loop import answers, run_calls, run_prompt
+from alhena.agent.recording import Recording, notices_of, told_behind
 from alhena.agent.run import Run
-from alhena.agent.session.checkpointing import Checkpoints, Remembered
-from alhena.agent.session.recording import Recording, notices_of, told_behind
-from alhena.agent.session.session import Session
+from alhena.agent.session import Session
 from alhena.chat.history import History
 from alhena.config.home import claimed_project_temp, project_temp
 from alhena.errors import InputError

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Mapping
 
-from alhena.agent.session.session import Session
+from alhena.agent.session import Session
 from alhena.agent.toolset.workbench import Workbench
 from alhena.chat.prompt import FULL_CONTEXT, with_full_context
 from alhena.config.errors import ConfigError

@@ -236,7 +236,7 @@ class SessionFallback:
 
     async def instead_of(self, model: str, error: "ModelError") -> "Substitute | None":
         """The model to go on with, after a person agreed where one is to be asked."""
-        from alhena.agent.session.chat import traits_of
+        from alhena.agent.chat import traits_of
         from alhena.chat.recovery import Substitute
         from alhena.models.catalogue import fallback_model
 

@@ -1,1 +1,0 @@
-"""Session_room."""

@@ -1,1 +1,0 @@
-"""Subagents_room."""
