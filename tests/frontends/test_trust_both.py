@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from alhena.config.bound import bound_entries
 from alhena.config.mcp_servers import McpServer, Transport
+from alhena.config.pinned_entries import bound_entries
 from alhena.config.settings import EnvironmentRedaction
 from alhena.frontends.bound_words import entry_lines
 from alhena.mcp.shown import server_more, server_words, source_of

@@ -16,7 +16,7 @@ from alhena.values import Value
 from alhena.wire.content import Content
 
 if TYPE_CHECKING:
-    from alhena.config.acceptance import Acceptance
+    from alhena.config.accepted import Acceptance
     from alhena.scheduler.bus import MessageBus
     from alhena.scheduler.confirmation import Approver, Edit
 

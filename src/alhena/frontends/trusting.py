@@ -8,9 +8,13 @@ from typing import Any, cast
 
 import msgspec
 
-from alhena.config.accepted import folder_key, with_accepted, with_own_data, without_accepted
-from alhena.config.accepted_states import read_accepted
-from alhena.config.bound import Bound, bound_entries
+from alhena.config.accepted import (
+    folder_key,
+    read_accepted,
+    with_accepted,
+    with_own_data,
+    without_accepted,
+)
 from alhena.config.checking import renewed
 from alhena.config.documents import settings_document
 from alhena.config.errors import ConfigError
@@ -20,6 +24,7 @@ from alhena.config.home import (
     workspace_settings_path,
 )
 from alhena.config.jsonc import with_value, without_keys
+from alhena.config.pinned_entries import Bound, bound_entries
 from alhena.config.place import Place, open_place
 from alhena.config.trust import TrustLevel, folder_trust, trust_entries
 from alhena.display_text import one_line

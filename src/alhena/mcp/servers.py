@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 import msgspec
 
 from alhena.config.mcp_servers import ConfiguredServers, McpServer
-from alhena.config.named_files import printable_path
+from alhena.config.pinned_entries import printable_path
 from alhena.display_text import escaped, one_line
 from alhena.mcp.connection import ListedPrompt, ListedResource, ListedTool
 from alhena.mcp.listing import (

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from alhena.config.accepted import own_data
-from alhena.config.bound import Bound
 from alhena.config.errors import ConfigError
 from alhena.config.home import trusted_folders_path
+from alhena.config.pinned_entries import Bound
 from alhena.config.place import Place, open_place
 from alhena.config.trust import TrustLevel, trust_entries
 from alhena.display_text import escaped
@@ -120,8 +120,8 @@ def _accept_rest(place: Place) -> None:
 
 def _check_data(folder: Path, path: str) -> None:
     """Before the folder is trusted: raises InputError where nothing names a file as its data."""
-    from alhena.config.bound import bound_entries
     from alhena.config.layers import LayerKind
+    from alhena.config.pinned_entries import bound_entries
 
     place = open_place(folder, os.environ, skip_trust=True)
     variables = dict(place.environ)

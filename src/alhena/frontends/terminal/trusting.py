@@ -4,9 +4,9 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from alhena.config.bound import Bound
 from alhena.config.errors import ConfigError
 from alhena.config.home import trusted_commands_path
+from alhena.config.pinned_entries import Bound
 from alhena.config.place import Place
 from alhena.config.settings import EnvironmentRedaction
 from alhena.config.trust import TrustLevel

@@ -1,17 +1,23 @@
-"""What a workspace has run, or is connected to: bound to what a person has accepted of it.
+"""Servers and commands of a workspace as they are now: the entry, its variables, and the files
+that its command names.
+
+Looked at is each word of the command: as it stands, behind a `=`, and word by word where it is a
+command line itself (`sh -c "python srv.py"`). What a program reads by itself is not seen.
 
 A `git pull` can put another program under the name of a server, or other text into the file that it
 runs. So each entry is kept as it was accepted, part by part, and is held back while it is not that.
 """
 
+import os
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
 import msgspec
 
-from alhena.config.accepted_states import (
+from alhena.config.accepted import (
     FILE,
     MAX_ENTRY,
     MAX_FOLDER,
@@ -21,7 +27,7 @@ from alhena.config.accepted_states import (
     part_names,
     size_of,
 )
-from alhena.config.documents import value_at
+from alhena.config.documents import NotReadableError, read_limited, value_at
 from alhena.config.environment import (
     CREDENTIALS,
     has_secret_name,
@@ -29,7 +35,141 @@ from alhena.config.environment import (
     own_environment,
 )
 from alhena.config.layers import expanded, names_in
-from alhena.config.named_files import Looks, NamedFiles, TooManyWordsError, named_files
+
+MAX_FILE = 64 << 20
+"""Bytes of a file that are read; a larger one is known by its size and time."""
+MAX_READ = 256 << 20
+"""Bytes that are read for all entries of a folder together."""
+MAX_WORDS = 10_000
+_DATA = frozenset(
+    {
+        *(".db", ".db3", ".sqlite", ".sqlite3", ".parquet", ".csv", ".tsv", ".jsonl", ".ndjson"),
+        *(".log", ".lock", ".pid", ".sock"),
+    }
+)
+_CODE = frozenset(
+    {
+        *("", ".py", ".pyz", ".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".tsx", ".sh", ".bash"),
+        *(".rb", ".pl", ".php", ".lua", ".jar", ".go", ".rs", ".exe"),
+    }
+)
+
+
+class TooManyWordsError(Exception):
+    """A command cannot be looked at; the text says why, as in "it cannot be accepted, for …"."""
+
+
+class NamedFiles(dict[str, str]):
+    """Files by their path in the folder, each with its digest. `loose` are those that may be a
+    program's own data: only a person can tell."""
+
+    loose: frozenset[str] = frozenset()
+
+
+class Looks:
+    """The files of a folder's entries, each read once, and as many bytes as may still be read."""
+
+    def __init__(self) -> None:
+        self._bytes = MAX_READ
+        self._digests: dict[str, str] = {}
+
+    def digest(self, path: str) -> str:
+        """The digest of a file; of a very large one its size and time. Raises TooManyWordsError."""
+        from hashlib import sha256
+
+        if path not in self._digests:
+            try:
+                data = read_limited(path, MAX_FILE)
+            except NotReadableError:
+                status = os.stat(path)
+                made = f"{status.st_size} bytes of {status.st_mtime_ns}"
+            except OSError as error:
+                made = f"unreadable ({error.strerror})"
+            else:
+                self._bytes -= len(data)
+                if self._bytes < 0:
+                    raise TooManyWordsError(
+                        "the files that the entries name are too large altogether"
+                    )
+                made = sha256(data).hexdigest()
+            self._digests[path] = made
+        return self._digests[path]
+
+
+def named_files(entry: Any, folder: Path, looks: Looks | None = None) -> NamedFiles:
+    """The files that a command line, or the command and arguments of a server's entry, name in a
+    folder or from there. Data that is known by its suffix is left out. Raises TooManyWordsError."""
+    looks = looks or Looks()
+    root = os.path.realpath(folder)
+    words, cwd = _command(entry)
+    made, strict = NamedFiles(), set[str]()
+    texts = [(number, text) for number, word in enumerate(words) for text in _readings(word)]
+    if len(texts) > MAX_WORDS:
+        raise TooManyWordsError("it has more words than can be looked at")
+    for number, text in texts:
+        for place in {os.path.join(root, cwd), root}:
+            path = os.path.normpath(os.path.join(place, os.path.expanduser(text)))
+            real = os.path.realpath(path)
+            inside = path if _within(path, root) else real
+            suffix = os.path.splitext(path)[1].lower()
+            named_from_here = _within(inside, root) or text[0] not in "/~"
+            if not named_from_here or suffix in _DATA or not os.path.isfile(path):
+                continue
+            name = printable_path(os.path.relpath(inside, root))
+            made[name] = looks.digest(real)
+            code = not _CODE.isdisjoint({suffix, os.path.splitext(real)[1].lower()})
+            if number == 0 or code or _runs(real):
+                strict.add(name)
+    made.loose = frozenset(made) - strict
+    return made
+
+
+def printable_path(path: str) -> str:
+    """A path as a text that can be written down, whatever bytes are in it."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def _command(entry: Any) -> tuple[list[str], str]:
+    """The words of a command, and the directory that it starts in."""
+    if isinstance(entry, str):
+        return _split(entry), ""
+    if not isinstance(entry, dict):
+        return [], ""
+    members = cast("dict[str, Any]", entry)
+    args = members.get("args")
+    given = [members.get("command"), *(cast("list[Any]", args) if isinstance(args, list) else [])]
+    cwd = members.get("cwd")
+    words = [each for each in given if isinstance(each, str)]
+    return words, os.path.expanduser(cwd) if isinstance(cwd, str) else ""
+
+
+def _readings(word: str) -> Iterator[str]:
+    """The texts of a word that may be paths."""
+    for each in dict.fromkeys([word, *(_split(word) if " " in word else ())]):
+        for text in (each, each.partition("=")[2]):
+            if text and "\0" not in text:
+                yield text
+
+
+def _split(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError:  # a quote that is not closed
+        return text.split()
+
+
+def _within(path: str, root: str) -> bool:
+    return path.startswith(root.rstrip("/") + "/")
+
+
+def _runs(path: str) -> bool:
+    """True for a file that can be executed, or begins with `#!`."""
+    try:
+        with open(path, "rb") as file:
+            return os.access(path, os.X_OK) or file.read(2) == b"#!"
+    except OSError:
+        return True
+
 
 SERVERS = "mcpServers"
 COMMANDS = ("mcp.serverCommand", "tools.discoveryCommand", "tools.callCommand")
@@ -173,8 +313,7 @@ def _bound(
     lines = [entry if isinstance(entry, str) else _pretty(entry)]
     try:
         meant = expanded(entry, environ, withheld=CREDENTIALS)
-        found_by = own_environment(environ).get("PATH", "")
-        files = named_files(meant, folder, looks=looks, path=found_by)
+        files = named_files(meant, folder, looks)
     except TooManyWordsError as error:
         obstacle = str(error)
         files = NamedFiles()
