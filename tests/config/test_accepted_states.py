@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from alhena.config.accepted import (
+from alhena.config.accepted import with_accepted, without_accepted
+from alhena.config.accepted_states import (
     MAX_FOLDER,
     MAX_STATES,
     Accepted,
@@ -15,8 +16,6 @@ from alhena.config.accepted import (
     bounded,
     parse_accepted,
     part_key,
-    with_accepted,
-    without_accepted,
     written,
 )
 from alhena.config.documents import MAX_BYTES

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from alhena.config.accepted import MAX_ENTRY, MAX_FOLDER, with_accepted
+from alhena.config.accepted import with_accepted
+from alhena.config.accepted_states import MAX_ENTRY, MAX_FOLDER
 from alhena.config.documents import MAX_BYTES
 from alhena.config.errors import ConfigError
 from alhena.config.home import trusted_commands_path

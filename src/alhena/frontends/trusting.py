@@ -8,13 +8,8 @@ from typing import Any, cast
 
 import msgspec
 
-from alhena.config.accepted import (
-    folder_key,
-    read_accepted,
-    with_accepted,
-    with_own_data,
-    without_accepted,
-)
+from alhena.config.accepted import folder_key, with_accepted, with_own_data, without_accepted
+from alhena.config.accepted_states import read_accepted
 from alhena.config.checking import renewed
 from alhena.config.documents import settings_document
 from alhena.config.errors import ConfigError
