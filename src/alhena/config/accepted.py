@@ -14,6 +14,8 @@ from typing import Any, cast
 import msgspec
 
 from alhena.config.accepted_states import (
+    FILE,
+    WHOLE,
     Accepted,
     State,
     bounded,
@@ -31,9 +33,6 @@ from alhena.config.errors import ConfigError
 from alhena.config.home import trusted_commands_path
 from alhena.config.layers import Layer
 from alhena.config.pinned_entries import Bound, bound_entries, part_words, printable_path
-
-WHOLE, FILE = "whole", "file"
-"""What parts are of: the entry as a whole, and a file that it names."""
 
 
 def unaccepted(

@@ -17,10 +17,11 @@ from typing import Any, cast
 
 import msgspec
 
-from alhena.config.accepted import FILE, WHOLE
 from alhena.config.accepted_states import (
+    FILE,
     MAX_ENTRY,
     MAX_FOLDER,
+    WHOLE,
     State,
     part_key,
     part_names,
