@@ -7,8 +7,8 @@ import subprocess
 import time
 from pathlib import Path
 
-from alhena.system.search import PythonSearch, SearchBackend
-from alhena.system.search_finders import RipgrepSearch
+from alhena.system.search.files import PythonSearch, SearchBackend
+from alhena.system.search.finders import RipgrepSearch
 from alhena.system.workspace import Workspace
 from alhena.tools.builtin.search_file_content import SearchFileContent
 from bench.files import call, timed

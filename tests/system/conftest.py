@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from alhena.system.search import PythonSearch, SearchBackend
-from alhena.system.search_finders import GitGrepSearch, RipgrepSearch
+from alhena.system.search.files import PythonSearch, SearchBackend
+from alhena.system.search.finders import GitGrepSearch, RipgrepSearch
 from tests.system.searching import GIT, RG, Write
 
 

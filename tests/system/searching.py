@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from alhena.system.search import Query, SearchBackend
+from alhena.system.search.files import Query, SearchBackend
 
 RG = shutil.which("rg")
 GIT = shutil.which("git")

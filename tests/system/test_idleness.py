@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from alhena.system.processes import IDLE_S, Idle
-from alhena.system.search import Query, SearchBackend
-from alhena.system.search_finders import GitGrepSearch, RipgrepSearch
+from alhena.system.search.files import Query, SearchBackend
+from alhena.system.search.finders import GitGrepSearch, RipgrepSearch
 from tests.support.patience import PATIENCE_S
 
 told = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the system does not tell")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from alhena.system.files import read_whole
 from alhena.system.replacement import is_temporary, remove_leftovers, replace_file, temporary_name
-from alhena.system.search import PythonSearch, Query
+from alhena.system.search.files import PythonSearch, Query
 from alhena.system.walk import walk
 from alhena.system.workspace import Workspace
 from alhena.tools.builtin.list_directory import ListDirectory

@@ -3,7 +3,7 @@ import regex
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from alhena.system.search_lines import Deadline, LineMatcher, compile_pattern, line_bounded
+from alhena.system.search.lines import Deadline, LineMatcher, compile_pattern, line_bounded
 
 ATOMS = st.sampled_from(
     ["a", "b", " ", ".", r"\s", r"\S", r"\w", r"\W", r"\d", r"\D", "[ab]", "[^a]", r"[^\w]", r"[\s,]",

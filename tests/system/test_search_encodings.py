@@ -7,8 +7,8 @@ import pytest
 import regex
 
 from alhena.system.encoding import decode_text
-from alhena.system.search import Query, SearchBackend, lines_around
-from alhena.system.search_lines import WHOLE
+from alhena.system.search.files import Query, SearchBackend, lines_around
+from alhena.system.search.lines import WHOLE
 from tests.system.searching import Write, found
 
 FRENCH = "Le café est fermé.\nUne naïve élève, déjà là\nKISS the needle\nfin\n"

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from alhena.system.errors import SearchError, SearchTimeoutError
-from alhena.system.search import PythonSearch, Query, SearchResult
-from alhena.system.search_finders import GitGrepSearch, RipgrepSearch, choose_backend
-from alhena.system.search_lines import LINE_SECONDS
+from alhena.system.search.files import PythonSearch, Query, SearchResult
+from alhena.system.search.finders import GitGrepSearch, RipgrepSearch, choose_backend
+from alhena.system.search.lines import LINE_SECONDS
 from tests.support.patience import PATIENCE_S
 
 Write = Callable[[str, str], None]
@@ -163,8 +163,8 @@ async def test_a_pattern_needs_no_memory_that_grows_with_the_line(tree: Path) ->
     limited = (
         "import asyncio, resource, sys\n"
         "from pathlib import Path\n"
-        "from alhena.system.search import PythonSearch, Query\n"
-        "import regex, alhena.system.search_lines\n"
+        "from alhena.system.search.files import PythonSearch, Query\n"
+        "import regex, alhena.system.search.lines\n"
         "used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
         "resource.setrlimit(resource.RLIMIT_AS, (used + 250_000_000, -1))\n"
         "query = Query(pattern=r'(a|ab|b)*c?!?$z*\\d', path=Path('.').resolve(),\n"

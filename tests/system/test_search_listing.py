@@ -8,9 +8,9 @@ import pytest
 
 from alhena.system.environment import shield_memory
 from alhena.system.errors import SearchError, SearchTimeoutError
-from alhena.system.search import Query
-from alhena.system.search_finders import Listing, RipgrepSearch, listing_environment
-from alhena.system.search_lines import Deadline
+from alhena.system.search.files import Query
+from alhena.system.search.finders import Listing, RipgrepSearch, listing_environment
+from alhena.system.search.lines import Deadline
 from tests.support.disk import written
 from tests.support.patience import PATIENCE_S
 

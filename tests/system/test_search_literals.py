@@ -5,7 +5,7 @@ import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.system.search_literals import (
+from alhena.system.search.literals import (
     ESCAPED,
     RAW,
     ByteSyntax,

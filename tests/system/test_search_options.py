@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from alhena.system.errors import PatternError
-from alhena.system.search import Query, SearchBackend, lines_around
-from alhena.system.search_finders import RipgrepSearch
+from alhena.system.search.files import Query, SearchBackend, lines_around
+from alhena.system.search.finders import RipgrepSearch
 from tests.system.searching import RG, Write, found
 
 

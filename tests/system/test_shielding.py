@@ -40,8 +40,8 @@ result = asyncio.run(tool.build({"command": LOOK}).execute(ExecutionContext(Path
 after = {"dumpable": dumpable(), "seen": result.llm_content, "files": len(os.listdir("/proc/self/fd"))}
 """
 _SEARCH = """
-from alhena.system.search import Query
-from alhena.system.search_finders import RipgrepSearch
+from alhena.system.search.files import Query
+from alhena.system.search.finders import RipgrepSearch
 here = Path.cwd()
 program = here / "rg"
 program.write_text("#!/bin/sh\\n" + LOOK + " > seen; exit 1\\n")

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from alhena.system.search import PythonSearch
+from alhena.system.search.files import PythonSearch
 from alhena.system.workspace import Workspace
 from alhena.tools.builtin.glob import Glob
 from alhena.tools.builtin.list_directory import ListDirectory

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from alhena.system.search import PythonSearch
+from alhena.system.search.files import PythonSearch
 from alhena.system.workspace import Workspace
 from alhena.tools.builtin.glob import Glob
 from alhena.tools.builtin.list_directory import ListDirectory

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from alhena.system.search import Match, PythonSearch, Query, SearchResult
+from alhena.system.search.files import Match, PythonSearch, Query, SearchResult
 from alhena.system.workspace import Workspace
 from alhena.tools.builtin.search_file_content import SearchFileContent
 from alhena.tools.contract import (

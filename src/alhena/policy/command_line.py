@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from msgspec.structs import replace
 
 from alhena.policy.active import ActiveRules
-from alhena.policy.bash.hazards import hazard
+from alhena.policy.bash.hazards.judge import hazard
 from alhena.policy.bash.model import Analysis, Doubt, Effect, Part
 from alhena.policy.bash.prefix import Match, programs_of
 from alhena.policy.bash.reach import Command, Reach, reach

@@ -93,7 +93,7 @@ def always_rule(call: PolicyCall) -> PolicyRule | None:
     if not is_shell(call):
         return rule
     from alhena.policy.bash.reader import analyse
-    from alhena.policy.bash.suggest import always_prefixes, root_commands
+    from alhena.policy.suggest import always_prefixes, root_commands
     from alhena.suspicious_text import suspicious
 
     command = call.args.get("command")

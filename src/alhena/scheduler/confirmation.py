@@ -273,7 +273,7 @@ def holds_alone(details: ConfirmationDetails) -> bool:
 
 def _command(details: ExecConfirmation) -> ExecConfirmation:
     from alhena.policy.bash.reader import analyse
-    from alhena.policy.bash.suggest import root_commands
+    from alhena.policy.suggest import root_commands
     from alhena.suspicious_text import suspicious
 
     # What cannot be read at all is named by how it begins.

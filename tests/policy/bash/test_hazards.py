@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.policy.bash.hazards import hazard
+from alhena.policy.bash.hazards.judge import hazard
 from alhena.policy.bash.model import Part, Word, WordKind
 from alhena.policy.bash.scripts import ScriptEffect, awk_effect, sed_effect
 from tests.policy.bash.parts import part

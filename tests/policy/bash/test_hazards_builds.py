@@ -2,7 +2,7 @@
 
 import pytest
 
-from alhena.policy.bash.hazards import hazard
+from alhena.policy.bash.hazards.judge import hazard
 from tests.policy.bash.parts import part
 
 ONE_WORD = [

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from alhena.policy.bash.hazard_table import CODE, CONNECTS, ELSEWHERE, SAME, Hazards, Style
-from alhena.policy.bash.hazards import HAZARDS, hazard
+from alhena.policy.bash.hazards.judge import HAZARDS, hazard
+from alhena.policy.bash.hazards.table import CODE, CONNECTS, ELSEWHERE, SAME, Hazards, Style
 from alhena.policy.bash.model import Part, Word
 
 _CODE = {

@@ -2,12 +2,12 @@
 
 import pytest
 
-from alhena.policy.bash.hazards import hazard
+from alhena.policy.bash.hazards.judge import hazard
 from alhena.policy.bash.options import prefix_words
 from alhena.policy.bash.prefix import allows
 from alhena.policy.bash.reader import analyse
-from alhena.policy.bash.suggest import always_prefix, always_prefixes, prefix_text, root_commands
 from alhena.policy.bash.wrappers import INTERPRETERS, SHELLS, WRAPPERS
+from alhena.policy.suggest import always_prefix, always_prefixes, prefix_text, root_commands
 from tests.policy.bash.parts import part
 
 SAVED = [

@@ -31,7 +31,7 @@ from alhena.tools.contract import (
 from alhena.tools.threads import run_blocking
 
 if TYPE_CHECKING:
-    from alhena.system.search import Match, SearchBackend, SearchResult
+    from alhena.system.search.files import Match, SearchBackend, SearchResult
 
 MAX_MATCHES = 20_000
 MAX_CONTEXT = 50
@@ -171,7 +171,7 @@ class SearchInvocation(BaseInvocation):
     def _read_around(
         self, found: "list[Match]", notes: list[str], cancellation: threading.Event
     ) -> dict[Path, dict[int, str]]:
-        from alhena.system.search import lines_around
+        from alhena.system.search.files import lines_around
 
         around: dict[Path, dict[int, str]] = {}
         left = self._room
@@ -224,8 +224,8 @@ class SearchInvocation(BaseInvocation):
     async def _search(
         self, path: Path, root: Path, limit: int, context: ExecutionContext
     ) -> "SearchResult":
-        from alhena.system.search import Query
-        from alhena.system.search_finders import choose_backend
+        from alhena.system.search.files import Query
+        from alhena.system.search.finders import choose_backend
 
         params = self.params
         pattern: str = params["pattern"]

@@ -1,7 +1,7 @@
 """Arguments by which compilers, debuggers, database shells, editors and document tools run, load or
 write more than they are asked for."""
 
-from alhena.policy.bash.hazard_table import Style, table
+from alhena.policy.bash.hazards.table import Style, table
 
 _LD = table(
     "A F G O R Y a b e f h l L m u y z rpath rpath-link soname version-script dynamic-list defsym "

@@ -21,19 +21,19 @@ import msgspec
 from alhena.system.errors import SearchTimeoutError, from_os_error, printable
 from alhena.system.ignore import IgnoreRules
 from alhena.system.replacement import is_temporary
-from alhena.system.search_lines import (
+from alhena.system.search.lines import (
     LONGEST_LINE,
     codec_of,
     first_bytes,
     line_end,
     open_for_search,
 )
-from alhena.system.search_literals import required_literals
+from alhena.system.search.literals import required_literals
 from alhena.system.walk import EXCLUDED_DIRECTORIES, WalkLimits, WalkTally, walk
 from alhena.system.wildcard import name_regex, path_regex
 
 if TYPE_CHECKING:
-    from alhena.system.search_lines import Deadline, LineMatcher
+    from alhena.system.search.lines import Deadline, LineMatcher
 
 MAX_MATCHES = 20_000
 MAX_LINE = 2_000
@@ -187,7 +187,7 @@ _NOTHING = _FileMatches()
 
 class _Search:
     def __init__(self, query: Query, time_limit: float, stopped: Callable[[], bool]) -> None:
-        from alhena.system.search_lines import Deadline
+        from alhena.system.search.lines import Deadline
 
         self._query = query
         self._deadline = Deadline(time_limit, stopped)
@@ -204,7 +204,7 @@ class _Search:
         self._prepared()
 
     def _prepared(self) -> "LineMatcher":
-        from alhena.system.search_lines import LineMatcher, compile_pattern
+        from alhena.system.search.lines import LineMatcher, compile_pattern
 
         if self._matcher is not None:
             return self._matcher

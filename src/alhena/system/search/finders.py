@@ -26,7 +26,7 @@ from typing import Self
 from alhena.system.environment import child_environment, shield_memory
 from alhena.system.errors import ProcessStartError
 from alhena.system.processes import Idle
-from alhena.system.search import (
+from alhena.system.search.files import (
     TIME_LIMIT,
     Ahead,
     PythonSearch,
@@ -35,8 +35,8 @@ from alhena.system.search import (
     SearchResult,
     search_files,
 )
-from alhena.system.search_lines import Deadline
-from alhena.system.search_literals import ESCAPED, RAW, literal_source
+from alhena.system.search.lines import Deadline
+from alhena.system.search.literals import ESCAPED, RAW, literal_source
 from alhena.system.walk import EXCLUDED_DIRECTORIES
 
 _MATCHES, _NO_MATCH = 0, 1

@@ -24,7 +24,7 @@ import msgspec
 
 from alhena.system.encoding import SAMPLE_SIZE, Codec, detect, is_binary
 from alhena.system.errors import PatternError, SearchError, SearchTimeoutError, printable
-from alhena.system.search_literals import FOLDED, longest_pieces
+from alhena.system.search.literals import FOLDED, longest_pieces
 
 if TYPE_CHECKING:
     from regex import Pattern

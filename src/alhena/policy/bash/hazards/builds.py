@@ -1,7 +1,7 @@
 """Arguments by which builds, tests and package tools run, write or reach more than they are asked
 for."""
 
-from alhena.policy.bash.hazard_table import Style, table
+from alhena.policy.bash.hazards.table import Style, table
 
 _JS_TESTS = (
     "setup-files setup-files-after-env transform resolver runner test-runner preset reporters "

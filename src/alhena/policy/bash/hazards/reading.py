@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from alhena.policy.bash.hazard_table import (
+from alhena.policy.bash.hazards.table import (
     CODE,
     CONNECTS,
     ELSEWHERE,

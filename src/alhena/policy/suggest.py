@@ -2,7 +2,7 @@
 
 import shlex
 
-from alhena.policy.bash.hazards import hazard
+from alhena.policy.bash.hazards.judge import hazard
 from alhena.policy.bash.model import Analysis, Effect, Part, Word
 from alhena.policy.bash.options import (
     base_name,

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from alhena.policy.bash.hazard_builds import BUILDS
-from alhena.policy.bash.hazard_reading import (
+from alhena.policy.bash.hazards.builds import BUILDS
+from alhena.policy.bash.hazards.reading import (
     CONSOLES,
     SINKS,
     Reading,
@@ -13,7 +13,7 @@ from alhena.policy.bash.hazard_reading import (
     script_effect,
     unknown,
 )
-from alhena.policy.bash.hazard_table import (
+from alhena.policy.bash.hazards.table import (
     CHANGES,
     CONNECTS,
     ELSEWHERE,
@@ -22,7 +22,7 @@ from alhena.policy.bash.hazard_table import (
     SAME,
     Hazards,
 )
-from alhena.policy.bash.hazard_tools import TOOLS
+from alhena.policy.bash.hazards.tools import TOOLS
 from alhena.policy.bash.inner import ANYTHING, INPUT_IN_ARGUMENTS, inner_command
 from alhena.policy.bash.model import Part, Word, WordKind
 from alhena.policy.bash.options import (

@@ -1,0 +1,1 @@
+"""Arguments that add authority: tables of programs, and one walk over the arguments of a call."""
