@@ -123,7 +123,7 @@ def seen(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def unseen(char: str) -> bool:
-    """Whether a character is a control, is not drawn, or steers how others are drawn."""
+    """True when a character is a control, is not drawn, or steers how others are drawn."""
     return not char.isprintable() or char in _UNDRAWN or _SELECTORS[0] <= char <= _SELECTORS[1]
 
 
@@ -136,7 +136,7 @@ def code(char: str) -> str:
 
 
 def is_padding(run: str) -> bool:
-    """Whether blanks in a row (spaces and tabs) are wide enough to hide what follows."""
+    """True when blanks in a row (spaces and tabs) are wide enough to hide what follows."""
     return len(run) + 3 * run.count("\t") >= PADDING
 
 

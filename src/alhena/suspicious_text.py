@@ -153,7 +153,7 @@ def _lookalikes(text: str, programs: tuple[str, ...]) -> Iterator[str]:
 
 
 def _like_latin(char: str) -> bool:
-    """Whether a letter is drawn like an ASCII letter and is none."""
+    """True when a letter is drawn like an ASCII letter and is none."""
     if char.isascii():
         return False
     if char in _LOOKALIKES:

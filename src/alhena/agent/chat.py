@@ -80,7 +80,7 @@ class SessionModels:
 
 
 def tells_retries_apart(configs: ModelConfigSettings) -> bool:
-    """Whether an attempt after one that failed may have other settings."""
+    """True when an attempt after one that failed may have other settings."""
     if configs == _UNCONFIGURED:
         return False
     from alhena.models.configs import names_retries
@@ -176,8 +176,8 @@ class ConversationRoom:
         return await self.opened().make(parts, prompt_id)
 
     async def refit(self, error: AlhenaError) -> bool:
-        """Whether a request that was refused with `error` can be sent again, the conversation being
-        shorter now."""
+        """True when a request that was refused with `error` can be sent again, the conversation
+        being shorter now."""
         return isinstance(error, ModelError) and await self.opened().refit(error)
 
     def opened(self) -> "ContextRoom":

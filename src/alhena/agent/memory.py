@@ -175,7 +175,7 @@ class _ConversationMemory:
         return text and discovered(text)
 
     def _is_due(self, around: str) -> bool:
-        """Whether a directory is to be looked at, which it is then."""
+        """True when a directory is to be looked at, which it is then."""
         now = self._clock()
         last = self._looked.get(around)
         if last is not None and now - last < FRESH_S:

@@ -156,7 +156,8 @@ class SessionModel:
 
 
 def _problem(response: GenerateContentResponse) -> "InvalidResponseError | None":
-    """Why a whole answer is of no use, if it is not. A reason that is missing is none of that."""
+    """The reason why a whole answer is of no use, if it is not. A reason that is missing is none of
+    that."""
     from alhena.chat.turn import InvalidResponseError, Turn
 
     turn = Turn("", CallIds(""), lambda _event: None)
@@ -183,7 +184,7 @@ class Consent:
         self._turn = asyncio.Lock()
 
     async def given(self, model: str, other: str, reason: str) -> bool:
-        """Whether `other` may answer instead of `model`."""
+        """True when `other` may answer instead of `model`."""
         async with self._turn:
             if (model, other) not in self._agreed and await self._asked(model, other, reason):
                 self._agreed.add((model, other))
@@ -227,7 +228,7 @@ class SessionFallback:
         return SessionFallback(self._mode, self._consent, config)
 
     def offers(self, model: str, error: "ModelError") -> bool:
-        """Whether another model could answer, and somebody may say so."""
+        """True when another model could answer, and somebody may say so."""
         from alhena.models.catalogue import fallback_model
 
         if self._mode == "never" or (self._mode == "ask" and not self._consent.possible):

@@ -122,12 +122,12 @@ class Recording:
 
     @property
     def at_work(self) -> bool:
-        """Whether there is a file that holds what has happened."""
+        """True when there is a file that holds what has happened."""
         return self._journal is not None
 
     @property
     def failed(self) -> bool:
-        """Whether something waits that could not be written."""
+        """True when something waits that could not be written."""
         return self._failed
 
     async def settle(self) -> None:

@@ -254,13 +254,13 @@ def _go_back(session: Session, name: str, remembered: Remembered) -> None:
 
 
 def _refused(done: Sequence[CompletedToolCall]) -> bool:
-    """Whether the next word is the person's, who has said no and nothing else."""
+    """True when the next word is the person's, who has said no and nothing else."""
     refused = [call for call in done if isinstance(call, CancelledToolCall)]
     return bool(refused) and not any(says_why(call.response.error or "") for call in refused)
 
 
 def _stops(call: CompletedToolCall) -> bool:
-    """Whether a call has ended the run."""
+    """True when a call has ended the run."""
     stopped = (ToolErrorType.STOP_EXECUTION, ToolErrorType.POLICY_VIOLATION)
     return isinstance(call, ErroredToolCall) and call.response.error_type in stopped
 
@@ -321,7 +321,7 @@ class SavedConversations:
 
     @property
     def recorded(self) -> bool:
-        """Whether there is a record of the session that one can come back to."""
+        """True when there is a record of the session that one can come back to."""
         return self._recording is not None and self._recording.at_work
 
     async def begin(self, name: str) -> str:

@@ -317,7 +317,7 @@ class Chat:
         return with_word(contents, nudge or NUDGE_CUT_BEHIND.format(name=self._to_tell_of))
 
     def _reason_needed(self, recovery: "Recovery | None") -> bool:
-        """Whether calls without a finish reason are asked for again, as they may not be all there
+        """True when calls without a finish reason are asked for again, as they may not be all there
         were. Some services leave it out behind calls: when all attempts end so, the last is taken,
         and from then on the first, until there is a reason again."""
         if self._retrying is None or not self._says_reasons:

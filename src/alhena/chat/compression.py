@@ -185,7 +185,7 @@ class ContextRoom:
         return parts
 
     async def refit(self, error: AlhenaError) -> bool:
-        """Whether a request that the service refused with `error` as too large can be sent again:
+        """True when a request that the service refused with `error` as too large can be sent again:
         what it said of the window and of the conversation is believed from then on, and the
         conversation shortened by that."""
         said = self._learn(error)

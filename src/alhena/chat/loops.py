@@ -164,7 +164,7 @@ def _end(text: str, at: int, form: str) -> int:
 
 
 def _runs_on(text: str, at: int) -> bool:
-    """Whether a word goes on over a position."""
+    """True when a word goes on over a position."""
     return 0 < at < len(text) and _is_of_word(text[at - 1]) and _is_of_word(text[at])
 
 
@@ -297,8 +297,8 @@ class CallLoops:
         return self._loop(period) if period else None
 
     def _counts_down(self, period: int) -> bool:
-        """Whether what differs between the rounds of a cycle becomes less from one to the next: the
-        time that is left of something is progress, the time that has passed is none."""
+        """True when what differs between the rounds of a cycle becomes less from one to the next:
+        the time that is left of something is progress, the time that has passed is none."""
         steps = list(self._amounts)[-period * ALIKE_REPEATS :]
         for phase in range(period):
             for column in zip(*steps[phase::period], strict=False):

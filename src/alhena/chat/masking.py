@@ -277,7 +277,7 @@ class Gauge:
 
     @property
     def scale(self) -> float:
-        """How many tokens the service counts for one that is estimated; 1 where it has not."""
+        """The number of tokens the service counts for one that is estimated; 1 where it has not."""
         estimated = self._overhead + self._sums[-1]
         return self.history_tokens / estimated if estimated else 1.0
 

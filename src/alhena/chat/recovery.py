@@ -55,7 +55,7 @@ class Fallback(Protocol):
     """Who knows, and may say, which model answers when one cannot."""
 
     def offers(self, model: str, error: ModelError) -> bool:
-        """Whether another model could answer instead of `model`, after `error`."""
+        """True when another model could answer instead of `model`, after `error`."""
         ...
 
     async def instead_of(self, model: str, error: ModelError) -> Substitute | None:
@@ -113,7 +113,7 @@ class Recovery:
 
     @property
     def broken_spent(self) -> bool:
-        """Whether an answer that broke off is not asked for again."""
+        """True when an answer that broke off is not asked for again."""
         return self._patience.broken_spent
 
     def _manner(self, error: AlhenaError) -> Manner:
@@ -125,7 +125,7 @@ class Recovery:
         return self._patience.manner(error)
 
     def _passes_on(self, error: AlhenaError, manner: Manner, model: str) -> bool:
-        """Whether to look for another model although waiting might help."""
+        """True when to look for another model although waiting might help."""
         return (
             manner is Manner.CAPACITY
             and (self._patience.capacity_spent or self._patience.is_long(error))

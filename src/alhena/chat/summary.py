@@ -304,7 +304,7 @@ def cut_content(entries: Sequence[EncodedContent], opening: int) -> EncodedConte
 
 
 def _is_prompt(entry: EncodedContent) -> bool:
-    """Whether it is a user's content that answers no call, and does not stand for others."""
+    """True when it is a user's content that answers no call, and does not stand for others."""
     content = entry.content
     if content.role != USER or has_responses(entry):
         return False
@@ -313,7 +313,7 @@ def _is_prompt(entry: EncodedContent) -> bool:
 
 
 def _stands_for_others(entry: EncodedContent) -> bool:
-    """Whether it is a summary, a note that something was left out, or the answer to these."""
+    """True when it is a summary, a note that something was left out, or the answer to these."""
     content = entry.content
     text = content.parts[0].text if len(content.parts) == 1 else None
     if content.role == MODEL:
@@ -367,7 +367,7 @@ def media_in_words(entries: Sequence[EncodedContent], start: int) -> dict[int, C
 
 
 def parts_changed(changed: Mapping[int, Content], entries: Sequence[EncodedContent]) -> int:
-    """How many parts of some contents are other ones than those that stand at their places."""
+    """The number of parts of some contents that differ from those at their places."""
     return sum(
         now is not was
         for index, content in changed.items()

@@ -203,7 +203,7 @@ class Turn:
 
     @property
     def thought(self) -> bool:
-        """Whether any thoughts came."""
+        """True when any thoughts came."""
         return any(part.thought for part in self.parts)
 
     def announce_calls(self) -> None:

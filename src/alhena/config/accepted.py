@@ -148,7 +148,7 @@ def _file_of(key: str) -> str:
 
 
 def _lies(folder: Path, name: str) -> bool:
-    """Whether a file is there still: then it is not what has changed."""
+    """True when a file is there still: then it is not what has changed."""
     return "\0" not in name and os.path.lexists(os.path.join(folder, name))
 
 
@@ -164,7 +164,7 @@ def _differing(state: State, now: Bound) -> list[str]:
 
 
 def _is_own(key: str, state: State, now: Bound) -> bool:
-    """Whether a part is a file that a person has called an entry's own data, and still may be."""
+    """True when a part is a file that a person has called an entry's own data, and still may be."""
     match part_names(key):
         case [kind, name] if kind == FILE and name in state.data:
             return name in now.loose or key not in now.parts
@@ -198,12 +198,12 @@ class Acceptance:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the workspace has nothing of the kind."""
+        """True when the workspace has nothing of the kind."""
         return not self._entries
 
     def server(self, name: str) -> str:
-        """Why a server must not be started, as it was read and as its files are now; "" where it
-        may be, or is none of the workspace's. Reads files: nothing for an event loop."""
+        """The reason why a server must not be started, as it was read and as its files are now; ""
+        where it may be, or is none of the workspace's. Reads files: nothing for an event loop."""
         return self._why(alone for server, alone in self._entries.values() if server == name)
 
     def command(self, key: str) -> str:
@@ -223,7 +223,7 @@ class Acceptance:
 
 
 def held_words(entry: Bound) -> str:
-    """Why an entry is held back, and what to do about it."""
+    """The reason why an entry is held back, and what to do about it."""
     remedy = "alhena trust --status shows it, alhena trust accepts it"
     return f"{entry.why}; {remedy}" if entry.acceptable else entry.why
 

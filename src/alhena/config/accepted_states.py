@@ -103,7 +103,7 @@ def written(document: Document) -> bytes:
 
 
 def size_of(key: str, state: State) -> int:
-    """How many bytes a state of an entry takes, or some more."""
+    """The number of bytes a state of an entry takes, or some more."""
     kept = State(parts=state.parts, text=state.text, data=state.data)
     return len(written({"": {key: Accepted(parts={}, earlier=(kept,))}}))
 

@@ -59,7 +59,7 @@ _ENDINGS = (
 
 
 def is_choosing(name: str) -> bool:
-    """Whether a variable of this name is known to choose what runs, or whom a program asks."""
+    """True when a variable of this name is known to choose what runs, or whom a program asks."""
     upper = name.upper()
     return (
         upper in _NAMES

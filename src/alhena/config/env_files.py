@@ -215,8 +215,8 @@ def read_env_file(
 
 
 def is_admitted(name: str, value: str, *, local: bool) -> bool:
-    """Whether a variable may come from a .env file, the user's own or a project's (`local`), and be
-    it for the settings of that project alone."""
+    """True when a variable may come from a .env file, the user's own or a project's (`local`), and
+    be it for the settings of that project alone."""
     upper = name.upper()
     if upper in PLACES or "\0" in value:
         return False
@@ -229,7 +229,7 @@ def is_admitted(name: str, value: str, *, local: bool) -> bool:
 
 
 def is_ours(path: Path) -> bool:
-    """Whether a file above the working directory is this user's or the administrator's: there may
+    """True when a file above the working directory is this user's or the administrator's: there may
     be directories that everybody writes to."""
     try:
         owner = path.stat().st_uid

@@ -194,14 +194,14 @@ def _looks_secret(name: str, value: str, *, strict: bool) -> bool:
 
 
 def _is_certificate(name: str, value: str) -> bool:
-    """Whether this is a certificate itself; the path of one is what programs are told whom to trust
-    with."""
+    """True when this is a certificate itself; the path of one is what programs are told whom to
+    trust with."""
     words = {word.upper() for word in _words().findall(name)}
     return not words.isdisjoint({"CERT", "CERTS"}) and not value.startswith(("/", "~", "."))
 
 
 def has_secret_name(name: str) -> bool:
-    """Whether a word of the name says that its value is a secret."""
+    """True when a word of the name says that its value is a secret."""
     if name.upper() in _DESKTOP_SESSIONS:
         return False
     words = [word.upper() for word in _words().findall(name)]
@@ -229,7 +229,7 @@ def _is_password_ending(word: str) -> bool:
 
 
 def has_secret_value(value: str) -> bool:
-    """Whether a value holds a private key, a certificate, a password in a URL or a known token.
+    """True when a value holds a private key, a certificate, a password in a URL or a known token.
 
     In a URL of the web a user by itself counts, too: that is how tokens are written there.
     """
@@ -266,7 +266,7 @@ def without_secrets(text: str) -> str:
 
 
 def is_hijacking(name: str) -> bool:
-    """Whether a variable of this name makes other programs run code of its choosing.
+    """True when a variable of this name makes other programs run code of its choosing.
 
     Such a one is left as the user has it, and never taken from a workspace or an extension.
     """

@@ -275,5 +275,5 @@ def _skip(clean: str, position: int) -> int:
 
 
 def _has_comment(old: str, clean: str) -> bool:
-    """Whether stripping has taken more out than trailing commas."""
+    """True when stripping has taken more out than trailing commas."""
     return any(was not in (now, ",") for was, now in zip(old, clean, strict=True))

@@ -70,7 +70,7 @@ class Layer(msgspec.Struct, frozen=True, kw_only=True):
         return renewed(cast("dict[str, Any]", parse_settings(self.path, self.data)))[0]
 
     def says(self, path: tuple[str, ...]) -> bool:
-        """Whether there is a value at a path that counts."""
+        """True when there is a value at a path that counts."""
         value: Any = self.document
         for name in path:
             if not isinstance(value, dict) or name not in value:
@@ -219,7 +219,7 @@ def _counting(lines: tuple[int, ...]) -> str:
 
 
 def _members(value: Any) -> int:
-    """How many members the objects in a document have."""
+    """The number of members the objects in a document have."""
     match value:
         case dict():
             members = cast("dict[str, Any]", value)
@@ -269,7 +269,7 @@ def _oddities(layer: Layer) -> Iterator[str]:
 
 
 def _has_others(document: dict[str, Any], above: str) -> bool:
-    """Whether there are keys that are not used here."""
+    """True when there are keys that are not used here."""
     known = known_keys()
     for name, value in document.items():
         key = f"{above}{name}"

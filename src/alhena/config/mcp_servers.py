@@ -34,7 +34,7 @@ class Enablement(msgspec.Struct, frozen=True):
     problem: str = ""
 
     def why_off(self, name: str) -> str:
-        """Why a server is turned off; "" when it is not."""
+        """The reason why a server is turned off; "" when it is not."""
         if self.problem:
             return self.problem
         return f"alhena mcp enable {name} turns it on" if server_key(name) in self.off else ""
@@ -182,7 +182,7 @@ class McpServer(_Entry, frozen=True, kw_only=True):
         return Transport.STDIO
 
     def takes(self, tool: str) -> bool:
-        """Whether a tool of this name is wanted. Of a list, `name(…)` means the name, too."""
+        """True when a tool of this name is wanted. Of a list, `name(…)` means the name, too."""
         if tool in self.exclude_tools:
             return False
         wanted = self.include_tools

@@ -229,7 +229,7 @@ class Bound(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def acceptable(self) -> bool:
-        """Whether it could be accepted at all."""
+        """True when it could be accepted at all."""
         return not self.obstacle
 
     @property
@@ -245,7 +245,7 @@ class Bound(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def why(self) -> str:
-        """Why it is held back."""
+        """The reason why it is held back."""
         if not self.acceptable:
             return f"it cannot be accepted, for {self.obstacle}"
         if self.unknown:
@@ -291,7 +291,7 @@ def bound_entries(
 
 
 def runs_command(entry: Any) -> bool:
-    """Whether an entry has something run, or may have: where it says a URL, too, which of them it
+    """True when an entry has something run, or may have: where it says a URL, too, which of them it
     is shows only when its variables are put in."""
     if not isinstance(entry, dict):
         return isinstance(entry, str)

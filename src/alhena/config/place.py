@@ -75,7 +75,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def undecided(self) -> bool:
-        """Whether somebody should say if this directory is trusted: something waits for that."""
+        """True when somebody should say if this directory is trusted: something waits for that."""
         return bool(self.unread) and not self.trust.known
 
 

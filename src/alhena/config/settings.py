@@ -305,7 +305,7 @@ class ContextSettings(Section, frozen=True, kw_only=True):
 
 
 def _is_inside(name: str) -> bool:
-    """Whether a relative path leads to something in its directory."""
+    """True when a relative path leads to something in its directory."""
     steps = name.split("/")
     return (
         not name.startswith("/")

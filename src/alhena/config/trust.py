@@ -21,7 +21,7 @@ class TrustLevel(StrEnum):
 
 
 class FolderTrust(msgspec.Struct, frozen=True):
-    """Whether a folder is trusted, and why, in words. `known` is false when nobody has said.
+    """True when a folder is trusted, and why, in words. `known` is false when nobody has said.
     `lasting`: it was said once, of what was there then, and not for this run or of every folder."""
 
     trusted: bool
@@ -33,7 +33,7 @@ class FolderTrust(msgspec.Struct, frozen=True):
 def folder_trust(
     folder: Path, environ: Mapping[str, str], *, enabled: bool = True, skip: bool = False
 ) -> FolderTrust:
-    """Whether `folder` is trusted. `enabled` is `security.folderTrust.enabled`, `skip` is
+    """True when `folder` is trusted. `enabled` is `security.folderTrust.enabled`, `skip` is
     `--skip-trust`.
 
     The variables come first, then `skip` and the setting, then the list of trustedFolders.json,

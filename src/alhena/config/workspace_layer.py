@@ -130,7 +130,8 @@ def _all_servers(holding: dict[str, Any]) -> dict[str, Any]:
 
 
 def _why_no_server(name: str, entry: Any, holding: Mapping[str, Any]) -> str:
-    """Why a workspace cannot have a server of this name; `holding` has all others. "": it can."""
+    """The reason why a workspace cannot have a server of this name; `holding` has all others. "":
+    it can."""
     if name.casefold() in {each.casefold() for each in holding}:
         return _TAKEN
     if any(_is_alike(_in_names(name), _in_names(each)) for each in holding):
@@ -165,7 +166,7 @@ def _in_names(server: str) -> str:
 
 
 def _is_alike(one: str, other: str) -> bool:
-    """Whether `mcp_SERVER_TOOL` could be a tool of either."""
+    """True when `mcp_SERVER_TOOL` could be a tool of either."""
     return one == other or one.startswith(f"{other}_") or other.startswith(f"{one}_")
 
 

@@ -62,7 +62,7 @@ def _difference(each: Bound) -> list[str]:
 
 
 def _doubted(each: Bound) -> Iterator[str]:
-    """Why a change of what may be data is asked about, and how to end that."""
+    """The reason why a change of what may be data is asked about, and how to end that."""
     from shlex import quote
 
     for name in each.doubtful:

@@ -67,5 +67,5 @@ def json_document(value: Any) -> str:
 
 
 def is_terminal(stream: Any) -> bool:
-    """Whether a standard stream is open and a terminal."""
+    """True when a standard stream is open and a terminal."""
     return stream is not None and stream.isatty()

@@ -102,7 +102,7 @@ def loop_words(event: LoopDetectedEvent) -> str:
 
 
 def is_news(event: LoopDetectedEvent) -> bool:
-    """Whether it is said by nothing else: of a run that ends, its error says it."""
+    """True when it is said by nothing else: of a run that ends, its error says it."""
     return event.action != "ended" or event.role != "main"
 
 
@@ -131,7 +131,7 @@ def compressed_words(event: CompressedEvent) -> str:
 
 
 def is_loss(event: CompressedEvent) -> bool:
-    """Whether a person should be told of it wherever there is a place for that."""
+    """True when a person should be told of it wherever there is a place for that."""
     return event.status != "compressed"
 
 

@@ -106,7 +106,7 @@ class ClientGoneError(Exception):
 
 
 class Bodies:
-    """How many bytes the bodies of all requests hold now."""
+    """The number of bytes that the bodies of all requests hold now."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit

@@ -44,9 +44,9 @@ class FaultKind(StrEnum):
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a request is not answered. `place` is where in its body the reason stands,
-    `retry_after_s` when to ask again; `details` are the service's own (google.rpc). `detail` is
-    for the log: what clients need not know of the gateway's service, files and credentials."""
+    """The reason why a request is not answered. `place` is where in its body the reason stands,
+    `retry_after_s` when to ask again; `details` are the service's own (google.rpc). `detail` is for
+    the log: what clients need not know of the gateway's service, files and credentials."""
 
     kind: FaultKind
     message: str

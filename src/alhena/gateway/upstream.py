@@ -272,7 +272,8 @@ class Upstream:
             raise StreamCutError(_CUT)
 
     async def count(self, request: GenerateContentRequest) -> int:
-        """How many tokens the request takes. Instructions and declarations are counted as text."""
+        """The number of tokens the request takes. Instructions and declarations are counted as
+        text."""
         contents = (*_told(request.config), *request.contents)
         return await self._generator.count_tokens(contents, model=request.model)
 
@@ -298,7 +299,7 @@ def _identified(response: GenerateContentResponse) -> GenerateContentResponse:
 
 
 def _is_end(chunk: GenerateContentResponse) -> bool:
-    """Whether a chunk says how the answer ends. Calls do by themselves: some services leave the
+    """True when a chunk says how the answer ends. Calls do by themselves: some services leave the
     finish reason out behind them."""
     if chunk.finish_reason or chunk.prompt_feedback:
         return True

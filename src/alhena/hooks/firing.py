@@ -309,7 +309,7 @@ class Firing:
         return await run_hook(hook, document, self._around)
 
     def _changed(self, hook: HookDefinition) -> str:
-        """Why a project's hook is not what was trusted any more; "" when it is."""
+        """The reason why a project's hook is not what was trusted any more; "" when it is."""
         if hook.source is not HookSource.PROJECT or not hook.fingerprint:
             return ""
         project = self._around.project_dir

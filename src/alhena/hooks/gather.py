@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class HookState(StrEnum):
-    """Whether a hook runs."""
+    """True when a hook runs."""
 
     ENABLED = "enabled"
     DISABLED = "disabled"

@@ -145,7 +145,7 @@ class LlmRequest(_Shape, frozen=True, kw_only=True):
     config: LlmConfig | None = None
 
     def leaves_nothing(self) -> bool:
-        """Whether it sets messages, but none that the model could answer."""
+        """True when it sets messages, but none that the model could answer."""
         given = self.messages
         return given is not None and not any(
             each.content and each.role != "system" for each in given

@@ -56,7 +56,7 @@ class Hooks:
         return Hooks(())
 
     def has(self, event: HookEvent) -> bool:
-        """Whether a hook may hear of this event."""
+        """True when a hook may hear of this event."""
         return event in self._heard
 
     async def fire(
@@ -188,7 +188,7 @@ def matches(
     names: tuple[str, ...],
     is_tool: Callable[[str], bool] = lambda _name: False,
 ) -> bool:
-    """Whether a matcher means one of `names`.
+    """True when a matcher means one of `names`.
 
     Of a tool: the name of some tool means that one, anything else is a regular expression that is
     looked for anywhere in a name; what is none has to be the name. Of a trigger: the trigger.

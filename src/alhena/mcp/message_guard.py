@@ -130,12 +130,12 @@ class Scan:
 
     @property
     def too_many(self) -> bool:
-        """Whether there are more values than were asked about."""
+        """True when there are more values than were asked about."""
         return self.values > self._most
 
     @property
     def too_deep(self) -> bool:
-        """Whether anything is nested deeper than the reader goes."""
+        """True when anything is nested deeper than the reader goes."""
         return self._deepest > MAX_DEPTH
 
     def feed(self, piece: bytes) -> None:
@@ -464,7 +464,7 @@ async def _fields(result: _Result) -> dict[str, Any]:
 
 
 def _all_left_out(content: object) -> bool:
-    """Whether no block is there, so that others may stand in for them."""
+    """True when no block is there, so that others may stand in for them."""
     blocks = cast("list[object]", content) if isinstance(content, list) else []
     return bool(blocks) and all(each is _BLOCK for each in blocks)
 

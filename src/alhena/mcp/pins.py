@@ -302,9 +302,9 @@ class Pins:
     def objection(
         self, server: str, tool: ListedTool, source: Source = UNKNOWN, *, approved: bool = False
     ) -> str:
-        """Why an approval of an earlier day does not hold for this tool of a server that is
-        `source`; "" when it does, or when there was none. `approved`: there was one, for a person
-        answered so."""
+        """The reason why an approval of an earlier day does not hold for this tool of a server that
+        is `source`; "" when it does, or when there was none. `approved`: there was one, for a
+        person answered so."""
         known = self._read().servers.get(server)
         pin = None if known is None else known.tools.get(tool.name)
         if pin is None:

@@ -335,7 +335,7 @@ class Screen:
         return True
 
     def _under_way(self, message: object) -> bool:
-        """Whether it tells of a request of ours. The SDK's tokens are the ids of requests."""
+        """True when it tells of a request of ours. The SDK's tokens are the ids of requests."""
         params: object = getattr(message, "params", None)
         if not isinstance(params, dict):
             return False
@@ -343,7 +343,7 @@ class Screen:
         return isinstance(token, str | int) and (token in self._open or _other(token) in self._open)
 
     def _answers(self, number: str | int) -> bool:
-        """Whether a request with this id has had no answer yet. It has one now."""
+        """True when a request with this id has had no answer yet. It has one now."""
         for each in (number, _other(number)):
             if each in self._open:
                 self._open.discard(each)

@@ -284,7 +284,7 @@ def _late(timeout_s: float) -> McpTimeoutError:
 
 
 def _is_loss(error: MCPError) -> bool:
-    """Whether the SDK says that nothing more comes. Servers use its code for other errors."""
+    """True when the SDK says that nothing more comes. Servers use its code for other errors."""
     if error.code == CONNECTION_CLOSED:
         return error.message == _CLOSED or error.message.startswith(_STREAM)
     return error.message == _GONE

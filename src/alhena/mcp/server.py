@@ -72,7 +72,7 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to be used."""
+        """True when there is nothing to be used."""
         return not (self.tools or self.prompts or self.resources)
 
 

@@ -190,8 +190,8 @@ class Servers:
         return (names[0], *(name for name in names[1:] if name not in self._ambiguous))
 
     def objection(self, name: str, *, approved: bool = False) -> str:
-        """Why approvals do not hold for the tool that a name means; "" for no reason. `approved`:
-        by an answer of a person, who saw what it was."""
+        """The reason why approvals do not hold for the tool that a name means; "" for no reason.
+        `approved`: by an answer of a person, who saw what it was."""
         tool = self.tool(name)
         if tool is None or tool.server.config.trust:
             return ""

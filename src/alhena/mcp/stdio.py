@@ -246,7 +246,7 @@ class _Talk:
             self.child.read_available()
 
     def why(self, closed: str) -> str:
-        """Why there are no more lines; `closed` is what has been found closed."""
+        """The reason why there are no more lines; `closed` is what has been found closed."""
         if self._lines.problem:
             return self._lines.problem
         text = self._harmless(self._errors.text)[-MAX_SAID:]

@@ -94,7 +94,7 @@ def _media(tool: str, what: str, mime: object, data: object, room: _Room) -> Ite
 
 
 def is_base64(data: str) -> bool:
-    """Whether this is base64 to the letter, as models want it."""
+    """True when this is base64 to the letter, as models want it."""
     try:
         binascii.a2b_base64(data.encode("ascii"), strict_mode=True)
     except (binascii.Error, UnicodeEncodeError):

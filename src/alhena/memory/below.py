@@ -50,7 +50,7 @@ class TouchedMemory:
         return joined(item for item in new if not self._was_said(item.block))
 
     def _was_said(self, block: str) -> bool:
-        """Whether a text holds a file's block, word for word: another version of it is news."""
+        """True when a text holds a file's block, word for word: another version of it is news."""
         return any(block in text for text in self._said)
 
     def _root_of(self, real: Path) -> Path | None:

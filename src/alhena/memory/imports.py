@@ -51,8 +51,8 @@ class Source(msgspec.Struct, frozen=True):
 
 
 class Refused(msgspec.Struct, frozen=True):
-    """Why an import cannot be had. `secret`: it may hold what nobody should read by accident, which
-    people are told."""
+    """The reason why an import cannot be had. `secret`: it may hold what nobody should read by
+    accident, which people are told."""
 
     reason: str
     secret: bool = False
@@ -230,7 +230,7 @@ _TEXT_SUFFIXES = (".md", ".markdown", ".mdx", ".mdc", ".txt", ".rst", ".adoc")
 
 
 def is_url(name: str) -> bool:
-    """Whether an import names a URL."""
+    """True when an import names a URL."""
     scheme, found, _ = name.partition(":")
     return bool(found) and (scheme.lower() == "file" or name[len(scheme) :].startswith("://"))
 
@@ -238,7 +238,7 @@ def is_url(name: str) -> bool:
 def validate_import_path(
     import_path: str, base_path: Path, allowed_directories: Iterable[Path]
 ) -> bool:
-    """Whether an import is none of a URL and really lies, all symlinks followed, in one of the
+    """True when an import is none of a URL and really lies, all symlinks followed, in one of the
     directories. It need not exist."""
     if is_url(import_path) or "\0" in import_path:
         return False
@@ -288,7 +288,7 @@ class ImportLoader:
         return Source(str(path), str(path.parent), found.text, found.identity)
 
     def _leads_to_file(self, name: str, base: str) -> bool:
-        """Whether there is anything at the path but a directory. Outside the allowed directories
+        """True when there is anything at the path but a directory. Outside the allowed directories
         nothing is said to be there."""
         path = os.path.join(base, name)
         if not validate_import_path(name, Path(base), self._allowed):
@@ -297,7 +297,7 @@ class ImportLoader:
 
 
 def _is_secret(path: str) -> bool:
-    """Whether a file is called as those are that hold keys and passwords."""
+    """True when a file is called as those are that hold keys and passwords."""
     name = path.rpartition("/")[2].lower()
     return name == ".env" or name.startswith(".env.")
 
@@ -340,7 +340,7 @@ def _readings(written: str) -> list[str]:
 
 
 def _reason(error: FileError) -> str:
-    """Why a file cannot be imported, without the places of this machine."""
+    """The reason why a file cannot be imported, without the places of this machine."""
     match error:
         case MissingFileError():
             return "ENOENT: no such file or directory"

@@ -185,7 +185,7 @@ def _is_section(line: str) -> bool:
 
 
 def _begins_heading(lines: list[str], index: int) -> bool:
-    """Whether a heading begins in this line, marked in front or underlined."""
+    """True when a heading begins in this line, marked in front or underlined."""
     line = lines[index]
     if re.match(r" {0,3}#{1,6}(?:[ \t]|\Z)", line):
         return True

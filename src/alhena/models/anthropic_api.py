@@ -106,8 +106,8 @@ def _is_blank(block: dict[str, Any]) -> bool:
 
 
 def room_left(config: GenerateContentConfig, error: RequestRejectedError) -> int | None:
-    """How many tokens of output were left beside the question, if the service refused a request for
-    more; None where it did not, and where somebody set the limit."""
+    """The number of tokens of output that were left beside the question, if the service refused a
+    request for more; None where it did not, and where somebody set the limit."""
     found = _BESIDE.search(error.message.replace(",", ""))
     if found is None or (config.generation_config and config.generation_config.max_output_tokens):
         return None
@@ -116,8 +116,8 @@ def room_left(config: GenerateContentConfig, error: RequestRejectedError) -> int
 
 
 def likely_room(request: GenerateContentRequest) -> int:
-    """How many tokens of output are left beside a question, by its size: an estimate that is rather
-    too small."""
+    """The number of tokens of output that are left beside a question, by its size: an estimate that is
+    rather too small."""
     size = sum(entry.size for entry in request.contents) + len(encode_value(request.config))
     return max(LEAST_OUTPUT, _WINDOW - size // _BYTES_PER_TOKEN)
 
@@ -202,7 +202,7 @@ def _sampled(config: GenerationConfig) -> GenerationConfig:
 
 
 def _lost_thought(contents: tuple[Content, ...]) -> bool:
-    """Whether a step of the current turn has calls and does not begin with a thought."""
+    """True when a step of the current turn has calls and does not begin with a thought."""
     for content in reversed(contents):
         if content.role == USER:
             if not any(part.function_response for part in content.parts):
@@ -306,7 +306,7 @@ class AnthropicApi:
                 yield chunk
 
     async def count_tokens(self, contents: Sequence[EncodedContent], *, model: str) -> int:
-        """How many tokens the contents take, as the service counts them."""
+        """The number of tokens the contents take, as the service counts them."""
         request = GenerateContentRequest(model=model, contents=tuple(contents))
         body = self._body(request, _names(request), stream=False)
         told = encode_value({"model": body["model"], "messages": body["messages"]})
@@ -386,7 +386,7 @@ def _is_last(event: dict[str, Any] | None) -> bool:
 
 
 def _is_end(event: dict[str, Any] | None) -> bool:
-    """Whether an event says how the answer ends. Nothing of it comes behind that."""
+    """True when an event says how the answer ends. Nothing of it comes behind that."""
     said = as_object((event or {}).get("delta")) or {}
     return (event or {}).get("type") == "message_delta" and bool(said.get("stop_reason"))
 

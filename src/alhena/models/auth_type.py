@@ -40,7 +40,7 @@ def auth_type(settings: AuthSettings, environ: Mapping[str, str]) -> AuthType | 
 
 
 def is_on(environ: Mapping[str, str], variable: str) -> bool:
-    """Whether a variable says "true" or "1"."""
+    """True when a variable says "true" or "1"."""
     return environ.get(variable, "").strip().lower() in {"true", "1"}
 
 

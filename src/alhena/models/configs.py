@@ -119,7 +119,7 @@ def require_usable(
 
 
 def names_retries(settings: ModelConfigSettings) -> bool:
-    """Whether an override says for which attempts it is."""
+    """True when an override says for which attempts it is."""
     matches = (
         as_object((as_object(override) or {}).get("match"))
         for override in (*settings.overrides, *settings.custom_overrides)
@@ -384,7 +384,7 @@ def _of_entry(place: str, entry: Any, known: frozenset[str]) -> _Odd:
 
 
 def _never_fits(key: str, value: Any) -> str:
-    """Why a condition is never met, "" if it can be."""
+    """The reason why a condition is never met, "" if it can be."""
     if key not in _CONDITIONS:
         return f"not known{_near(key, _CONDITIONS)}"
     kind, words = _CONDITIONS[key]

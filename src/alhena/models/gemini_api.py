@@ -63,7 +63,7 @@ def service_from(environ: Mapping[str, str], api_key: str) -> GeminiService:
 
 
 def wants_bearer(environ: Mapping[str, str]) -> bool:
-    """Whether GEMINI_API_KEY_AUTH_MECHANISM asks for the key as a bearer token too."""
+    """True when GEMINI_API_KEY_AUTH_MECHANISM asks for the key as a bearer token too."""
     return environ.get("GEMINI_API_KEY_AUTH_MECHANISM", "").strip().lower() == "bearer"
 
 
@@ -110,7 +110,7 @@ class GeminiApi:
         )
 
     async def count_tokens(self, contents: Sequence[EncodedContent], *, model: str) -> int:
-        """How many tokens the contents take in this model's prompt."""
+        """The number of tokens the contents take in this model's prompt."""
         path = self._path(model, "countTokens")
         body = encode_count_tokens(contents)
         return (await self._http.ask(path, model, body, decode_count_tokens)).total_tokens

@@ -20,7 +20,7 @@ class ContentGenerator(Protocol):
         ...
 
     async def count_tokens(self, contents: Sequence[EncodedContent], *, model: str) -> int:
-        """How many tokens the contents take in this model's prompt."""
+        """The number of tokens the contents take in this model's prompt."""
         ...
 
     async def embed(

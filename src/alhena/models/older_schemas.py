@@ -69,7 +69,7 @@ class OlderSchemas:
         await self.inner.aclose()
 
     def _turns_to_older(self, request: GenerateContentRequest, error: RequestRejectedError) -> bool:
-        """Whether the refusal is about the form, and the older one is still to be tried."""
+        """True when the refusal is about the form, and the older one is still to be tried."""
         said = error.message.lower()
         declares = bool(request.config.function_names())
         if self._older or not declares or not any(name in said for name in _NAMES):

@@ -279,7 +279,7 @@ def _unencrypted(endpoint: "Endpoint", what: str) -> tuple[str, ...]:
 
 
 def is_demo(model: str) -> bool:
-    """Whether a name is the demo model's."""
+    """True when a name is the demo model's."""
     return model in _DEMO_NAMES
 
 

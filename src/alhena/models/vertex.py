@@ -210,7 +210,7 @@ class VertexApi:
         )
 
     async def count_tokens(self, contents: Sequence[EncodedContent], *, model: str) -> int:
-        """How many tokens the contents take in this model's prompt."""
+        """The number of tokens the contents take in this model's prompt."""
         path = self._service.path(model, "countTokens")
         body = encode_count_tokens(contents)
         return (await self._http.ask(path, model, body, decode_count_tokens)).total_tokens

@@ -187,8 +187,8 @@ class _CommandLine:
         return None
 
     def _objection(self, rule: PolicyRule, read: _Read) -> str | None:
-        """Why an allow rule does not allow this part; None when it does, empty when it does not
-        speak of it."""
+        """The reason why an allow rule does not allow this part; None when it does, empty when it
+        does not speak of it."""
         part = read.part
         if not looks_at_arguments(rule):
             against = None if rule.allow_redirection else self._against_any(read)
@@ -212,7 +212,8 @@ class _CommandLine:
         return dangerous or self.places.objection(part, read.reach)
 
     def _beyond(self, read: _Read) -> str | None:
-        """Why a rule for any command does not reach this one, which destroys too much."""
+        """The reason why a rule for any command does not reach this one, which destroys too
+        much."""
         refusal = self.places.destroys(read.part, read.reach)
         return refusal and f"{refusal}; a rule with commandPrefix = {_quoted(read.part)} allows it"
 
@@ -237,14 +238,15 @@ class _CommandLine:
         return self.conditions.restricts(rule, read.part, read.reach)
 
     def _folder_runs(self, part: Part) -> str | None:
-        """Why a command that only reads may run something here, the folder not being trusted."""
+        """The reason why a command that only reads may run something here, the folder not being
+        trusted."""
         facts = self.places.surroundings
         if facts is None or facts.trusted:
             return None
         return folder_may_run(part)
 
     def _against_any(self, read: _Read) -> str | None:
-        """Why a rule for any command, without redirections, does not reach this one."""
+        """The reason why a rule for any command, without redirections, does not reach this one."""
         if not self.analysis.complete:
             return "the command cannot be read to its end"
         written = _write(read.part) or next(iter(read.reach.writes), None)

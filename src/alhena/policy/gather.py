@@ -85,7 +85,7 @@ def _administrators(directory: Path, owner: int) -> LoadedPolicies:
 
 
 def _doubt(path: Path, owner: int) -> str | None:
-    """Why a file or directory cannot be taken for the administrator's."""
+    """The reason why a file or directory cannot be taken for the administrator's."""
     try:
         found = path.stat()
     except OSError as error:
@@ -249,7 +249,7 @@ def _without_program(
 
 
 def is_saved_approval(rule: PolicyRule, saved: Path) -> bool:
-    """Whether a rule is an approval of the file `saved`."""
+    """True when a rule is an approval of the file `saved`."""
     return (
         rule.decision is PolicyOutcome.ALLOW
         and rule.file is not None

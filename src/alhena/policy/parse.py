@@ -218,7 +218,7 @@ def _pattern(table: Mapping[str, Any], field: str) -> str | None:
 
 
 def _is_name(pattern: str) -> bool:
-    """Whether this is the name of a parameter as JSON has it, which is a valid pattern: what
+    """True when this is the name of a parameter as JSON has it, which is a valid pattern: what
     compiles patterns is slow to load."""
     name = pattern.removeprefix('"').removesuffix('":')
     return pattern == f'"{name}":' and name.isidentifier() and name.isascii() and len(name) < 100

@@ -249,8 +249,8 @@ class Places:
         return self._reached((*part.directories, words[1])) is not None
 
     def objection(self, part: Part, reach: "Reach") -> str | None:
-        """Why a rule cannot speak for this part, which may come down to `reach`, where it runs;
-        None when the place is no matter."""
+        """The reason why a rule cannot speak for this part, which may come down to `reach`, where
+        it runs; None when the place is no matter."""
         if part.directories and self._reached(part.directories) is None:
             return "it runs in a directory that is outside the workspace or not known"
         for command in reach.commands:
@@ -353,8 +353,8 @@ def _may_write(part: Part, *, moved: bool) -> bool:
 def _named_program(
     facts: "Surroundings", directories: set[str], words: tuple[Word, ...]
 ) -> str | None:
-    """Why git may run a program that nobody vouched for: the repository it would use in one of the
-    directories names it. The workspace's own counts as the folder does."""
+    """The reason why git may run a program that nobody vouched for: the repository it would use in
+    one of the directories names it. The workspace's own counts as the folder does."""
     own = facts.repository(facts.cwd) if facts.trusted else None
     for directory in sorted(directories):
         if facts.trusted and facts.repository(directory) in {None, own}:

@@ -214,7 +214,7 @@ def _needs_no_rule(part: Part) -> bool:
 
 
 def _length(words: tuple[Word, ...]) -> int | None:
-    """How many words a narrow prefix of this command has."""
+    """The number of words a narrow prefix of this command has."""
     head = words[0]
     if not head.literal or not head.text:
         return None

@@ -254,7 +254,7 @@ class MessageBus:
         return unsubscribe
 
     def has(self, kind: type[Message]) -> bool:
-        """Whether anybody listens for messages of this type."""
+        """True when anybody listens for messages of this type."""
         return any(issubclass(kind, each.kind) for each in self._subscriptions)
 
     def publish(self, message: Message) -> int:

@@ -264,8 +264,8 @@ def in_words(call: TrackedCall, entry: RegisteredTool) -> ConfirmationDetails:
 
 
 def holds_alone(details: ConfirmationDetails) -> bool:
-    """Whether an answer to this can never hold for another call: questions to a person, plans, and
-    what may deceive a reader. Auto-edit mode is none that a change could lead to by deceit."""
+    """True when an answer to this can never hold for another call: questions to a person, plans,
+    and what may deceive a reader. Auto-edit mode is none that a change could lead to by deceit."""
     if isinstance(details, ExecConfirmation | InfoConfirmation | McpConfirmation):
         return bool(details.warnings)
     return isinstance(details, AskUserConfirmation | ExitPlanModeConfirmation)
@@ -448,12 +448,12 @@ def update_policy(request: ConfirmationRequest, offer: LastingRule) -> UpdatePol
 
 
 def changes(answer: Answer) -> bool:
-    """Whether an answer is about what the call does, too."""
+    """True when an answer is about what the call does, too."""
     return answer.outcome is Outcome.MODIFY_WITH_EDITOR or answer.payload.new_content is not None
 
 
 def refuses(answer: Answer) -> bool:
-    """Whether an answer is a no."""
+    """True when an answer is a no."""
     return answer.outcome is Outcome.CANCEL or answer.payload.approved is False
 
 
@@ -464,7 +464,7 @@ def refusal(answer: Answer) -> str:
 
 
 def says_why(error: str) -> bool:
-    """Whether the error of a call is a no with what a person wants instead."""
+    """True when the error of a call is a no with what a person wants instead."""
     return _FEEDBACK in error
 
 

@@ -168,7 +168,7 @@ class Executor:
         self._finish(call, task, stopped=stopped)
 
     async def _kept(self, call: TrackedCall, scheduled: ScheduledToolCall) -> bool:
-        """Whether the call may start, with what it may change kept if that can be; False: it has
+        """True when the call may start, with what it may change kept if that can be; False: it has
         ended."""
         if self.keep is None or scheduled.tool.kind in HARMLESS_KINDS:
             return True
@@ -182,7 +182,7 @@ class Executor:
         return True
 
     async def _recorded(self, call: TrackedCall, scheduled: ScheduledToolCall) -> bool:
-        """Whether the call may start, with what led to it on the disk; False: it has ended."""
+        """True when the call may start, with what led to it on the disk; False: it has ended."""
         matters = scheduled.tool.kind not in HARMLESS_KINDS or scheduled.outcome is not None
         if self.durable is not None and matters and call.cancel_reason is None:
             try:

@@ -69,7 +69,7 @@ def deny_unknown(call: TrackedCall, who: str, boundary: Boundary | None) -> None
 
 
 def unknown(who: str, boundary: Boundary | None) -> str:
-    """Why nobody can say whether a call may run."""
+    """The reason why nobody can say whether a call may run."""
     failure = None if boundary is None else boundary.failure
     reason = "no answer" if failure is None else one_line(failure)
     return f"Tool execution denied: {who} could not be asked ({reason})."
@@ -134,7 +134,7 @@ class Gate:
                 self._unwatch()
 
     def refusal(self, call: TrackedCall, hidden: RegisteredTool) -> str:
-        """Why no call to a hidden tool can run, in words for people."""
+        """The reason why no call to a hidden tool can run, in words for people."""
         args = call.current.args
         names = called_names(hidden.names, hidden.server, args)
         asked = PolicyCall(names=names, args=args, server_name=hidden.server)
@@ -151,7 +151,7 @@ class Gate:
             call.policy_changed()
 
     async def _passes(self, call: TrackedCall, entry: RegisteredTool) -> bool:
-        """Whether policy, person and hooks let the call run; False: it has ended."""
+        """True when policy, person and hooks let the call run; False: it has ended."""
         decision = await self._decision(call)
         if decision is None or not await self._permitted(call, decision):
             return False
@@ -166,7 +166,7 @@ class Gate:
         return True
 
     async def _still_permitted(self, call: TrackedCall) -> bool:
-        """Whether a policy that has changed since it was asked lets the call run, too. What a
+        """True when a policy that has changed since it was asked lets the call run, too. What a
         person has approved needs no second approval, but nothing that is denied runs."""
         decision = await self._decision(call)
         if decision is None:
@@ -176,7 +176,7 @@ class Gate:
         return await self._permitted(call, decision)
 
     async def _permitted(self, call: TrackedCall, decision: Decision) -> bool:
-        """Whether the call may go on, asking a person when it is said to; False: it has ended."""
+        """True when the call may go on, asking a person when it is said to; False: it has ended."""
         call.decision = decision
         match decision.outcome:
             case PolicyOutcome.DENY:
@@ -219,7 +219,7 @@ class Gate:
         return task.result()
 
     async def _weighed(self, call: TrackedCall, entry: RegisteredTool, said: "HookVerdict") -> bool:
-        """Whether the call may run after what its hooks say; False: it has ended."""
+        """True when the call may run after what its hooks say; False: it has ended."""
         from alhena.scheduler.hooks import rebuilt, stopped
 
         if said.stop is not None:

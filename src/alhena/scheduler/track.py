@@ -149,7 +149,7 @@ class CallOnItsWay:
 
     @property
     def ended(self) -> bool:
-        """Whether the call has its response."""
+        """True when the call has its response."""
         return self.status in TERMINAL
 
     @property

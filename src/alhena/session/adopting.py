@@ -166,7 +166,7 @@ class Ownership:
         self._project = project
 
     def has(self, said: str) -> bool:
-        """Whether what says that it is of the project `said` belongs to this one: it is the same
+        """True when what says that it is of the project `said` belongs to this one: it is the same
         folder, or one that this project was in before. What says nothing does."""
         if said in ("", scrub(str(self._project))):
             return True

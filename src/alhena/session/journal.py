@@ -97,7 +97,7 @@ def read_session(path: Path, take: Take) -> Extent:
 
 
 def is_begun(path: Path) -> bool:
-    """Whether a file begins as the journal of a session does: with a sound header. What cannot be
+    """True when a file begins as the journal of a session does: with a sound header. What cannot be
     read does not."""
     try:
         with path.open("rb") as file:
@@ -111,7 +111,7 @@ def is_begun(path: Path) -> bool:
 
 
 def is_torn(path: Path) -> bool:
-    """Whether a file holds nothing but the beginning of one line, as the `torn` end of a journal
+    """True when a file holds nothing but the beginning of one line, as the `torn` end of a journal
     does. Raises OSError."""
     with path.open("rb") as file:
         line = _next_line(file)
@@ -246,17 +246,17 @@ class Journal:
 
     @property
     def settled(self) -> bool:
-        """Whether all that was appended is on the disk."""
+        """True when all that was appended is on the disk."""
         return self._synced == self._total and not self._torn and not self._lost
 
     @property
     def doubtful(self) -> bool:
-        """Whether what was written may not be on the disk, or not whole in the file."""
+        """True when what was written may not be on the disk, or not whole in the file."""
         return self._lost or self._torn or self._astray
 
     @property
     def waiting(self) -> bool:
-        """Whether there are records that have yet to be written."""
+        """True when there are records that have yet to be written."""
         return bool(self._pending)
 
     def synchronise(self) -> None:
@@ -404,7 +404,8 @@ def _synchronise_name(path: Path) -> None:
 
 
 def unwritable(error: OSError, path: str | Path) -> str:
-    """Why a file of sessions cannot be written, as the end of a sentence without its full stop."""
+    """The reason why a file of sessions cannot be written, as the end of a sentence without its
+    full stop."""
     said = from_os_error(error, path, writing=True).message
     return said.removesuffix("; the old content stands.").rstrip(".")
 

@@ -32,7 +32,7 @@ def loose_object(git_dir: Path, name: str, kind: str) -> bytes | None:
 
 
 def is_loose_and_whole(git_dir: Path, name: str) -> bool:
-    """Whether an object of any size is a file of its own that can be read to its end."""
+    """True when an object of any size is a file of its own that can be read to its end."""
     try:
         return _is_whole(git_dir, name)
     except OSError:

@@ -254,7 +254,7 @@ def named(checkpoint: Checkpoint) -> tuple[str, ...]:
 
 
 def _why(errors: Sequence[CheckpointError]) -> CheckpointError:
-    """Why nothing can be kept: what may pass counts for more than what will not."""
+    """The reason why nothing can be kept: what may pass counts for more than what will not."""
     passing = (each for each in errors if not isinstance(each, TooMuchError | NoGitError))
     return next(passing, errors[0])
 

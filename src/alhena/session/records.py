@@ -200,13 +200,13 @@ def session_of(file_name: str) -> str | None:
 
 
 def is_session_id(name: str) -> bool:
-    """Whether a session can have this id: letters, digits, `_` and `-`, and nothing that a path
+    """True when a session can have this id: letters, digits, `_` and `-`, and nothing that a path
     or a pattern could mean something else by."""
     return _PLAIN.fullmatch(name) is not None and name.lower() not in _TAKEN
 
 
 def is_made_id(name: str) -> bool:
-    """Whether the id is one that sessions are given when they begin: a UUID, which nobody takes
+    """True when the id is one that sessions are given when they begin: a UUID, which nobody takes
     for a directory of another kind."""
     return _MADE.fullmatch(name) is not None
 
@@ -217,7 +217,7 @@ def damaged_name(session_id: str, number: int) -> str:
 
 
 def is_damaged_end(file_name: str, session_id: str) -> bool:
-    """Whether a file holds a damaged end of that session."""
+    """True when a file holds a damaged end of that session."""
     head, mark, number = file_name.rpartition(".damaged-")
     return bool(mark) and head == session_id and number.isascii() and number.isdecimal()
 

@@ -205,7 +205,7 @@ class ShadowRepository:
         return found
 
     def known(self, tree: str) -> bool:
-        """Whether the repository has that moment; one of the reference's is a commit."""
+        """True when the repository has that moment; one of the reference's is a commit."""
         if len(tree) != FULL_NAME or not tree.isalnum():
             return False
         try:
@@ -272,8 +272,8 @@ class ShadowRepository:
 
     @property
     def scattered(self) -> bool:
-        """Whether there are so many files that they had better be packed, by those of one directory
-        in 256, and by the packs."""
+        """True when there are so many files that they had better be packed, by those of one
+        directory in 256, and by the packs."""
         objects = self.git.place.git_dir / "objects"
         loose = 256 * len(_listed(objects / "17"))
         return loose > MAX_LOOSE or len(_listed(objects / "pack")) > 2 * MAX_PACKS

@@ -26,7 +26,7 @@ def shown(path: str) -> str:
 
 
 def is_there(place: Path) -> bool:
-    """Whether there is a directory by this very path, which is a real one."""
+    """True when there is a directory by this very path, which is a real one."""
     return place.is_dir() and os.path.realpath(place) == str(place)
 
 
@@ -43,7 +43,7 @@ def work_tree(project: Path, warnings: list[str]) -> tuple[Path, Path | None]:
 
 
 def _leaves_out(top: Path, project: Path) -> bool:
-    """Whether the repository around a project has nothing to do with it."""
+    """True when the repository around a project has nothing to do with it."""
     from alhena.system.ignore import IgnoreRules
 
     return IgnoreRules(top).ignored(project, True)
@@ -79,7 +79,7 @@ def found(top: Path, name: bytes) -> Found | None:
 
 
 def ordinary(project: Path, path: str) -> bool:
-    """Whether git can keep a path at all: it is not behind a symlink, and not in a `.git`."""
+    """True when git can keep a path at all: it is not behind a symlink, and not in a `.git`."""
     if ".git" in path.lower().split("/"):
         return False
     parent = os.path.dirname(os.path.join(project, path))
@@ -232,7 +232,7 @@ def items(said: bytes) -> list[bytes]:
 
 
 def is_name(said: str) -> bool:
-    """Whether it can be the whole name of an object."""
+    """True when it can be the whole name of an object."""
     return len(said) == FULL_NAME and all(char in "0123456789abcdef" for char in said)
 
 
@@ -247,7 +247,7 @@ def object_name(said: str, command: str) -> str:
 
 
 def within(path: str, places: Collection[str]) -> bool:
-    """Whether a path is one of these, or below a directory (with a slash at its end) of them."""
+    """True when a path is one of these, or below a directory (with a slash at its end) of them."""
     if path in places or ANY in places:
         return True
     end = path.find("/")

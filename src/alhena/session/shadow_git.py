@@ -443,7 +443,7 @@ def _failed(code: int, complaints: bytes, arguments: Sequence[str]) -> GitFailed
 
 
 def _want_of_means(code: int, said: IO[bytes], arguments: Sequence[str]) -> GitFailedError | None:
-    """Why a command that ended early did so, unless it met damage."""
+    """The reason why a command that ended early did so, unless it met damage."""
     complaints = _complaints(said)
     if code == -signal.SIGKILL or any(each in complaints.lower() for each in _WANTS):
         return _failed(code, complaints, arguments)

@@ -72,7 +72,7 @@ def _whole(git_dir: Path) -> bool:
 
 
 def _head(git_dir: Path) -> bool:
-    """Whether HEAD is one: without it git takes the directory for no repository."""
+    """True when HEAD is one: without it git takes the directory for no repository."""
     try:
         with (git_dir / "HEAD").open("rb") as file:
             return bool(_HEAD.fullmatch(file.read(_MAX_HEAD)))

@@ -60,7 +60,7 @@ class Difference(msgspec.Struct, frozen=True):
     lost: frozenset[str] = frozenset()
 
     def hides(self, path: str) -> bool:
-        """Whether a path is, or is in, a directory that is lost."""
+        """True when a path is, or is in, a directory that is lost."""
         return any(f"{path}/".startswith(each) for each in self.lost)
 
 

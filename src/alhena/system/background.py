@@ -24,7 +24,7 @@ class BackgroundOutput(Protocol):
 
     @property
     def line_breaks(self) -> int:
-        """How many lines it has ended so far."""
+        """The number of lines it has ended so far."""
         ...
 
 
@@ -54,7 +54,7 @@ class BackgroundCommand:
 
     @property
     def running(self) -> bool:
-        """Whether any process of its session lives."""
+        """True when any process of its session lives."""
         if self._finished:
             return False
         return not self.child.exited.done() or bool(self.child.members())
@@ -73,7 +73,7 @@ class BackgroundCommand:
 
     @property
     def over_limit(self) -> bool:
-        """Whether it was ended for writing too much."""
+        """True when it was ended for writing too much."""
         return self.child.over_limit.done()
 
     def finish(self) -> None:

@@ -43,7 +43,7 @@ class Marks:
 
     @property
     def given(self) -> bool:
-        """Whether any command has one."""
+        """True when any command has one."""
         return self._given > 0
 
     def next(self) -> int:
@@ -312,8 +312,8 @@ class Child:
         return found
 
     def has_left(self, member: int) -> bool:
-        """Whether a member is in a group other than this child's, so that `kill -- -PID` leaves it
-        alone; one that has ended is not."""
+        """True when a member is in a group other than this child's, so that `kill -- -PID` leaves
+        it alone; one that has ended is not."""
         try:
             return os.getpgid(member) != self.pid
         except ProcessLookupError:
@@ -558,7 +558,7 @@ def _signal(pid: int, number: int) -> None:
 
 
 async def _gone(child: Child, seconds: float) -> bool:
-    """Whether nothing is left of a child, waiting for it this long."""
+    """True when nothing is left of a child, waiting for it this long."""
     for _ in range(int(seconds / _STEP) + 1):
         if child.exited.done() and not child.members():
             return True

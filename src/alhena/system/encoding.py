@@ -96,7 +96,7 @@ class TextFile(msgspec.Struct, frozen=True):
 
     @property
     def final_newline(self) -> bool:
-        """Whether the last line ends with a line end."""
+        """True when the last line ends with a line end."""
         return self.text.endswith("\n")
 
     def spans(self, edits: list[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -186,7 +186,7 @@ def unencodable(text: str, codec: Codec) -> str | None:
 
 
 def is_binary(sample: bytes) -> bool:
-    """Whether the start of a file is anything but text in one of the known encodings."""
+    """True when the start of a file is anything but text in one of the known encodings."""
     if not sample or sample.startswith(tuple(bom for bom, _ in _BOMS)):
         return False
     if _wide_without_bom(sample):
@@ -217,13 +217,14 @@ def _decodes(data: bytes, encoding: str, *, whole: bool) -> bool:
 
 
 def _utf8_share(data: bytes) -> tuple[int, int]:
-    """How many characters of several bytes there are, and how many bytes that belong to none."""
+    """The number of characters of several bytes, and of bytes that belong to
+    none."""
     valid = data.decode("utf-8", "ignore")
     return len(valid) - len(valid.encode("ascii", "ignore")), len(data) - len(valid.encode("utf-8"))
 
 
 def _comes_back(data: bytes, encoding: str, *, whole: bool) -> bool:
-    """Whether these bytes are valid in an encoding and are what their text is written as."""
+    """True when these bytes are valid in an encoding and are what their text is written as."""
     try:
         text = codecs.getincrementaldecoder(encoding)().decode(data, final=whole)
         written = text.encode(encoding)
@@ -252,7 +253,7 @@ def _wide_without_bom(data: bytes) -> str | None:
 
 
 def _is_script(sample: bytes, encoding: str) -> bool:
-    """Whether this is text of lines or words in which every character is one that is written."""
+    """True when this is text of lines or words in which every character is one that is written."""
     from unicodedata import category
 
     try:

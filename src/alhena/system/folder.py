@@ -132,7 +132,7 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 
 def _holds_something(path: str) -> bool:
-    """Whether a directory that nobody looks into has anything in it, or may have."""
+    """True when a directory that nobody looks into has anything in it, or may have."""
     try:
         with os.scandir(path) as listing:
             return next(listing, None) is not None

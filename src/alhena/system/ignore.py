@@ -242,7 +242,7 @@ class DirectoryRules:
         self.ignored = ignored
 
     def ignores(self, name: str, is_dir: bool) -> bool:
-        """Whether the entry `name` of this directory is left out."""
+        """True when the entry `name` of this directory is left out."""
         if self.ignored or (name == _GIT and self._owner.git):
             return True
         plain = name if name.isascii() else _byte_per_character(name)
@@ -291,7 +291,7 @@ class IgnoreRules:
         self._known: dict[Path, DirectoryRules] = {}
 
     def ignored(self, path: Path, is_dir: bool) -> bool:
-        """Whether `path` (absolute) is left out; never for the root itself or what is outside."""
+        """True when `path` (absolute) is left out; never for the root itself or what is outside."""
         located = path if path.is_relative_to(self.root) else path.parent.resolve() / path.name
         if located == self.root or not located.is_relative_to(self.root):
             return False

@@ -188,7 +188,7 @@ def _is_accent_list(words: list[bytes]) -> bool:
 
 
 def _share(words: list[bytes], encoding: str, letters: str) -> float:
-    """How many of the characters beyond ASCII are among these letters."""
+    """The number of characters beyond ASCII that are among these letters."""
     text = b"".join(words).translate(None, _QUOTES).decode(encoding, "replace")
     high = [char for char in text if char > "\x7f"]
     good = sum(char in letters or char.lower() in letters for char in high)

@@ -125,7 +125,7 @@ def _acquired(path: Path, cancellation: threading.Event, patience_s: float) -> i
 
 
 def _lock(descriptor: int) -> bool | None:
-    """Whether the lock was free; None where there are no locks."""
+    """True when the lock was free; None where there are no locks."""
     import fcntl
 
     try:
@@ -140,7 +140,7 @@ def _lock(descriptor: int) -> bool | None:
 
 
 def _is_still_there(descriptor: int, path: Path) -> bool:
-    """Whether the locked file is the one that others will find."""
+    """True when the locked file is the one that others will find."""
     mine = os.fstat(descriptor)
     try:
         found = os.stat(path, follow_symlinks=False)

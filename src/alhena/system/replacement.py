@@ -142,7 +142,7 @@ def temporary_name() -> str:
 
 
 def is_temporary(name: str) -> bool:
-    """Whether a file of this name is one on its way, which concerns nobody else."""
+    """True when a file of this name is one on its way, which concerns nobody else."""
     return name.startswith(".alhena-") and TEMPORARY.fullmatch(name) is not None
 
 

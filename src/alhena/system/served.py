@@ -27,7 +27,7 @@ class ServedProcess(Child):
 
     @property
     def output_ended(self) -> bool:
-        """Whether nothing more can come from its standard output."""
+        """True when nothing more can come from its standard output."""
         return self._output_end not in self._pipes
 
     def start(

@@ -45,7 +45,7 @@ class TextSpool:
 
     @property
     def spilled(self) -> bool:
-        """Whether the text became longer than memory keeps."""
+        """True when the text became longer than memory keeps."""
         return self.length > self._keep
 
     def add(self, text: str) -> None:

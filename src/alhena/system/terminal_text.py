@@ -46,7 +46,7 @@ _UNTEXTUAL = bytes([*range(1, 7), *range(14, 27), *range(28, 32), 127])
 
 
 def looks_binary(sample: bytes) -> bool:
-    """Whether these first bytes are no text in any ASCII-based encoding.
+    """True when these first bytes are no text in any ASCII-based encoding.
 
     A few NULs are separators, many are binary data; other control characters hardly occur in text.
     """

@@ -136,11 +136,11 @@ class GlobPattern:
         self._leading = [_Leading(option, flags) for option in options]
 
     def matches(self, relative: str) -> bool:
-        """Whether a file's relative path matches."""
+        """True when a file's relative path matches."""
         return self._path.fullmatch(relative) is not None
 
     def may_enter(self, relative: str) -> bool:
-        """Whether something below this directory can match."""
+        """True when something below this directory can match."""
         return any(leading.allows(relative) for leading in self._leading)
 
 

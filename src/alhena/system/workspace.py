@@ -53,7 +53,7 @@ class Workspace:
         return Path(joined)
 
     def contains(self, path: Path, *, reading: bool = False) -> bool:
-        """Whether the real location of `path` (which need not exist) lies inside a root, or for
+        """True when the real location of `path` (which need not exist) lies inside a root, or for
         `reading` in a directory that may be read."""
         real = os.path.realpath(path)
         tops = (*self.roots, *self.readable) if reading else self.roots
@@ -77,5 +77,5 @@ class Workspace:
 
 
 def is_within(path: str, top: str) -> bool:
-    """Whether a normalised path is `top` or lies below it; nothing is looked up."""
+    """True when a normalised path is `top` or lies below it; nothing is looked up."""
     return path == top or path.startswith(top if top.endswith(os.sep) else top + os.sep)

@@ -88,7 +88,7 @@ def call_record(event: ToolCallResponseEvent, call: KnownCall, *, with_args: boo
 
 
 def _undecided(event: ToolCallResponseEvent) -> bool:
-    """Whether a call ended that nobody had allowed or refused."""
+    """True when a call ended that nobody had allowed or refused."""
     return event.decision == "reject" and not event.denied
 
 

@@ -219,8 +219,8 @@ class Telemetry:
         return not self._thread.is_alive()
 
     def take_problem(self) -> str | None:
-        """Why the file is not complete, in words for people; None when it is, or when that has been
-        told already."""
+        """The reason why the file is not complete, in words for people; None when it is, or when
+        that has been told already."""
         if self._told or not (self._lost or self._left_out):
             return None
         self._told = True

@@ -107,7 +107,8 @@ class BaseInvocation(ABC):
 def path_problem(
     workspace: Workspace, path: str, parameter: str, *, reading: bool = False
 ) -> ToolFailure | None:
-    """Why a path a model gave cannot be used: empty, not encodable, outside the workspace.
+    """The reason why a path a model gave cannot be used: empty, not encodable, outside the
+    workspace.
 
     A tool that does nothing but read a file may be `reading` in the session's own directories.
     """
@@ -137,7 +138,7 @@ def real_location(workspace: Workspace, path: Path, *, reading: bool = False) ->
 
 
 def kept_closed(workspace: Workspace, *paths: Path) -> bool:
-    """Whether one of the paths is left out by the .geminiignore of the root that it lies in."""
+    """True when one of the paths is left out by the .geminiignore of the root that it lies in."""
     if not any(os.path.lexists(f"{root}/.geminiignore") for root in workspace.roots):
         return False
     from alhena.system.ignore import IgnoreRules
@@ -177,7 +178,7 @@ def room_in(most: int) -> int:
 
 
 def fitting(lines: Iterable[str], room: int) -> int:
-    """How many of the first lines fit into so many characters, at least one."""
+    """The number of the first lines that fit into so many characters, at least one."""
     count = 0
     for line in lines:
         room -= len(line) + 1

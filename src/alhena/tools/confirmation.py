@@ -136,7 +136,7 @@ class ModeSwitch(Protocol):
 
     @property
     def planning(self) -> bool:
-        """Whether plan mode is on."""
+        """True when plan mode is on."""
         ...
 
     @property

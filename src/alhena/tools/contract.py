@@ -137,7 +137,7 @@ class ToolErrorType(StrEnum):
 
 
 class ToolFailure(Value, frozen=True):
-    """Why a tool call failed, in a sentence the model can act on."""
+    """The reason why a tool call failed, in a sentence the model can act on."""
 
     message: str
     type: ToolErrorType = ToolErrorType.EXECUTION_FAILED
@@ -281,12 +281,12 @@ class Tool(Protocol):
 
     @property
     def is_output_markdown(self) -> bool:
-        """Whether the display text is Markdown."""
+        """True when the display text is Markdown."""
         ...
 
     @property
     def can_update_output(self) -> bool:
-        """Whether it has live output."""
+        """True when it has live output."""
         ...
 
     def declaration(self) -> FunctionDeclaration:

@@ -173,7 +173,7 @@ def _typed_enum(node: dict[str, Any], where: str) -> dict[str, Any]:
 
 
 def _is_generated(node: Mapping[str, Any], description: str) -> bool:
-    """Whether Python wrote this docstring itself, as it does for dataclasses: "Name(a: int)"."""
+    """True when Python wrote this docstring itself, as it does for dataclasses: "Name(a: int)"."""
     return description.startswith(f"{node.get('title')}(")
 
 

@@ -85,7 +85,7 @@ def qualified_names(server: str, name: str) -> tuple[str, str]:
 
 
 def is_declarable(name: str) -> bool:
-    """Whether `name` may be declared: `[A-Za-z_][A-Za-z0-9_.-]{0,62}`."""
+    """True when `name` may be declared: `[A-Za-z_][A-Za-z0-9_.-]{0,62}`."""
     if not name or len(name) > MAX_NAME_LENGTH or not name.isascii():
         return False
     rest = name.replace("_", "a").replace(".", "a").replace("-", "a")

@@ -183,7 +183,7 @@ class OutputStore:
         return removed
 
     def _is_kept(self, path: Path) -> bool:
-        """Whether a path, by its spelling and without links, is of a file of some session."""
+        """True when a path, by its spelling and without links, is of a file of some session."""
         session = path.parent
         return (
             session.parent == self.directory.parent
@@ -348,7 +348,7 @@ def excerpt(spilled: SpilledText, size: int) -> str:
 
 
 def ends(size: int) -> tuple[int, int]:
-    """How many characters of the beginning and of the end make an excerpt of this size."""
+    """The number of characters of the beginning and of the end that make an excerpt of this size."""
     return size // 5, size - size // 5
 
 

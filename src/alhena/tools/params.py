@@ -170,7 +170,7 @@ def _aliases(tool_name: str, schema: dict[str, Any] | None) -> dict[str, str]:
 
 
 def _same(told: dict[str, Any], key: str, value: Any) -> bool:
-    """Whether a value is what was told; `true` is not 1."""
+    """True when a value is what was told; `true` is not 1."""
     return (
         key in told
         and told[key] == value
@@ -216,7 +216,7 @@ def _is_index(value: object) -> TypeGuard[int]:
 
 
 def _counted(value: object) -> TypeGuard[int]:
-    """Whether `value` can number a line."""
+    """True when `value` can number a line."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 

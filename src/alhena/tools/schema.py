@@ -126,7 +126,8 @@ def problem_with(
 
 
 def _not_json(params: object) -> str | None:
-    """Why `params` cannot be sent as JSON: cycles, depth, other types, lone surrogates."""
+    """The reason why `params` cannot be sent as JSON: cycles, depth, other types, lone
+    surrogates."""
     try:
         msgspec.json.encode(params)
     except UnicodeEncodeError:
@@ -153,7 +154,7 @@ def _validator(schema: dict[str, Any]) -> "Validator":
 
 
 def plainly_valid(schema: object, value: object, depth: int = 0) -> bool:
-    """Whether a few comparisons are enough to see that `value` satisfies `schema`.
+    """True when a few comparisons are enough to see that `value` satisfies `schema`.
 
     False means "not seen", never "invalid". Only keywords known here count, and only values they
     cover: an object or array that no keyword describes is left to the validator.

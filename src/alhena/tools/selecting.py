@@ -120,7 +120,7 @@ class Exclusions:
         self._paths = _any_of(paths)
 
     def take(self, relative: str) -> bool:
-        """Whether the path itself or a directory above it is excluded."""
+        """True when the path itself or a directory above it is excluded."""
         if self._names is None and self._paths is None:
             return False
         parts = relative.split("/")
@@ -162,7 +162,7 @@ class Selector:
         return self.selection
 
     def gemini_ignores(self, path: Path) -> bool:
-        """Whether .geminiignore counts and leaves this real path out."""
+        """True when .geminiignore counts and leaves this real path out."""
         if not self._closing:
             return False
         root = root_of(self._workspace, path)
@@ -326,7 +326,7 @@ def named_files(item: str) -> tuple[str, ...]:
 
 
 def asks_for_media(named: tuple[str, ...], name: str) -> bool:
-    """Whether a glob names this file or its extension, so that media are wanted and not swept up.
+    """True when a glob names this file or its extension, so that media are wanted and not swept up.
 
     "*.png" and "logo.*" do for logo.png; "**/*" and a directory do not.
     """

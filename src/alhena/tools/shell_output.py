@@ -158,7 +158,7 @@ def interrupted(pid: int) -> Ending:
 
 
 def stop_reason(ending: Ending, limits: Limits) -> str:
-    """Why a command was stopped, in a sentence; "" when it ended by itself."""
+    """The reason why a command was stopped, in a sentence; "" when it ended by itself."""
     match ending.stopped:
         case None:
             return ""

@@ -138,7 +138,7 @@ DATA_FIELDS = (
 
 
 def holds_data(part: Part) -> bool:
-    """Whether any of `DATA_FIELDS` is set."""
+    """True when any of `DATA_FIELDS` is set."""
     return any(getattr(part, field) is not None for field in DATA_FIELDS)
 
 
@@ -174,7 +174,7 @@ MEDIA_TYPES = frozenset(
 
 
 def takes_media(mime_type: str) -> bool:
-    """Whether a result of a call may hold data of this type (conformance F13)."""
+    """True when a result of a call may hold data of this type (conformance F13)."""
     kind = mime_type.partition(";")[0].strip().lower()
     return kind in MEDIA_TYPES or kind.startswith("text/")
 

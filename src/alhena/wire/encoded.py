@@ -108,7 +108,7 @@ def _mend_plain(value: object) -> Any:
 
 
 def _holds_texts_alone(content: Content) -> bool:
-    """Whether nothing in a content can need mending but its texts. That is soon said of most, and
+    """True when nothing in a content can need mending but its texts. That is soon said of most, and
     this runs for a whole history before its first send."""
     for part in content.parts:
         if part.part_metadata is not None:
@@ -147,7 +147,7 @@ def _holds_what_needs_mending(content: Content) -> bool:
 
 
 def needs_mending(value: Any) -> bool:
-    """Whether the encoder would write null for a number in `value`. Types that only msgspec can
+    """True when the encoder would write null for a number in `value`. Types that only msgspec can
     look into count as yes."""
     if not value:
         return False

@@ -74,7 +74,7 @@ def _without_thoughts(content: EncodedContent) -> EncodedContent:
 
 
 def _holds_more(part: Part) -> bool:
-    """Whether a thought part is something else than words."""
+    """True when a thought part is something else than words."""
     return part.text is None
 
 

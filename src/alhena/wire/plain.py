@@ -47,7 +47,7 @@ def excerpt(data: bytes | str, limit: int = 160) -> str:
 
 
 def is_token(text: str) -> bool:
-    """Whether a header or a form can carry `text` as a credential: visible ASCII without a blank,
+    """True when a header or a form can carry `text` as a credential: visible ASCII without a blank,
     and not empty."""
     return bool(text) and text.isascii() and text.isprintable() and " " not in text
 

@@ -76,7 +76,7 @@ class Tool(Wire, Value, frozen=True, kw_only=True):
 
 
 class FunctionCallingMode(StrEnum):
-    """Whether the model may, must or must not call a function."""
+    """True when the model may, must or must not call a function."""
 
     AUTO = "AUTO"
     ANY = "ANY"

@@ -19,7 +19,7 @@ _COUNTS = (
 
 
 class FinishReason(StrEnum):
-    """Why a candidate ended. Unknown reasons stay strings: the field is typed `str`."""
+    """The reason why a candidate ended. Unknown reasons stay strings: the field is typed `str`."""
 
     STOP = "STOP"
     MAX_TOKENS = "MAX_TOKENS"

@@ -49,7 +49,7 @@ _GO_ON = "Go on"
 
 
 async def wants_more(ask: "Ask", what: str, more: str) -> bool:
-    """Whether to go on although `what` is the case; `more` says for how long. A question that is
+    """True when to go on although `what` is the case; `more` says for how long. A question that is
     dismissed is a no."""
     question = Question(
         question=f"The run {what} Go on?" if what[:1].islower() else f"{what} Go on?",
@@ -119,7 +119,7 @@ class Ledger:
 
     @property
     def times(self) -> bool:
-        """Whether runs have a limit of time."""
+        """True when runs have a limit of time."""
         return self._step.max_seconds is not None
 
     @property
@@ -326,7 +326,7 @@ class BudgetedGenerator:
                 await stream.aclose()
 
     async def count_tokens(self, contents: Sequence[EncodedContent], *, model: str) -> int:
-        """How many tokens the contents take, which costs nothing."""
+        """The number of tokens the contents take, which costs nothing."""
         return await self._inner.count_tokens(contents, model=model)
 
     async def embed(

@@ -205,7 +205,7 @@ _LAST_CHANCE = (
 
 
 class Termination(StrEnum):
-    """Why a subagent ended."""
+    """The reason why a subagent ended."""
 
     GOAL = "GOAL"
     NO_RESULT = "ERROR_NO_COMPLETE_TASK_CALL"

@@ -301,7 +301,8 @@ def reviewed(
 
 
 def _is_answer(rule: PolicyRule, saved: Path | None) -> bool:
-    """Whether a rule is what a person answered to a question, in this session or an earlier one."""
+    """True when a rule is what a person answered to a question, in this session or an earlier
+    one."""
     from alhena.agent.toolset.approval import FOR_GOOD, IN_SESSION
     from alhena.policy.gather import is_saved_approval
 
@@ -351,7 +352,7 @@ def reviewed_reading(
 
 
 def refuses_server(bench: Workbench, name: str) -> bool:
-    """Whether the policy denies all that a server has, so that nothing is to be asked of it."""
+    """True when the policy denies all that a server has, so that nothing is to be asked of it."""
     decision = bench.decide(PolicyCall(names=(_PROMPT,), args={}, server_name=name))
     rule = decision.rule
     denies = rule is not None and rule.decision is PolicyOutcome.DENY
@@ -359,7 +360,7 @@ def refuses_server(bench: Workbench, name: str) -> bool:
 
 
 def _speaks_of_server(decision: Decision, names: tuple[str, ...]) -> bool:
-    """Whether it is a rule of the user or the administrator for servers that decided."""
+    """True when it is a rule of the user or the administrator for servers that decided."""
     rule = decision.rule
     if rule is None or rule.author == "default":
         return False

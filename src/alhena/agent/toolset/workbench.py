@@ -55,7 +55,7 @@ class ToolSources:
 
     @property
     def waiting(self) -> bool:
-        """Whether one has still to be asked."""
+        """True when one has still to be asked."""
         return bool(self._waiting)
 
     async def gather(self) -> None:
@@ -133,7 +133,7 @@ class SessionMode:
 
     @property
     def planning(self) -> bool:
-        """Whether plan mode is on."""
+        """True when plan mode is on."""
         return self._mode is ApprovalMode.PLAN
 
     @property

@@ -225,7 +225,7 @@ class Defects:
         self._times: deque[float] = deque(maxlen=MAX_DEFECTS + 1)
 
     def one_more(self, now: float) -> bool:
-        """Whether one at `now` (in seconds) is one too many."""
+        """True when one at `now` (in seconds) is one too many."""
         self._times.append(now)
         return len(self._times) > MAX_DEFECTS and now - self._times[0] < WITHIN
 

@@ -150,7 +150,7 @@ def choices(request: ConfirmationRequest) -> tuple[Menu, tuple[Answer, ...]]:
 
 
 def _said_otherwise(outcome: Outcome, request: ConfirmationRequest) -> bool:
-    """Whether another answer is the same one with clearer words: of a server's tool, "always" is
+    """True when another answer is the same one with clearer words: of a server's tool, "always" is
     always this tool."""
     return (
         outcome is Outcome.PROCEED_ALWAYS

@@ -61,7 +61,7 @@ class CommandContext(GoingBack, Protocol):
 
     @property
     def keys(self) -> bool:
-        """Whether the person presses keys, or sends lines."""
+        """True when the person presses keys, or sends lines."""
         ...
 
     @property

@@ -50,7 +50,7 @@ class Hands:
 
     @property
     def attached(self) -> bool:
-        """Whether there is a person."""
+        """True when there is a person."""
         return self._person is not None
 
     @contextmanager

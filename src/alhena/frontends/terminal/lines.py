@@ -67,7 +67,7 @@ def plain(lines: Iterable[Line]) -> str:
 
 
 def width(text: str) -> int:
-    """How many columns a text takes."""
+    """The number of columns a text takes."""
     return len(text) if text.isascii() else sum(map(_columns, text))
 
 
@@ -152,12 +152,12 @@ def _cut(given: Line, start: int, end: int) -> Line:
 
 
 def last_sign(text: str) -> int:
-    """How many characters the last sign of a text is made of; 0 for an empty text."""
+    """The number of characters the last sign of a text is made of; 0 for an empty text."""
     return min(len(text), 1) if text.isascii() else len(_signs(text)[-1])
 
 
 def first_sign(text: str) -> int:
-    """How many characters the first sign of a text is made of; 0 for an empty text."""
+    """The number of characters the first sign of a text is made of; 0 for an empty text."""
     return min(len(text), 1) if text[:2].isascii() else len(_signs(text)[0])
 
 

@@ -105,7 +105,7 @@ def _escape(state: StateInline, silent: bool) -> bool:
 
 
 def _begins_list(state: StateInline, sign: str) -> bool:
-    """Whether a sign would begin a list item if there were no backslash before it."""
+    """True when a sign would begin a list item if there were no backslash before it."""
     line = state.src.rfind("\n", 0, state.pos) + 1
     before = state.src[line : state.pos] if state.pos - line <= MAX_MARKER else "-"
     return _NUMBER.fullmatch(before) is not None if sign in ".)" else not before.strip()
@@ -377,7 +377,7 @@ def _indented(
 
 
 def too_costly(code: str) -> bool:
-    """Whether code stays without colours: making out its parts may take seconds."""
+    """True when code stays without colours: making out its parts may take seconds."""
     if _LONG_LINE.search(code):
         return True
     return len(code) > MAX_CODE and _RUN.search(code) is not None
@@ -433,7 +433,7 @@ def rendered(text: str, columns: int, *, colour: bool) -> str:
 
 
 def lost(text: str, shown: str, implied: list[str]) -> bool:
-    """Whether characters of a text are not among those that are shown, but for marks and what
+    """True when characters of a text are not among those that are shown, but for marks and what
     those `implied`."""
     missing = _letters(text) - _letters(_SGR.sub("", shown)) - _letters("".join(implied))
     return bool(missing)

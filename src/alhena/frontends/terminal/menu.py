@@ -40,7 +40,7 @@ class Picked(msgspec.Struct, frozen=True):
 
 
 def moves(key: str) -> bool:
-    """Whether a key is none that somebody writes words with."""
+    """True when a key is none that somebody writes words with."""
     return key in ("up", "down", "escape", "space", "enter")
 
 
@@ -187,7 +187,7 @@ class Panel:
 
     @property
     def open(self) -> bool:
-        """Whether there is a question."""
+        """True when there is a question."""
         return self.menu is not None or self.label is not None
 
     async def choose(self, menu: Menu, *, typing: bool = False) -> frozenset[int] | None:

@@ -53,7 +53,7 @@ class Screen(Protocol):
 
     @property
     def keys(self) -> bool:
-        """Whether single keys are read, or lines."""
+        """True when single keys are read, or lines."""
         ...
 
     def update(self, view: View, blocks: Iterable[Block] = ()) -> None:

@@ -71,7 +71,7 @@ class _Fence(msgspec.Struct, frozen=True):
     label: str
 
     def closed_by(self, body: str) -> bool:
-        """Whether a line, without the marks of the quotations, closes it."""
+        """True when a line, without the marks of the quotations, closes it."""
         stripped = body.strip()
         if len(stripped) < len(self.mark) or stripped.strip(self.mark[0]):
             return False
@@ -119,7 +119,7 @@ class _Piece:
         return "", ()
 
     def closed_by(self, line: str) -> bool:
-        """Whether a line ends the fence that is open."""
+        """True when a line ends the fence that is open."""
         if self.fence is None:
             return False
         body = _within(line, self.fence.quotes)
@@ -155,8 +155,8 @@ class _Piece:
             self.table = (self._before, line)
 
     def _is_row(self, line: str) -> bool:
-        """Whether the table that is open goes on with this line. One with a row that has more cells
-        than its head is none."""
+        """True when the table that is open goes on with this line. One with a row that has more
+        cells than its head is none."""
         if not self.table:
             return False
         quotes = _quotes(self.table[1])
@@ -201,7 +201,7 @@ class _Scan:
         return "\n".join([*self._repeated, *self._lines[self._start :], self._open])
 
     def _ends(self, piece: _Piece, index: int) -> bool:
-        """Whether the piece ends before a line, being finished or too long."""
+        """True when the piece ends before a line, being finished or too long."""
         line = self._lines[index]
         indented = line[:1] in (" ", "\t")
         if piece.fence is None:
@@ -217,7 +217,7 @@ class _Scan:
         return True
 
     def _begins(self, index: int, *, listed: bool) -> bool:
-        """Whether a new piece begins with this line, for all that is known of it."""
+        """True when a new piece begins with this line, for all that is known of it."""
         if index <= self._start or self._lines[index - 1].strip():
             return False
         before = (*self._repeated, *self._lines[self._start : index])
@@ -269,7 +269,7 @@ def _opened(line: str, *, indented: bool) -> _Fence | None:
 
 
 def _quotes(line: str) -> int:
-    """How many quotations a line is in, by its own marks."""
+    """The number of quotations a line is in, by its own marks."""
     found = _QUOTE.match(line)
     return found[0].count(">") if found else 0
 

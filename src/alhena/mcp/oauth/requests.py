@@ -180,7 +180,7 @@ class OAuthHttp:
 
 
 def is_proxied(url: str) -> bool:
-    """Whether the environment has requests to a URL go through a proxy, which looks up names."""
+    """True when the environment has requests to a URL go through a proxy, which looks up names."""
     scheme, host, _ = origin(url)
     proxies = getproxies()
     return bool(proxies.get(scheme) or proxies.get("all")) and not proxy_bypass(host)

@@ -81,7 +81,7 @@ class StoredToken(msgspec.Struct, frozen=True, kw_only=True):
         return f"StoredToken({self.server_name!r}, expires_at={self.expires_at!r})"
 
     def holds_for(self, seconds: float, now: float) -> bool:
-        """Whether the access token is still good so many seconds after `now`."""
+        """True when the access token is still good so many seconds after `now`."""
         return self.expires_at is None or now + seconds < self.expires_at
 
     @property
@@ -191,7 +191,7 @@ class TokenFile:
 
 
 def same_place(one: str, other: str) -> bool:
-    """Whether two URLs are the same but for the case of scheme and host."""
+    """True when two URLs are the same but for the case of scheme and host."""
     return bool(one) and _canonical(one) == _canonical(other)
 
 

@@ -260,7 +260,7 @@ _DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY", "MIR_SOCKET")
 
 
 def has_browser(environ: Mapping[str, str], platform: str = sys.platform) -> bool:
-    """Whether a page can be shown to the person at this terminal.
+    """True when a page can be shown to the person at this terminal.
 
     Not with NO_BROWSER, in CI, with a browser that would take the terminal over, without a display
     on Linux, or at the far end of an ssh session elsewhere.

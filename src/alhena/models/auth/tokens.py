@@ -38,7 +38,7 @@ class AccessToken(msgspec.Struct, frozen=True):
         return f"AccessToken(expires_at={self.expires_at!r})"
 
     def holds_for(self, seconds: float, now: float) -> bool:
-        """Whether the token is still good so many seconds after `now`."""
+        """True when the token is still good so many seconds after `now`."""
         return self.expires_at is None or now + seconds < self.expires_at
 
 

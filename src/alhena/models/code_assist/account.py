@@ -92,7 +92,7 @@ class _Onboarded(_Answer, frozen=True, kw_only=True):
 
 
 class OperationFault(_Answer, frozen=True, kw_only=True):
-    """Why an operation failed."""
+    """The reason why an operation failed."""
 
     code: int | None = None
     message: str | None = None
@@ -177,7 +177,7 @@ def tier_to_join(answer: LoadAnswer, project: str) -> Tier:
 
 
 def no_project(answer: LoadAnswer) -> CredentialsError:
-    """Why there is no project to go on with."""
+    """The reason why there is no project to go on with."""
     reasons = [tier.reason_message for tier in answer.ineligible_tiers or () if tier.reason_message]
     if reasons:
         return IneligibleAccountError(

@@ -75,7 +75,7 @@ class CodeAssist:
                 yield chunk
 
     async def count_tokens(self, contents: Sequence[EncodedContent], *, model: str) -> int:
-        """How many tokens the contents take in this model's prompt."""
+        """The number of tokens the contents take in this model's prompt."""
         body = enveloped_count_tokens(contents, model)
         return (
             await self._service.call("countTokens", model, body, decode_count_tokens)

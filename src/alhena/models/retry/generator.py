@@ -153,7 +153,7 @@ class RetryingGenerator:
             await self.pause(wait)
 
     async def count_tokens(self, contents: Sequence[EncodedContent], *, model: str) -> int:
-        """How many tokens the contents take in this model's prompt."""
+        """The number of tokens the contents take in this model's prompt."""
         return await self._carry(
             lambda: self.inner.count_tokens(contents, model=model), (model, "")
         )

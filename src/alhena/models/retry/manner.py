@@ -77,7 +77,7 @@ def _network(error: NetworkError, *, fetch_errors: bool) -> Manner:
 
 
 def _is_final(status: int | None) -> bool:
-    """Whether a proxy that opens no tunnel says with this status that it never will."""
+    """True when a proxy that opens no tunnel says with this status that it never will."""
     return status is not None and 400 <= status < 500 and status not in {REQUEST_TIMEOUT, TOO_MANY}
 
 
@@ -120,19 +120,19 @@ class Patience:
 
     @property
     def capacity_spent(self) -> bool:
-        """Whether a model without room has been asked again as often as pays at once."""
+        """True when a model without room has been asked again as often as pays at once."""
         return self._crowded >= len(self.policy.capacity_s)
 
     @property
     def broken_spent(self) -> bool:
-        """Whether an answer that breaks off now is not asked for again."""
+        """True when an answer that breaks off now is not asked for again."""
         return (
             self._broken >= self.policy.broken_attempts - 1
             or self.attempts >= self.policy.max_attempts
         )
 
     def is_long(self, error: AlhenaError) -> bool:
-        """Whether the service asks for a wait that is longer than any of our own."""
+        """True when the service asks for a wait that is longer than any of our own."""
         return (hint_of(error) or 0.0) > self.policy.max_s
 
     def manner(self, error: AlhenaError) -> Manner:

@@ -82,7 +82,7 @@ class _CodeSearch:
             at += 1
 
     def _option(self, at: int, letters: str, known: Options) -> int:
-        """How many words behind the option belong to it."""
+        """The number of words behind the option that belong to it."""
         word = self.words[at]
         text = word.text
         self.informs = self.informs or text in {"--version", "--help", "-V", "-h", "-v", "-version"}

@@ -79,8 +79,8 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Doubt(msgspec.Struct, frozen=True, gc=False):
-    """Why no rule that looks at the command may allow it: one clause in words, such as "arithmetic
-    can run code hidden in data", and the text it is about."""
+    """The reason why no rule that looks at the command may allow it: one clause in words, such as
+    "arithmetic can run code hidden in data", and the text it is about."""
 
     reason: str
     text: str

@@ -37,7 +37,7 @@ from alhena.policy.bash.wrappers import (
 
 
 def useless_prefix(prefix: str) -> str | None:
-    """Why an allow rule with this prefix can never allow anything; None when it can."""
+    """The reason why an allow rule with this prefix can never allow anything; None when it can."""
     divided = divided_prefix(prefix)
     if divided is None:
         return "it is more than literal words, and only those are compared"
@@ -47,8 +47,8 @@ def useless_prefix(prefix: str) -> str | None:
 
 
 def unreached(words: tuple[Word, ...], length: int) -> str | None:
-    """Why the first `length` words, all literal, do not yet say what `words` run; None when they
-    do."""
+    """The reason why the first `length` words, all literal, do not yet say what `words` run; None
+    when they do."""
     start = 0
     while True:
         rest = words[start:]
@@ -256,7 +256,7 @@ class _Program(msgspec.Struct, frozen=True):
         return []
 
     def _widths(self, text: str, *, first: bool) -> list[tuple[int, bool]]:
-        """How many words an option takes up, each with whether that is sure."""
+        """The number of words an option takes up, each with whether that is sure."""
         known = GLOBAL_OPTIONS.get(self.name) if first else None
         if known is not None:
             match takes(text, known):

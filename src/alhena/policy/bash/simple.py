@@ -146,7 +146,8 @@ _RETURNING = re.compile(r"%[^%a-zA-Z]*n")
 
 
 def doubt_about(words: Sequence[Word]) -> str | None:
-    """Why a command whose first word is literal may do more than its words say, or None."""
+    """The reason why a command whose first word is literal may do more than its words say, or
+    None."""
     name = words[0].text
     if "/" in name:
         return None

@@ -48,7 +48,7 @@ class Mount(msgspec.Struct, frozen=True):
 
     @property
     def writable(self) -> bool:
-        """Whether commands may write there."""
+        """True when commands may write there."""
         return self.rank in {Rank.PIN, Rank.WRITABLE, Rank.PRIVATE, Rank.EMPTY}
 
 

@@ -88,7 +88,7 @@ def abi() -> int:
 
 
 def is_known_machine() -> bool:
-    """Whether the system call numbers of this processor are known here."""
+    """True when the system call numbers of this processor are known here."""
     return os.uname().machine in _MACHINES and sys.byteorder == "little"
 
 

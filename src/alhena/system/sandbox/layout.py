@@ -218,7 +218,7 @@ def _made(path: str, filler: Filler) -> bool:
 
 
 def _is_empty(path: str, filler: Filler) -> bool:
-    """Whether what stands there is what would be made."""
+    """True when what stands there is what would be made."""
     try:
         status = os.lstat(path)
         if filler is Filler.DIRECTORY:
@@ -248,7 +248,7 @@ def _is_same(path: str, descriptor: int) -> bool:
 
 
 def _lock(descriptor: int, *, exclusive: bool) -> bool:
-    """Whether it was to be had. A file system without locks has it for everybody."""
+    """True when it was to be had. A file system without locks has it for everybody."""
     import fcntl
 
     kind = fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH

@@ -119,7 +119,7 @@ def wished(
 
 
 def is_inside(environ: Mapping[str, str]) -> bool:
-    """Whether this process says that it is in a sandbox already."""
+    """True when this process says that it is in a sandbox already."""
     return bool(environ.get("SANDBOX"))
 
 

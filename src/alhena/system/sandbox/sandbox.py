@@ -213,14 +213,14 @@ _TARGET = re.compile(r"-?[0-9]{1,10}")
 
 
 def ends_own(command: str, groups: "ProcessGroups | None") -> bool:
-    """Whether a command line does nothing but end what `groups` has kept of this session."""
+    """True when a command line does nothing but end what `groups` has kept of this session."""
     if groups is None or not command.lstrip().startswith("kill"):
         return False
     return only_ends(command, frozenset(groups.pgids), frozenset(groups.members))
 
 
 def only_ends(command: str, groups: frozenset[int], members: frozenset[int]) -> bool:
-    """Whether a command line is one `kill` of processes of this session and nothing else.
+    """True when a command line is one `kill` of processes of this session and nothing else.
 
     Inside a sandbox the numbers of processes are others (bwrap), or signals stay inside
     (Landlock). `-N` needs N to be in `groups`, N in `members`. Pure.

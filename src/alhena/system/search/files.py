@@ -361,7 +361,7 @@ class FileChoice:
         self._include = _include_regexes(query.path, query.include) if query.include else None
 
     def belongs(self, path: str) -> bool:
-        """Whether a file that a search program named belongs to the query."""
+        """True when a file that a search program named belongs to the query."""
         *above, name = path[self._base :].split("/")
         if self.excluded.intersection(above) or is_temporary(name):
             return False
@@ -374,7 +374,7 @@ class FileChoice:
         return regular and not self.rules.ignored(Path(path), is_dir=False)
 
     def included(self, path: str) -> bool:
-        """Whether the include pattern, if there is one, takes this file."""
+        """True when the include pattern, if there is one, takes this file."""
         if self._include is None:
             return True
         below = path[self._base :]

@@ -253,7 +253,7 @@ class GitGrepSearch(_FinderSearch):
 
 
 def _has_inner_repositories(others: bytes | None, tracked: bytes | None) -> bool:
-    """Whether rules of a repository inside this one would have to be followed; True if unknown.
+    """True when rules of a repository inside this one would have to be followed; True if unknown.
 
     git lists an untracked repository as a directory, and a submodule by its mode.
     """
@@ -296,5 +296,5 @@ def choose_backend(
 
 
 def in_work_tree(path: Path) -> bool:
-    """Whether `path` is in a git work tree."""
+    """True when `path` is in a git work tree."""
     return any(os.path.exists(above / ".git") for above in (path, *path.parents))

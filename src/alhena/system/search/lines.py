@@ -156,7 +156,7 @@ end, nor `.` for a character."""
 
 
 def line_matches(pattern: "Pattern[str]", line: str, seconds: float) -> bool:
-    """Whether the pattern matches somewhere in the line. Raises TimeoutError, MemoryError."""
+    """True when the pattern matches somewhere in the line. Raises TimeoutError, MemoryError."""
     if len(line) <= PIECE:
         return pattern.search(line, timeout=seconds, concurrent=True) is not None
     end = time.monotonic() + seconds
@@ -348,7 +348,8 @@ class LineMatcher:
             yield from self._narrow(feeds, codec.encoding)
 
     def _lacks(self, block: bytes) -> bool:
-        """Whether these bytes, in any encoding, can hold no matching line, by required text alone.
+        """True when these bytes, in any encoding, can hold no matching line, by required text
+        alone.
 
         In UTF-16 and UTF-32 that text has NUL bytes; elsewhere its bytes are those of ASCII.
         """
@@ -426,7 +427,7 @@ class LineMatcher:
                 yield line_number, line
 
     def _excluded(self, number: int, line: str) -> bool:
-        """Whether the line is taken back, or may be: the time was too short to tell."""
+        """True when the line is taken back, or may be: the time was too short to tell."""
         if self._exclude is None:
             return False
         return self._found(self._exclude, number, line) is not False

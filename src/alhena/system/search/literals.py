@@ -234,7 +234,7 @@ class _Parser:
         return char
 
     def _quantifier(self) -> tuple[bool, bool]:
-        """Whether the atom before must match at least once, and whether exactly once."""
+        """True when the atom before must match at least once, and whether exactly once."""
         if self._peek() not in _QUANTIFIER_START or not self._peek():
             return True, True
         found = _QUANTIFIER.match(self._pattern, self.position)

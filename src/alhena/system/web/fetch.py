@@ -278,7 +278,7 @@ class WebPage(msgspec.Struct, frozen=True):
 
     @property
     def is_html(self) -> bool:
-        """Whether `text` is HTML."""
+        """True when `text` is HTML."""
         return self.mime in HTML_TYPES
 
 

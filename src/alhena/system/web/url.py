@@ -65,7 +65,8 @@ _NUMERIC = re.compile(r"(?:0x[0-9a-f]*|[0-9]+)")
 
 
 def host_problem(host: str) -> str | None:
-    """Why a host may not be reached, by its name or by the address it spells; None when it may.
+    """The reason why a host may not be reached, by its name or by the address it spells; None when
+    it may.
 
     `host` is lower-case ASCII without brackets. What a resolver could read as an address (decimal,
     octal, hexadecimal, short forms) but is no dotted quad is refused whatever it stands for.
@@ -89,7 +90,8 @@ def literal_address(host: str) -> IPv4Address | IPv6Address | None:
 
 
 def address_problem(address: str) -> str | None:
-    """Why an address (as a resolver gives it) is not on the public internet; None when it is."""
+    """The reason why an address (as a resolver gives it) is not on the public internet; None when
+    it is."""
     parsed = literal_address(address)
     if parsed is None:
         return f"{address} is no address"

@@ -82,7 +82,7 @@ def origin_of(process: "LeftProcess") -> str:
 
 
 def state_of(command: "BackgroundCommand") -> str:
-    """Whether it runs, and how it ended where that was not with exit code 0."""
+    """True when it runs, and how it ended where that was not with exit code 0."""
     if command.running:
         return "Running"
     if command.over_limit:

@@ -202,7 +202,7 @@ class SearchInvocation(BaseInvocation):
         return [(real, around[0])] if around else []
 
     def _problem(self) -> ToolFailure | None:
-        """Why the path, looked at again now, cannot be searched."""
+        """The reason why the path, looked at again now, cannot be searched."""
         from alhena.system.files import open_regular
         from alhena.tools.base import search_place_problem
 

@@ -59,7 +59,7 @@ class Correction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @property
     def needless(self) -> bool:
-        """Whether the file already is as the edit wants it."""
+        """True when the file already is as the edit wants it."""
         return self.no_changes_required or self.none_required
 
     @property
@@ -80,8 +80,8 @@ class FailedEdit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_correctable(path: Path, text: str) -> bool:
-    """Whether such a file is corrected: in JSON, by its name or by its text, quoting goes wrong too
-    easily."""
+    """True when such a file is corrected: in JSON, by its name or by its text, quoting goes wrong
+    too easily."""
     name = path.name.lower()
     if name in _JSON_NAMES or path.suffix.lower() in _JSON_ENDINGS:
         return False
@@ -89,7 +89,7 @@ def is_correctable(path: Path, text: str) -> bool:
 
 
 def _is_json(text: str) -> bool:
-    """Whether a text, or the first line of it that is no blank one, is JSON."""
+    """True when a text, or the first line of it that is no blank one, is JSON."""
     for whole in (text, text.lstrip().partition("\n")[0]):
         try:
             found: object = msgspec.json.decode(whole)

@@ -44,8 +44,8 @@ class Change(NamedTuple):
 
 
 def refusal(text: str, span: Span, asked: Change, corrected: Change) -> str | None:
-    """Why a correction, whose old text stands at `span` of `text`, is not the edit that was asked
-    for; None when it is."""
+    """The reason why a correction, whose old text stands at `span` of `text`, is not the edit that
+    was asked for; None when it is."""
     readings = _readings(asked, corrected.old)
     problem = _place_problem(text, span, [change.old for change in readings], corrected)
     if problem is not None:
@@ -95,7 +95,7 @@ def _common(a: list[str], b: list[str]) -> int:
 
 
 def _place_problem(text: str, span: Span, olds: list[str], corrected: Change) -> str | None:
-    """Why the place is not the one that was meant."""
+    """The reason why the place is not the one that was meant."""
     given = max(len("".join(old.split())) for old in olds)
     cores = [corrected.old, _without_context(corrected)]
     sizes = [len("".join(core.split())) for core in cores]
@@ -195,12 +195,12 @@ def _is_word(token: str) -> bool:
 
 
 def _holds_line(tokens: list[str]) -> bool:
-    """Whether there are words, and a line end, so that they may be a line of their own."""
+    """True when there are words, and a line end, so that they may be a line of their own."""
     return "\n" in tokens and any(map(_is_word, tokens))
 
 
 def _change_problem(asked: Change, corrected: Change) -> str | None:
-    """Why the correction takes away, puts in or moves something else than the edit."""
+    """The reason why the correction takes away, puts in or moves something else than the edit."""
     old, new = _tokens(asked.old), _tokens(asked.new)
     here, then = _tokens(corrected.old), _tokens(corrected.new)
     alignment = _Alignment(old, here)
@@ -259,7 +259,7 @@ def _moved(here: list[str], then: list[str], most: int) -> str | None:
 
 
 def _elsewhere(old: list[str], new: list[str], here: list[str], then: list[str]) -> str | None:
-    """Whether new text stands among other words than the edit puts it among.
+    """True when new text stands among other words than the edit puts it among.
 
     New text and corrected new text differ by no more than the two old texts do.
     """
@@ -270,7 +270,8 @@ def _elsewhere(old: list[str], new: list[str], here: list[str], then: list[str])
 
 
 def _blanks_problem(asked: Change, corrected: Change, before: str) -> str | None:
-    """Why lines are joined, indented or spaced otherwise; `before` stands left of the place."""
+    """The reason why lines are joined, indented or spaced otherwise; `before` stands left of the
+    place."""
     if not corrected.new.strip():
         return None
     ends = [text.endswith("\n") for text in (*asked, *corrected)]
@@ -293,7 +294,8 @@ def _blanks_problem(asked: Change, corrected: Change, before: str) -> str | None
 
 
 def _respaced(change: Change) -> int:
-    """How many lines have other blanks afterwards and the same words, or another indentation."""
+    """The number of lines that have other blanks afterwards and the same words, or another
+    indentation."""
     return sum(
         line.rstrip() != then.rstrip() if same else indent_of(line) != indent_of(then)
         for line, then, same in _paired(*change)

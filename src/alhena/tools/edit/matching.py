@@ -111,14 +111,14 @@ def _literal(
 
 
 def _as_given(file: TextFile, spans: list[Span], old: str, wanted: str) -> bool:
-    """Whether the file's own characters at every place are those the model gave."""
+    """True when the file's own characters at every place are those the model gave."""
     if file.line_ending is not LineEnding.MIXED:
         return old == wanted.replace("\n", file.newline)
     return all(file.raw[start:end] == old for start, end in raw_spans(file, spans))
 
 
 def _overlapping(text: str, spans: list[Span], old: str, new: str) -> bool:
-    """Whether a place begins inside another, and it matters which of the two is replaced."""
+    """True when a place begins inside another, and it matters which of the two is replaced."""
     for start, end in spans:
         other = text.find(old, start + 1, end + len(old) - 1)
         if other < 0:
@@ -308,9 +308,9 @@ def _compared(
 
 
 def _only_slips(here: list[str], given: list[str]) -> bool:
-    """Whether the lines differ in nothing but the spelling of longer words: the same words and
-    signs in the same order with the same blanks between them, so that no operator, no number and
-    no "not" is taken for another."""
+    """True when the lines differ in nothing but the spelling of longer words: the same words and
+    signs in the same order with the same blanks between them, so that no operator, no number and no
+    "not" is taken for another."""
     for line, wanted in zip(here, given, strict=True):
         ours = re.findall(r"(\s*)(\w+|[^\w\s])", line.strip())
         theirs = re.findall(r"(\s*)(\w+|[^\w\s])", wanted.strip())

@@ -184,7 +184,7 @@ def _write(path: Path, text: str) -> None:
 
 
 async def _run(argv: Sequence[str], environment: Mapping[str, str]) -> ToolFailure | None:
-    """Why the editor did not come to a regular end; None when it did."""
+    """The reason why the editor did not come to a regular end; None when it did."""
     import asyncio
 
     from alhena.system.environment import shield_memory

@@ -62,7 +62,7 @@ def _composed(text: str) -> str:
 
 
 def _agreeing(lines: list[str], wanted: list[str], start: int) -> int:
-    """How many of the wanted lines stand from `start` on."""
+    """The number of wanted lines that stand from `start` on."""
     here = lines[max(start, 0) : max(start + len(wanted), 0)]
     given = wanted[max(-start, 0) :]
     return sum(_squeezed(a) == _squeezed(b) for a, b in zip(here, given, strict=False))

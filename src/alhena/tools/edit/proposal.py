@@ -113,7 +113,7 @@ def require_encodable(text: str, codec: Codec, path: Path) -> None:
 
 
 def target_problem(workspace: Workspace, path: str) -> ToolFailure | None:
-    """Why the `file_path` that a model gave cannot be the file to change."""
+    """The reason why the `file_path` that a model gave cannot be the file to change."""
     problem = path_problem(workspace, path, "file_path")
     if problem is None and path.endswith("/"):
         return ToolFailure(

@@ -65,7 +65,7 @@ class TextEdit(EditInvocation):
 
     @property
     def expected(self) -> int | None:
-        """How many occurrences there have to be; None: any number."""
+        """The number of occurrences there have to be; None: any number."""
         if "expected_replacements" in self.params:
             return self.params["expected_replacements"]
         return None if self.params.get("allow_multiple") else 1

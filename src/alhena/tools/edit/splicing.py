@@ -11,7 +11,7 @@ from alhena.tools.contract import DiffStat
 
 
 def common_prefix(a: str, b: str) -> int:
-    """How many characters `a` and `b` begin with in common."""
+    """The number of characters `a` and `b` begin with in common."""
     low, high = 0, min(len(a), len(b))
     step = 64
     # Short prefixes are the usual ones: double up to the first difference, then halve.
@@ -28,7 +28,7 @@ def common_prefix(a: str, b: str) -> int:
 
 
 def common_suffix(a: str, b: str, limit: int) -> int:
-    """How many characters `a` and `b` end with in common, at most `limit`."""
+    """The number of characters `a` and `b` end with in common, at most `limit`."""
     low, high = 0, min(len(a), len(b), limit)
     step = 64
     while step < high and a[len(a) - step : len(a) - low] == b[len(b) - step : len(b) - low]:
@@ -204,7 +204,7 @@ def diff_stat(original: str, proposed: str, written: str) -> DiffStat:
 
 
 def line_counts(old: str, new: str) -> tuple[int, int]:
-    """How many lines `new` adds to `old`, and how many it takes away."""
+    """The number of lines `new` adds to `old`, and how many it takes away."""
     if old == new:
         return 0, 0
     return _counted(changed_window(old, new, 0).changes)

@@ -76,7 +76,7 @@ def token_places(text: str, old: str) -> list[Span]:
 
 
 def _says_the_same(text: str, span: Span, old: str, ours: list[Element]) -> bool:
-    """Whether blanks that differ between two texts of the same tokens change no meaning.
+    """True when blanks that differ between two texts of the same tokens change no meaning.
 
     `ours` are the elements of `old`.
 
@@ -101,7 +101,7 @@ def _says_the_same(text: str, span: Span, old: str, ours: list[Element]) -> bool
 
 
 def _reads_otherwise(here: list[Element], ours: list[Element]) -> bool:
-    """Whether blanks differ in a text where they may mean something that is not told apart here:
+    """True when blanks differ in a text where they may mean something that is not told apart here:
     comments and statements end with lines, and escapes, templates and prose keep their blanks."""
     differing = [(gap, given) for (gap, _), (given, _) in zip(here[1:], ours[1:], strict=True)
                  if gap != given]  # fmt: skip
@@ -129,9 +129,9 @@ def _ends_with_lines(elements: list[Element]) -> bool:
 
 
 def _parted(here: list[Element], ours: list[Element], index: int) -> bool:
-    """Whether a blank stands in one text alone where it may part selectors, arguments, strings,
-    signs of numbers or descriptors: before a dot, a colon or an opening bracket behind a word, at
-    a quote, at a sign that belongs to what it touches, on one side of an operator, after a number
+    """True when a blank stands in one text alone where it may part selectors, arguments, strings,
+    signs of numbers or descriptors: before a dot, a colon or an opening bracket behind a word, at a
+    quote, at a sign that belongs to what it touches, on one side of an operator, after a number
     before a redirection."""
     if not _differs(here, ours, index):
         return False
@@ -144,7 +144,7 @@ def _parted(here: list[Element], ours: list[Element], index: int) -> bool:
 
 
 def _differs(here: list[Element], ours: list[Element], index: int) -> bool:
-    """Whether there is a blank before an element in one of the texts alone."""
+    """True when there is a blank before an element in one of the texts alone."""
     return bool(here[index][0]) != bool(ours[index][0])
 
 
@@ -153,7 +153,7 @@ def _ends_argument(token: str) -> bool:
 
 
 def _lopsided(here: list[Element], ours: list[Element], index: int) -> bool:
-    """Whether the blank in question is on one side of a run of operators, and nothing happens to
+    """True when the blank in question is on one side of a run of operators, and nothing happens to
     its other side: then it is a pattern, a path, an option or an assignment that ends there."""
     last = len(here) - 1
     if here[index][1] in _OPERATORS:

@@ -42,7 +42,7 @@ def merged(base: str, theirs: str, ours: str) -> str:
 
 
 def _met(start: int, end: int, changes: list[Opcode]) -> bool:
-    """Whether a change of the tokens from `start` to `end` has any in common with others."""
+    """True when a change of the tokens from `start` to `end` has any in common with others."""
     return any(
         (first < end and start < last) or first == last == start == end
         for _, first, last, _, _ in changes
@@ -62,7 +62,7 @@ def indent_of(line: str) -> str:
 
 
 def same_structure(pairs: list[Pair]) -> bool:
-    """Whether any two lines are as deep, or one is deeper, in the one text as in the other.
+    """True when any two lines are as deep, or one is deeper, in the one text as in the other.
 
     How far lines are indented, and by what, may differ. Where a text mixes tabs and spaces, its
     tabs count as any one width that makes it fit.
@@ -75,7 +75,7 @@ def same_structure(pairs: list[Pair]) -> bool:
 
 
 def _depths(indents: list[str]) -> list[list[int]]:
-    """How many of the others each indentation is deeper than, for every width of tabs."""
+    """The number of others that each indentation is deeper than, for every width of tabs."""
     found: list[list[int]] = []
     for stop in _TAB_STOPS if any("\t" in indent for indent in indents) else _TAB_STOPS[:1]:
         columns = [len(indent.expandtabs(stop)) for indent in indents]
@@ -85,7 +85,7 @@ def _depths(indents: list[str]) -> list[list[int]]:
 
 
 def bare_start(pairs: list[Pair]) -> bool:
-    """Whether the model left out the indentation of the first line, and of no other.
+    """True when the model left out the indentation of the first line, and of no other.
 
     Models tend to: then it says nothing of how deep that line is. It is certain only when all other
     lines are indented, and exactly as in the file.
@@ -95,7 +95,7 @@ def bare_start(pairs: list[Pair]) -> bool:
 
 
 def left_out_for(pairs: list[Pair], indents: list[str]) -> bool:
-    """Whether `bare_start` is how new text with these further indentations is meant.
+    """True when `bare_start` is how new text with these further indentations is meant.
 
     A line that is not indented either stands as deep as the first, if the structure allows it.
     """
@@ -103,7 +103,7 @@ def left_out_for(pairs: list[Pair], indents: list[str]) -> bool:
 
 
 def shifted_alone(pairs: list[Pair], old: list[str], new: list[str]) -> bool:
-    """Whether the old text is indented too far as a block, and the new text as in the file.
+    """True when the old text is indented too far as a block, and the new text as in the file.
 
     The new text then begins as deep as the file does there, and repeats no line of the old one.
     """
@@ -119,7 +119,7 @@ def shifted_alone(pairs: list[Pair], old: list[str], new: list[str]) -> bool:
 
 
 def aligned(pairs: list[Pair]) -> bool:
-    """Whether lines, from the first on, have the structure that they have in the file."""
+    """True when lines, from the first on, have the structure that they have in the file."""
     return same_structure(pairs) or bare_start(pairs)
 
 
@@ -175,7 +175,7 @@ class Indentation:
         return known + deeper
 
     def _between_levels(self, base: str, found: str) -> bool:
-        """Whether the file is indented in even steps, and `found` is none though `base` is: then
+        """True when the file is indented in even steps, and `found` is none though `base` is: then
         the lines were not all moved alike, and how deep this one is meant to stand is not known."""
         unit = self._unit_of_file()
         return len(unit) > 1 and len(base) % len(unit) == 0 < len(found) % len(unit)
@@ -396,7 +396,7 @@ def _carried(here: list[str], old: list[str], new: list[str], text: str) -> list
 
 
 def _as_deep(line: str, indent: str) -> bool:
-    """Whether a line that is not blank has this indentation."""
+    """True when a line that is not blank has this indentation."""
     return indent_of(line) == indent and line.strip() != ""
 
 

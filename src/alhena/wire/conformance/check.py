@@ -226,5 +226,5 @@ class RequestGate:
 
 
 def calls_for_repair(violation: Violation) -> bool:
-    """Whether a request is not sent with it, or not without a repair."""
+    """True when a request is not sent with it, or not without a repair."""
     return violation.level == Level.ERROR or violation.rule in _MENDED

@@ -123,12 +123,12 @@ def _report_frame(turn: Turn, content: Content, findings: Findings) -> None:
 
 
 def _is_piece(call: FunctionCall) -> bool:
-    """Whether a call was still being streamed."""
+    """True when a call was still being streamed."""
     return call.will_continue is True or bool(call.partial_args)
 
 
 def _is_plain(call: FunctionCall) -> bool:
-    """Whether there is nothing to say about a call."""
+    """True when there is nothing to say about a call."""
     if not call.name or call.will_continue or call.partial_args:
         return False
     return type(call.args) in _ARGS
@@ -203,7 +203,7 @@ def _check_thought(turn: Turn, position: int, findings: Findings) -> None:
 
 
 def is_signature(text: str) -> bool:
-    """Whether a signature has the form of one (S3), or is one of the stand-ins."""
+    """True when a signature has the form of one (S3), or is one of the stand-ins."""
     return text in SIGNATURE_STAND_INS or _is_base64(text)
 
 

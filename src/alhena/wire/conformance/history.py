@@ -170,7 +170,7 @@ def _check_step(turn: Turn, answers: Sequence[Turn], findings: Findings) -> None
 
 
 def _is_answered(turn: Turn, answer: Turn) -> bool:
-    """Whether the plain case is given: as many responses, in order, of the same names and ids."""
+    """True when the plain case is given: as many responses, in order, of the same names and ids."""
     calls, responses = turn.calls, answer.responses
     if turn.role != MODEL or answer.role != USER or len(responses) != len(calls):
         return False
@@ -295,12 +295,12 @@ def split_point(contents: Sequence[Entry], at: int, *, steps: bool = False) -> i
 
 
 def has_calls(entry: Content | EncodedContent) -> bool:
-    """Whether a content holds a function call."""
+    """True when a content holds a function call."""
     return any(part.function_call is not None for part in _content(entry).parts)
 
 
 def has_responses(entry: Content | EncodedContent) -> bool:
-    """Whether a content holds a function response."""
+    """True when a content holds a function response."""
     return any(part.function_response is not None for part in _content(entry).parts)
 
 

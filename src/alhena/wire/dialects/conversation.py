@@ -59,7 +59,7 @@ class ToolNames:
         return self._originals.get(sent, sent)
 
     def knows(self, name: str) -> bool:
-        """Whether `name`, as the other side says it, has come up."""
+        """True when `name`, as the other side says it, has come up."""
         return name in self._sent
 
 
@@ -90,7 +90,7 @@ class ServiceNames(ToolNames):
         return self._theirs.get(sent, sent)
 
     def knows(self, name: str) -> bool:
-        """Whether `name`, as the service says it, is that of a tool."""
+        """True when `name`, as the service says it, is that of a tool."""
         return name in self._ours
 
 
@@ -288,8 +288,8 @@ def answer_schema(config: GenerationConfig) -> dict[str, Any] | None:
 
 
 def thinking_budget(thinking: ThinkingConfig | None) -> int | None:
-    """How many tokens may be thought with: -1 at the model's own choice, None where nothing is said
-    of it. A level stands for the tokens that it grants."""
+    """The number of tokens that may be thought with: -1 at the model's own choice, None where nothing is
+    said of it. A level stands for the tokens that it grants."""
     if thinking is None or thinking.thinking_budget is not None:
         return thinking.thinking_budget if thinking is not None else None
     return LEVEL_BUDGETS.get((thinking.thinking_level or "").upper())

@@ -189,7 +189,7 @@ JSON = "application/json"
 
 
 def is_formed(config: GenerateContentConfig) -> bool:
-    """Whether the answer has to be JSON."""
+    """True when the answer has to be JSON."""
     given = config.generation_config
     return given is not None and (
         given.response_mime_type == JSON or answer_schema(given) is not None

@@ -75,7 +75,7 @@ def _member(value: object, token: str) -> object:
 
 
 def refers_to_itself(schema: dict[str, Any]) -> bool:
-    """Whether a reference leads back to a schema that it stands in."""
+    """True when a reference leads back to a schema that it stands in."""
     above: set[int] = set()
     done: set[int] = set()
     waiting: list[tuple[object, bool]] = [(schema, False)]
@@ -220,7 +220,7 @@ def present(node: dict[str, Any], notes: list[str]) -> dict[str, Any]:
 
 
 def has_json_form(value: object) -> bool:
-    """Whether no number in a plain value is NaN or infinite: JSON has no such numbers, and takes
+    """True when no number in a plain value is NaN or infinite: JSON has no such numbers, and takes
     whole ones that are larger than any other for infinite."""
     if not isinstance(value, (int, float, dict, list, tuple)):
         return True
@@ -256,7 +256,7 @@ def _without_numbers_that_json_lacks(
 
 
 def is_meant(key: str, value: object) -> bool:
-    """Whether a keyword has a value of the kind that it takes. Keywords that are not known take
+    """True when a keyword has a value of the kind that it takes. Keywords that are not known take
     anything."""
     takes = _TAKES.get(key)
     return takes is None or takes(value)
@@ -358,7 +358,7 @@ _VALUES = frozenset(
 
 
 def is_plain(given: object) -> bool:
-    """Whether `given` is what `local.local_schema` would make of it, seen at a glance; False
+    """True when `given` is what `local.local_schema` would make of it, seen at a glance; False
     means "perhaps not"."""
     root = as_object(given)
     if root is None or root.get("type") != "object":

@@ -308,7 +308,7 @@ def _say_pattern(node: dict[str, Any], made: dict[str, Any], said: set[str]) -> 
 
 
 def _longest(node: dict[str, Any], tuple_form: Sequence[object]) -> float:
-    """How many items there may be: beyond the tuple anything goes, unless it is closed."""
+    """The number of items there may be: beyond the tuple anything goes, unless it is closed."""
     if node.get("items") is False or node.get("additionalItems") is False:
         return len(tuple_form)
     most = node.get("maxItems")

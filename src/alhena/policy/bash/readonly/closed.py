@@ -33,8 +33,8 @@ _WITHIN = r"/[^\s\"'`;|&()<>{}:]*"
 
 
 def closed_place(word: Word) -> str | None:
-    """Why reading what this word names, or an option in it, is more than reading a file, as one
-    clause, else None."""
+    """The reason why reading what this word names, or an option in it, is more than reading a file,
+    as one clause, else None."""
     text = word.text
     if word.literal:
         if "dev" not in text and "proc" not in text:

@@ -244,7 +244,8 @@ _NOT_A_PLACE = ("-", "(", "!", ")", ",")
 
 
 def refuse_find(words: Sequence[Word]) -> str | None:
-    """Why the words after `find` may do more than search and print, as one clause, or None."""
+    """The reason why the words after `find` may do more than search and print, as one clause, or
+    None."""
     at = 0
     while at < len(words) and words[at].literal and words[at].text in _LEADING:
         at += 1

@@ -27,7 +27,7 @@ _NETWORK = listed("clone fetch ls-remote pull push remote-http send-pack")
 
 
 def refuse_git(words: Sequence[Word]) -> str | None:
-    """Why the words after `git` may do more than read, as one clause, or None."""
+    """The reason why the words after `git` may do more than read, as one clause, or None."""
     at = 0
     while at < len(words) and words[at].literal and words[at].text[:1] == "-":
         text = words[at].text

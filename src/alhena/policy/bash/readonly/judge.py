@@ -41,11 +41,11 @@ _SAYS_ONLY = frozenset(["echo", "expr", "true", "false", ":"])
 
 
 def not_read_only(part: Part) -> str | None:
-    """Why the command may do more than read, as one clause, or None when it surely only reads:
-    writes no file, runs no program that its words or the folder's files name, uses no network,
-    waits for nothing that may never come, shows no environment of a process. Whether its words can
-    be trusted (doubts) and which directories it reads are not asked here; what a program keeps for
-    itself (git's index) does not count."""
+    """The reason why the command may do more than read, as one clause, or None when it surely only
+    reads: writes no file, runs no program that its words or the folder's files name, uses no
+    network, waits for nothing that may never come, shows no environment of a process. Whether its
+    words can be trusted (doubts) and which directories it reads are not asked here; what a program
+    keeps for itself (git's index) does not count."""
     if not part.words:
         return "no program is named"
     if part.assignments:

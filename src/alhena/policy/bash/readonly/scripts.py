@@ -36,7 +36,7 @@ _BEFORE_REGEX_AWK = frozenset(["", "\n", "(", ",", "{", "}", ";", "!", "~", "!~"
 
 
 def refuse_awk(given: Given) -> str | None:
-    """Why an awk with these words may do more than print, as one clause, or None."""
+    """The reason why an awk with these words may do more than print, as one clause, or None."""
     for value in given.values("-v"):
         name, _, _ = value.text.partition("=")
         if not _known_variable(name):
@@ -130,7 +130,7 @@ _BLANK = r"[ \t]*"
 
 
 def refuse_sed(given: Given) -> str | None:
-    """Why a sed with these words may do more than print, as one clause, or None."""
+    """The reason why a sed with these words may do more than print, as one clause, or None."""
     scripts = given.values("-e", "--expression")
     if not scripts:
         if given.has("--help", "--version"):

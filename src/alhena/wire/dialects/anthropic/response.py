@@ -79,7 +79,7 @@ class BlockWriter:
 
     @property
     def takes_text(self) -> bool:
-        """Whether a block of text is open."""
+        """True when a block of text is open."""
         return self._open == _TEXT
 
     def with_text(self, text: str) -> Event:

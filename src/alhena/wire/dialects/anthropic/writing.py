@@ -302,7 +302,7 @@ def _node(node: dict[str, Any], depth: int) -> dict[str, Any]:
 
 
 def _is_compound(key: str, value: object) -> bool:
-    """Whether a keyword allows whole objects or arrays, of which the service takes none."""
+    """True when a keyword allows whole objects or arrays, of which the service takes none."""
     values = as_array(value) or [] if key == "enum" else [value] if key == "const" else []
     return any(isinstance(one, (dict, list)) for one in values)
 

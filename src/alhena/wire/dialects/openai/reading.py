@@ -63,7 +63,7 @@ def read_tools(fields: Fields, names: ToolNames) -> tuple[Tool, ...] | None:
 
 
 def read_tool_choice(fields: Fields, names: ToolNames, *, any_tools: bool) -> ToolConfig | None:
-    """Whether the model may, must or must not call a function, and which. Where there are none, a
+    """True when the model may, must or must not call a function, and which. Where there are none, a
     choice that demands one is an error, and any other says nothing."""
     choice = _choice(fields, names)
     calling = choice.function_calling_config if choice is not None else None

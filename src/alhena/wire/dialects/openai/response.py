@@ -46,7 +46,7 @@ class _Call(msgspec.Struct):
 
     @property
     def begun(self) -> bool:
-        """Whether anything of the arguments has come."""
+        """True when anything of the arguments has come."""
         return self.given is not None or any(text.strip() for text in self.texts)
 
     @property
@@ -77,7 +77,7 @@ class _Piece(msgspec.Struct, frozen=True):
 
     @property
     def begun(self) -> bool:
-        """Whether it holds anything of the arguments."""
+        """True when it holds anything of the arguments."""
         return self.given is not None or bool(self.text.strip())
 
     @property
@@ -153,7 +153,7 @@ class Calls:
         return self._calls[-1] if self._calls else None
 
     def _continues(self, call: _Call, piece: _Piece, *, again: bool) -> bool:
-        """Whether a piece goes on with the call that it may belong to. `again`: a piece of that
+        """True when a piece goes on with the call that it may belong to. `again`: a piece of that
         call came in the same chunk."""
         if not piece.name or not call.name:
             return True
@@ -170,7 +170,7 @@ class Calls:
         return not piece.begun or (bool(piece.id) and args in ({}, piece.args))
 
     def _goes_on(self, call: _Call, piece: _Piece) -> bool:
-        """Whether the name of a piece repeats, or goes on with, that of a call that has no
+        """True when the name of a piece repeats, or goes on with, that of a call that has no
         arguments yet."""
         if piece.name == call.name:
             return piece.index is not None or bool(piece.id)
