@@ -116,8 +116,8 @@ def room_left(config: GenerateContentConfig, error: RequestRejectedError) -> int
 
 
 def likely_room(request: GenerateContentRequest) -> int:
-    """The number of tokens of output that are left beside a question, by its size: an estimate that is
-    rather too small."""
+    """The number of tokens of output that are left beside a question, by its size: a low
+    estimate."""
     size = sum(entry.size for entry in request.contents) + len(encode_value(request.config))
     return max(LEAST_OUTPUT, _WINDOW - size // _BYTES_PER_TOKEN)
 

@@ -348,7 +348,7 @@ def excerpt(spilled: SpilledText, size: int) -> str:
 
 
 def ends(size: int) -> tuple[int, int]:
-    """The number of characters of the beginning and of the end that make an excerpt of this size."""
+    """The characters of the beginning and of the end in an excerpt of this size."""
     return size // 5, size - size // 5
 
 

@@ -32,7 +32,7 @@ def worse(one: ScriptEffect, other: ScriptEffect) -> ScriptEffect:
 
 
 def script_length(words: Iterable[str]) -> int:
-    """The number of characters that stand in the words of a command that may be given a script, else 0:
+    """The number of characters that stand in the words of a command given a script, else 0:
     reading scripts takes far longer than reading words."""
     import re
 

@@ -288,8 +288,8 @@ def answer_schema(config: GenerationConfig) -> dict[str, Any] | None:
 
 
 def thinking_budget(thinking: ThinkingConfig | None) -> int | None:
-    """The number of tokens that may be thought with: -1 at the model's own choice, None where nothing is
-    said of it. A level stands for the tokens that it grants."""
+    """The number of tokens for thinking: -1 at the model's own choice, None where nothing is said.
+    A level stands for the tokens that it grants."""
     if thinking is None or thinking.thinking_budget is not None:
         return thinking.thinking_budget if thinking is not None else None
     return LEVEL_BUDGETS.get((thinking.thinking_level or "").upper())
