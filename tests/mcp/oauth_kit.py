@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from alhena.agent.toolset.mcp_access import signed_in
+from alhena.agent.toolset.mcp_sign_in import signed_in
 from alhena.config.mcp_servers import McpServer, configured_servers
 from alhena.config.settings import settings_of
 from alhena.mcp.oauth.tokens import StoredToken

@@ -7,7 +7,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from alhena.agent.toolset.mcp_access import TokenAccess, google_access, stored_access
+from alhena.agent.toolset.mcp import stored_access
+from alhena.agent.toolset.mcp_sign_in import TokenAccess, google_access
 from alhena.errors import ServerFaultError
 from alhena.mcp.connection import McpConnectError
 from alhena.models.auth.federated import identity_tokens

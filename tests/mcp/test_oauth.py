@@ -8,7 +8,7 @@ import httpx2
 import pytest
 from starlette.responses import JSONResponse, Response
 
-from alhena.agent.toolset.mcp_access import stored_access
+from alhena.agent.toolset.mcp import stored_access
 from alhena.mcp.server import ServerState
 from tests.mcp.kit import called, rigged
 from tests.mcp.oauth_kit import entry, environ, kept, sign

@@ -11,7 +11,7 @@ import httpx2
 import pytest
 from starlette.responses import JSONResponse
 
-from alhena.agent.toolset.mcp_access import token_file
+from alhena.agent.toolset.mcp import token_file
 from alhena.mcp.oauth.renewal import Renewal
 from alhena.mcp.oauth.tokens import StoredToken
 from tests.mcp.oauth_kit import entry, environ, kept, server_of, sign

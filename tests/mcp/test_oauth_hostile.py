@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
-from alhena.agent.toolset.mcp_access import signed_in, stored_access, token_file
+from alhena.agent.toolset.mcp import stored_access, token_file
+from alhena.agent.toolset.mcp_sign_in import signed_in
 from alhena.config.errors import ConfigError
 from alhena.errors import AlhenaError
 from alhena.mcp.oauth import requests as http
@@ -232,7 +233,7 @@ async def test_one_that_drips_its_metadata_is_given_up(guarded: OAuthServer) -> 
 async def test_nobody_who_answers_ends_in_time(
     guarded: OAuthServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from alhena.agent.toolset import mcp_access as mcp_sign_in
+    from alhena.agent.toolset import mcp_sign_in
     from alhena.models.auth.login import LoginWays
 
     monkeypatch.setattr(mcp_sign_in, "ways_from", lambda _environ: LoginWays(limit=0.5))

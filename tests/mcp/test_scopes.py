@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from alhena.agent.toolset.mcp_access import stored_access
+from alhena.agent.toolset.mcp import stored_access
 from alhena.mcp.scopes import MAX_SCOPES, scope_remedy, wanted_scopes
 from alhena.mcp.server import ServerState
 from tests.mcp.kit import called, rigged

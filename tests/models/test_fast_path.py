@@ -73,7 +73,6 @@ def test_a_direct_request_loads_no_full_http_client(server: ScriptedServer):
             "models.older_schemas",
             "models.retry",
             "models.retry.generator",
-            "models.retry.policy",
             "models.select",
             "models.service",
             "models.status",

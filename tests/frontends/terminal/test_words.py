@@ -10,13 +10,7 @@ from hypothesis import strategies as st
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
-from alhena.frontends.mentions import (
-    attachment,
-    existing,
-    mentioned,
-    quoted_path,
-    shell_note,
-)
+from alhena.frontends.mentions import attachment, existing, mentioned, quoted_path, shell_note
 from alhena.frontends.terminal.commands import COMMANDS, KEYS, command_names, named, unknown
 from alhena.frontends.terminal.entry import (
     NAME,

@@ -4,7 +4,7 @@ import asyncio
 import os
 import sys
 
-from alhena.agent.toolset.mcp_access import token_file
+from alhena.agent.toolset.mcp import token_file
 from alhena.config.mcp_servers import McpServer
 from alhena.mcp.oauth.renewal import Renewal
 

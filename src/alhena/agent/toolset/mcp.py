@@ -1,5 +1,5 @@
-"""The MCP servers of a session: connected in the background, their tools, what a person does
-with them."""
+"""The MCP servers of a session: connected in the background, their tools and credentials, what a
+person does with them."""
 
 import asyncio
 import os
@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
-from alhena.agent.toolset.mcp_access import stored_access
 from alhena.agent.toolset.workbench import Workbench
 from alhena.config.environment import own_environment
 from alhena.config.home import config_home
 from alhena.config.mcp_servers import (
+    OF_GOOGLE,
     ConfiguredServers,
     Enablement,
+    McpServer,
     configured_servers,
     enablement,
     enablement_path,
@@ -29,7 +30,8 @@ from alhena.errors import InputError, InterruptedRunError
 from alhena.hooks.inputs import McpContext
 from alhena.hooks.user_files import change_file
 from alhena.mcp.listing import claimed_names
-from alhena.mcp.opening import Surroundings, opener
+from alhena.mcp.oauth.tokens import TokenFile
+from alhena.mcp.opening import Auth, Surroundings, opener
 from alhena.mcp.pins import Pins
 from alhena.mcp.resources import find
 from alhena.mcp.server import ServerState
@@ -53,8 +55,38 @@ from alhena.tools.names import READ_RESOURCE
 from alhena.tools.registry import RegisteredTool
 
 if TYPE_CHECKING:
+    import httpx2
+
     from alhena.agent.toolset.workbench import WorkbenchOptions
     from alhena.models.auth.login import Person
+
+
+def stored_access(environ: Mapping[str, str], warn: Callable[[str], None]) -> Auth:
+    """What shows servers who asks. Nobody is sent to a browser. `warn` hears why tokens cannot be
+    read or kept."""
+    tokens = token_file(environ)
+
+    def access(name: str, server: McpServer) -> "httpx2.Auth | None":
+        address = server.address
+        if address is None:
+            return None
+        if server.auth_provider_type in OF_GOOGLE:
+            from alhena.agent.toolset.mcp_sign_in import google_access
+
+            return google_access(name, server, environ)
+        told = any(key.lower() == "authorization" for key in server.headers)
+        if told and not (server.oauth is not None and server.oauth.enabled):
+            return None  # the settings say who asks
+        from alhena.mcp.oauth.renewal import Renewal, StoredAccess
+
+        return StoredAccess(Renewal(name, server, tokens, warn), address)
+
+    return access
+
+
+def token_file(environ: Mapping[str, str]) -> TokenFile:
+    """The tokens of MCP servers, among the user's files."""
+    return TokenFile(PrivateFiles(config_home(environ)))
 
 
 def surroundings(
@@ -154,7 +186,7 @@ class ServerControl:
 
     async def sign_in(self, name: str, person: "Person") -> None:
         """Has the person sign in to a server, and connects to it. Raises AlhenaError."""
-        from alhena.agent.toolset.mcp_access import signed_in
+        from alhena.agent.toolset.mcp_sign_in import signed_in
 
         self._require(name)
         if name in self._held:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from alhena.agent.model_access import Source
 from alhena.agent.toolset.opening import open_workbench
 from alhena.agent.toolset.workbench import SessionLinks, Workbench, WorkbenchOptions
 from alhena.config.home import config_home
@@ -25,6 +24,7 @@ from alhena.tools.response import error_parts
 from alhena.wire.calls import ToolCallRequestInfo
 
 if TYPE_CHECKING:
+    from alhena.agent.model_access import Source
     from alhena.scheduler.states import CompletedToolCall
     from alhena.system.processes import ProcessGroups
 
@@ -63,7 +63,7 @@ def workbench_options(found: argparse.Namespace) -> WorkbenchOptions:
     )
 
 
-def answering_for(options: WorkbenchOptions, given: str | None) -> Source:
+def answering_for(options: WorkbenchOptions, given: str | None) -> "Source":
     """The model for tools that use one: chosen as a run would choose it, when one is used."""
 
     @cache

@@ -282,7 +282,7 @@ async def _served(
     if not name or "/" in name:
         return None
     await agent.workbench.sources.gather()
-    from alhena.frontends.mentions import filled_prompt, server_prompts
+    from alhena.frontends.referenced import filled_prompt, server_prompts
 
     served = server_prompts(agent.workbench)
     if name in served:
@@ -299,7 +299,7 @@ async def _served(
 async def _attached(agent: Agent, given: str, result: Result) -> "tuple[Part, ...]":
     """What the @paths of the command line hold, as at the terminal. What was piped in is somebody
     else's text, and none of it names files."""
-    from alhena.frontends.mentions import referenced
+    from alhena.frontends.referenced import referenced
 
     def warn(text: str) -> None:
         result.feed(WarningEvent(message=text))

@@ -24,7 +24,8 @@ from alhena.events import (
     ModelFallbackEvent,
     UserMessageEvent,
 )
-from alhena.frontends.mentions import filled_prompt, referenced, server_prompts, shell_note
+from alhena.frontends.mentions import shell_note
+from alhena.frontends.referenced import filled_prompt, referenced, server_prompts
 from alhena.frontends.terminal import commands
 from alhena.frontends.terminal.asking import Consent
 from alhena.frontends.terminal.lines import Block, Line, line

@@ -2,21 +2,20 @@
 
 import asyncio
 import secrets
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack
 from urllib.parse import parse_qs, urlsplit
 
 import httpx2
 
+from alhena.agent.toolset.mcp import token_file
 from alhena.config.errors import ConfigError
-from alhena.config.home import config_home
-from alhena.config.mcp_servers import GOOGLE, IMPERSONATION, OF_GOOGLE, McpServer
+from alhena.config.mcp_servers import GOOGLE, IMPERSONATION, McpServer
 from alhena.display_text import one_line
 from alhena.errors import AlhenaError
 from alhena.mcp.connection import McpConnectError
 from alhena.mcp.oauth.sign_in import Answered, sign_in
-from alhena.mcp.oauth.tokens import StoredToken, TokenFile
-from alhena.mcp.opening import Auth
+from alhena.mcp.oauth.tokens import StoredToken
 from alhena.models.auth.adc import default_credentials
 from alhena.models.auth.authorization import Callback, StrayAnswerError, listening
 from alhena.models.auth.federated import identity_tokens
@@ -29,34 +28,6 @@ from alhena.models.auth.login import (
 )
 from alhena.models.auth.tokens import TokenSource
 from alhena.models.errors import CredentialsError
-from alhena.system.private_files import PrivateFiles
-
-
-def stored_access(environ: Mapping[str, str], warn: Callable[[str], None]) -> Auth:
-    """What shows servers who asks. Nobody is sent to a browser. `warn` hears why tokens cannot be
-    read or kept."""
-    tokens = token_file(environ)
-
-    def access(name: str, server: McpServer) -> "httpx2.Auth | None":
-        address = server.address
-        if address is None:
-            return None
-        if server.auth_provider_type in OF_GOOGLE:
-            return google_access(name, server, environ)
-        told = any(key.lower() == "authorization" for key in server.headers)
-        if told and not (server.oauth is not None and server.oauth.enabled):
-            return None  # the settings say who asks
-        from alhena.mcp.oauth.renewal import Renewal, StoredAccess
-
-        return StoredAccess(Renewal(name, server, tokens, warn), address)
-
-    return access
-
-
-def token_file(environ: Mapping[str, str]) -> TokenFile:
-    """The tokens of MCP servers, among the user's files."""
-    return TokenFile(PrivateFiles(config_home(environ)))
-
 
 HOSTS = (".googleapis.com", ".luci.app")
 """Where tokens of a Google account go. They open all that the account may do."""
