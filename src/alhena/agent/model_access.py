@@ -1,6 +1,5 @@
 """The session's model as its tools use it, and the one that answers when it cannot."""
 
-import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -181,6 +180,8 @@ class Consent:
         self.possible = ask is not None
         self._ask = ask
         self._agreed: set[tuple[str, str]] = set()
+        import asyncio
+
         self._turn = asyncio.Lock()
 
     async def given(self, model: str, other: str, reason: str) -> bool:

@@ -4,7 +4,6 @@ Such a function may hang and knows nothing of cancellation. The loop's own execu
 it when the program ends; these threads are daemons, one for each call, and may be left behind.
 """
 
-import asyncio
 import contextlib
 import contextvars
 import threading
@@ -87,6 +86,8 @@ async def in_daemon_thread(function: Callable[[], T]) -> T:
     A function that ends its thread by other means than an exception (`sys.exit`) is a
     RuntimeError.
     """
+    import asyncio
+
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[T] = loop.create_future()
     context = contextvars.copy_context()
