@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from alhena.chat.chat import Account
 from alhena.errors import AlhenaError
 from alhena.events import Event, RetryEvent
 from alhena.models.generator import ContentGenerator
@@ -106,6 +105,8 @@ class SessionModel:
         self, generator: ContentGenerator, request: GenerateContentRequest
     ) -> GenerateContentResponse:
         """One request and its answer, with their events."""
+        from alhena.chat.chat import Account
+
         account = Account(request, role=self._role, texts=self._texts)
         self._emit(account.sent())
         try:

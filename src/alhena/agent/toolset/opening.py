@@ -255,7 +255,7 @@ def open_workbench(
     bench.offers_always = not options.settings.security.disable_always_allow
     register_session_tools(bench, links, plans)
     if options.settings.tools.discovery_command:
-        from alhena.agent.toolset.session_tools import add_discovery
+        from alhena.agent.toolset.discovery import add_discovery
 
         add_discovery(bench, options, (groups, sandbox), trusted=gathered.trusted)
     settings = options.settings

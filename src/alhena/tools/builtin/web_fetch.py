@@ -20,7 +20,7 @@ from alhena.tools.contract import (
     ToolInvocation,
     ToolResult,
 )
-from alhena.tools.web_pages import HostRate, escaped, untrusted, urls_in
+from alhena.tools.prompt_urls import HostRate, escaped, untrusted, urls_in
 from alhena.wire.content import USER, text_content
 from alhena.wire.plain import as_array, as_object
 from alhena.wire.request import Tool

@@ -1,0 +1,94 @@
+"""The tools that a command of the settings lists, in a session (TOOLS-07)."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from alhena.config.environment import own_environment
+from alhena.system.environment import child_environment
+from alhena.tools.builtin.run_shell_command import ShellEnvironment
+from alhena.tools.discovered.listing import arguments, discover
+from alhena.tools.discovered.tool import CallCommand, DiscoveredTool
+from alhena.tools.registry import Origin
+from alhena.tools.threads import in_daemon_thread
+
+if TYPE_CHECKING:
+    from alhena.agent.toolset.workbench import Workbench, WorkbenchOptions
+    from alhena.system.processes import ProcessGroups
+    from alhena.system.sandbox.sandbox import Sandbox
+
+LISTING = "tools.discoveryCommand"
+CALLING = "tools.callCommand"
+
+
+def add_discovery(
+    bench: "Workbench",
+    options: "WorkbenchOptions",
+    surroundings: "tuple[ProcessGroups | None, Sandbox | None]",
+    *,
+    trusted: bool,
+) -> None:
+    """Has the commands of the settings bring their tools before the first prompt. What keeps them
+    from it is a warning of the workbench. In a folder that is not trusted they are not run: they
+    work in it, and may name a program of it."""
+    groups, sandbox = surroundings
+    settings = options.settings
+    listing_command = settings.tools.discovery_command or ""
+    call_command = settings.tools.call_command or ""
+    cwd = str(bench.workspace.cwd)
+    redaction = settings.security.environment_variable_redaction
+
+    def warn(problem: str) -> None:
+        bench.warnings += (f"tools.discoveryCommand: {problem}.",)
+
+    acceptance = options.acceptance
+    held = None if acceptance is None else acceptance.command
+    if not trusted:
+        bench.warnings += (f"tools.discoveryCommand is not run: {cwd} is not trusted.",)
+        return
+    if acceptance is not None and any(each.key == CALLING for each in acceptance.pending):
+        return  # nothing could be called, and that is said where the settings are read
+
+    async def source() -> None:
+        if objection := await in_daemon_thread(partial(_objection, call_command, held)):
+            warn(objection)
+            return
+        environ = own_environment(options.environ)
+        env = child_environment(environ, redaction).variables
+        listing = await discover(listing_command, cwd, env, groups, sandbox)
+        for problem in listing.problems:
+            warn(problem)
+        call = CallCommand(
+            text=call_command,
+            words=arguments(call_command),
+            cwd=cwd,
+            environment=ShellEnvironment(environ, redaction, sandbox),
+            groups=groups,
+            outputs=bench.outputs,
+            inactivity=settings.tools.shell.inactivity_timeout,
+            why_held=None if held is None else partial(held, CALLING),
+        )
+        for listed in listing.tools:
+            tool = DiscoveredTool(listed, listing_command, call)
+            told = bench.registry.register(tool, origin=Origin.DISCOVERED)
+            if told is not None:
+                warn(told.removesuffix("."))
+
+    bench.sources.add(source)
+
+
+def _objection(call_command: str, held: Callable[[str], str] | None) -> str:
+    """Why the tools are not to be asked for; "" for nothing. Nothing is listed that could not be
+    called. Reads files."""
+    if not call_command:
+        return "its tools are left out, for tools.callCommand is not set"
+    try:
+        arguments(call_command)
+    except ValueError as error:
+        return f"its tools are left out, for tools.callCommand cannot be run: {error}"
+    if held is None:
+        return ""
+    if why := held(LISTING):
+        return why
+    why = held(CALLING)
+    return f"its tools are left out, for tools.callCommand is {why}" if why else ""
