@@ -400,3 +400,15 @@ def test_landlock_lets_nothing_new_be_made_beside_what_it_protects(repository: P
     assert ran.returncode == 0
     assert not (repository / "new").exists()
     assert (repository / "src/new").exists()
+
+
+@needs_landlock
+def test_landlock_governs_contents_of_files_outside_not_their_modes_and_times(tmp_path: Path):
+    outside = tmp_path / "beside.txt"
+    outside.write_text("old", encoding="utf-8")
+    sandbox = opened(Mechanism.LANDLOCK)
+    ran = inside(sandbox, f"chmod 600 {outside} && touch -d @1 {outside} && echo new > {outside}")
+    sandbox.close()
+    assert (outside.stat().st_mode & 0o777, outside.stat().st_mtime) == (0o600, 1)
+    assert ran.returncode
+    assert outside.read_text(encoding="utf-8") == "old"
