@@ -3,9 +3,10 @@
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from glob import has_magic, iglob
-from itertools import islice
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -26,7 +27,19 @@ if TYPE_CHECKING:
 
 _PATTERN_FIRST = frozenset({"grep", "egrep", "fgrep", "rg", "sed", "awk", "gawk", "mawk", "jq"})
 """Programs whose first operand is a pattern or script, unless an option gives that."""
-_SECRETS = frozenset({".env", ".netrc", ".ssh", ".aws", ".gnupg", ".git-credentials", ".pgpass"})
+_SECRETS = frozenset(
+    {
+        *(".env", ".netrc", ".ssh", ".aws", ".gnupg", ".git-credentials", ".pgpass", ".npmrc"),
+        *(".pypirc", ".kube", ".docker"),
+    }
+)
+_KEYS = (".pem", ".p12", ".pfx", ".key")
+_RESPONSE_FILES = frozenset({"nm", "objdump", "readelf", "size", "strings", "c++filt", "addr2line"})
+"""Programs that take more arguments, plugins among them, from a file by `@FILE`."""
+_FOLLOWS = {"grep": "R", "egrep": "R", "fgrep": "R", "rg": "L", "find": "L", "tree": "l", "ls": "L"}
+"""Letters by which a program goes through links, wherever these lead."""
+_SEARCHES = {"grep": "rR", "egrep": "rR", "fgrep": "rR", "rg": "u."}
+"""Letters by which a search reads hidden files, too."""
 _SAMPLES = frozenset({".env.example", ".env.sample", ".env.template", ".env.dist"})
 _TAKE_TEXT = frozenset({"basename", "dirname", "echo", "printf", "seq"})
 """Programs that open none of their operands."""
@@ -50,7 +63,16 @@ def leaves_workspace(
     runs_on_input = part.words and base_name(part.words[0].text) == "xargs"
     if runs_on_input and not all(each is part or _lists_names(each) for each in parts):
         return "xargs reads the files that its input names"
-    only_text = bool(part.words) and base_name(part.words[0].text) in _TAKE_TEXT
+    name = base_name(part.words[0].text) if part.words else ""
+    only_text = name in _TAKE_TEXT
+    found = _by_options(name, part.words[1:], places)
+    if found is not None:
+        return found
+    for each in part.redirections:
+        quoted = set(each.source) & {"'", '"', "\\"}
+        shown = each.source if each.operator == "<<<" else "" if quoted else each.body or ""
+        if each.operator.startswith("<<") and "$" in shown:
+            return f"{each.source} may show variables"
     for word in _files(part):
         for text in _texts(word, part, only_text or _listing(parts)):
             if text is None:
@@ -58,6 +80,33 @@ def leaves_workspace(
             refusal = None if only_text else _refusal(text, places, facts)
             if refusal is not None:
                 return f"{word.source or word.text} {refusal}"
+    return None
+
+
+def _by_options(name: str, words: Sequence[Word], places: set[str]) -> str | None:
+    """The reason why the options of a program may have it read more than its words name."""
+    letters = {
+        letter for each in words if each.text[:1] == "-" != each.text[1:2] for letter in each.text
+    }
+    long = {each.text.partition("=")[0] for each in words if each.text[:2] == "--"}
+    if name in _RESPONSE_FILES and any(each.text[:1] == "@" for each in words):
+        return "an @file may name plugins"
+    if letters & set(_FOLLOWS.get(name, "")) or (
+        name in _FOLLOWS and long & {"--follow", "--dereference-recursive"}
+    ):
+        return f"{name} follows links, wherever they lead"
+    if name == "git" and any(each.text == "config" for each in words[:3]):
+        named = long & {"--global", "--system", "--list", "--blob", "--file"}
+        if named or letters & set("lf"):
+            return "the configuration may hold secrets"
+    hidden = letters & set(_SEARCHES.get(name, "")) or "--recursive" in long or "--hidden" in long
+    globs = name == "rg" and ("g" in letters or long & {"--glob", "--iglob", "--no-ignore"})
+    if name in _SEARCHES and (hidden or globs):
+        for place in places:
+            with suppress(OSError):
+                secret = next((each for each in os.listdir(place) if _may_hold_secrets(each)), None)
+                if secret is not None:
+                    return f"the search may read {secret}"
     return None
 
 
@@ -83,7 +132,10 @@ def _gives(words: Sequence[Word]) -> bool:
 def _texts(word: Word, part: Part, listed: bool) -> Iterator[str | None]:
     """The texts of a word that may be paths; None for one that is not known. `listed`: what
     substitutions write is no path, or one inside the workspace."""
-    texts = [word.text if word.literal else word.source]
+    texts = [word.text if word.literal else word.source.translate(_UNQUOTED)]
+    if word.kind is WordKind.PATTERN and "{" in word.source:
+        yield None
+        return
     if word.kind is WordKind.EXPANSION:
         if not listed and ("$(" in word.source or "`" in word.source):
             yield None
@@ -95,8 +147,11 @@ def _texts(word: Word, part: Part, listed: bool) -> Iterator[str | None]:
             texts = [_put(text, name, value) for text in texts for value in values][:_MANY]
     for text in texts:
         yield None if word.kind is WordKind.EXPANSION and "$" in text else text
-        if text[:1] == "-":
+        if text[:1] == "-":  # a value may be attached, behind any number of letters
             yield from (text[2:], text.partition("=")[2])
+            yield from (text[at:] for at in range(2, len(text)) if text[at] in "/~.")
+        if ":" in text:  # REVISION:PATH of git
+            yield from text.split(":")[1:]
 
 
 def _values(name: str, part: Part, listed: bool) -> list[str]:
@@ -121,18 +176,33 @@ def _refusal(text: str, places: set[str], facts: Surroundings | None) -> str | N
         return "is outside the workspace"
     if any(_may_hold_secrets(name) for name in path.split("/")):
         return "may hold secrets"
-    if path in _DEVICES:
+    if path in _DEVICES or path.startswith("/dev/fd/"):
         return None
     climbs = ".." in path.split("/")
-    if facts is None or (climbs and "{" in path):
+    if facts is None:
         return "is outside the workspace" if climbs or path[:1] == "/" else None
+    if not facts.contains(path) and os.path.isabs(path) and _lies_somewhere(path):
+        return "is outside the workspace"
     for place in places:
-        target = os.path.join(place, path.partition("{")[0])
-        files = islice(iglob(target), _MANY) if has_magic(path) else (target,)
-        # What is not there cannot be read: patterns and scripts often look like paths.
-        if any(not facts.contains(each) and (climbs or os.path.lexists(each)) for each in files):
-            return "is outside the workspace"
+        target = os.path.join(place, path)
+        for each in islice(iglob(target), _MANY) if has_magic(path) else (target,):
+            # What is not there cannot be read: patterns and scripts often look like paths.
+            there = os.path.lexists(each)
+            if (climbs or there) and not facts.contains(each):
+                return "is outside the workspace"
+            if there and any(map(_may_hold_secrets, _below(facts.real(each), place))):
+                return "leads to what may hold secrets"
     return None
+
+
+def _lies_somewhere(path: str) -> bool:
+    """True when a whole path begins in a directory of this machine."""
+    first = path.lstrip("/").partition("/")[0]
+    return not first or os.path.isdir(f"/{first}")
+
+
+def _below(real: str, place: str) -> list[str]:
+    return os.path.relpath(real, os.path.realpath(place)).split("/")
 
 
 def _may_hold_secrets(name: str) -> bool:
@@ -140,7 +210,7 @@ def _may_hold_secrets(name: str) -> bool:
         return any(fnmatchcase(each, name) for each in _SECRETS)
     if name.startswith(".env."):
         return name not in _SAMPLES
-    return name in _SECRETS or name.startswith("id_rsa")
+    return name in _SECRETS or name.startswith(("id_rsa", "id_ed25519")) or name.endswith(_KEYS)
 
 
 def _listing(parts: Sequence[Part]) -> bool:
@@ -154,9 +224,14 @@ def _lists_names(part: Part) -> bool:
     texts = [each.text for each in part.words[1:]]
     if name in _FILTERS:
         return part.stdin_piped and all(each[:1] == "-" or each.isdigit() for each in texts)
+    flags = {letter for each in texts if each[:1] == "-" != each[1:2] for letter in each}
     if name == "git":
         return texts[:1] == ["ls-files"]
-    return name in _NAMES and not any("printf" in each for each in texts)
+    if name == "find":
+        wanted = [v for o, v in pairwise(texts) if o in {"-name", "-iname"}]
+        plain = wanted and not any(fnmatchcase(each, v) for each in _SECRETS for v in wanted)
+        return bool(plain) and not any(each[1:] != "print0" and "printf" in each for each in texts)
+    return name in _NAMES and not flags & set("aAHu") and not any("hidden" in e for e in texts)
 
 
 _REMOVES = frozenset({"rm", "rmdir", "shred", "unlink"})
@@ -204,6 +279,9 @@ def _is_outside(word: Word, place: str | None, facts: Surroundings | None) -> bo
     text = word.text
     if word.source.startswith("~") or not text:
         text = _HOME.sub("~", word.source.strip('"'))
+    if "{" in word.source and word.kind is WordKind.PATTERN:
+        inner = re.split(r"[{},]", word.source)
+        return any(_is_outside(Word(each, source=each), place, facts) for each in inner if each)
     if not text or "$" in text:  # known only when it runs
         return False
     path = os.path.expanduser(text)
