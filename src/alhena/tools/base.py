@@ -1,7 +1,7 @@
 """The common part of the built-in tools: from parameters to an invocation, paths, room for results.
 
-A concrete tool states its names, kind and schema, keeps its description in a `.md` file beside its
-module, and makes invocations; everything else is here.
+A concrete tool states its name, keeps its declaration in `NAME.json` and its description in
+`NAME.md` beside its module, and makes invocations; everything else is here.
 """
 
 import os
@@ -9,7 +9,6 @@ import stat
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,18 +24,16 @@ from alhena.tools.contract import (
     ToolLocation,
     ToolResult,
 )
+from alhena.tools.declared import declared, description
 from alhena.tools.params import prepare
 from alhena.wire.request import FunctionDeclaration
 
 
-@cache
-def _description(module: str, name: str) -> str:
-    path = Path(str(sys.modules[module].__file__)).with_name(f"{name}.md")
-    return path.read_text(encoding="utf-8").strip()
-
-
 class DeclarativeTool(ABC):
-    """A tool whose declaration is data; satisfies `contract.Tool`."""
+    """A tool whose declaration is data; satisfies `contract.Tool`.
+
+    A subclass that states its `name` alone has a `NAME.json` and a `NAME.md` beside its module.
+    """
 
     name: str
     display_name: str
@@ -45,10 +42,20 @@ class DeclarativeTool(ABC):
     is_output_markdown: bool = False
     can_update_output: bool = False
 
+    def __init_subclass__(cls) -> None:
+        if "name" not in vars(cls) or "kind" in vars(cls):
+            return
+        data = declared(_folder(cls), cls.name)
+        cls.display_name = data.display_name
+        cls.kind = data.kind
+        cls.parameter_schema = data.parameters
+        cls.is_output_markdown = data.is_output_markdown
+        cls.can_update_output = data.can_update_output
+
     @property
     def description(self) -> str:
-        """The words for the model: the file NAME.md beside the concrete module."""
-        return _description(type(self).__module__, self.name)
+        """The description for the model: the file NAME.md beside the concrete module."""
+        return description(_folder(type(self)), self.name)
 
     def declaration(self) -> FunctionDeclaration:
         """The tool as the model sees it."""
@@ -73,6 +80,10 @@ class DeclarativeTool(ABC):
     @abstractmethod
     def invocation(self, params: dict[str, Any]) -> ToolInvocation:
         """The call, from checked parameters."""
+
+
+def _folder(cls: type) -> Path:
+    return Path(str(sys.modules[cls.__module__].__file__)).parent
 
 
 class BaseInvocation(ABC):

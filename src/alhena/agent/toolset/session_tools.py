@@ -9,9 +9,8 @@ from alhena.agent.toolset.subagents import builtin_agents
 from alhena.agent.toolset.workbench import SessionLinks
 from alhena.policy.model import PolicyOutcome, PolicyRule
 from alhena.tools.builtin.delegate_to_agent import DelegateToAgent
-from alhena.tools.builtin.enter_plan_mode import EnterPlanMode
-from alhena.tools.builtin.exit_plan_mode import ExitPlanMode
-from alhena.tools.contract import ExecutionContext, ToolResult
+from alhena.tools.contract import ExecutionContext, Tool, ToolResult
+from alhena.tools.declared import LazyTool
 
 if TYPE_CHECKING:
     from alhena.agent.toolset.workbench import Workbench
@@ -30,8 +29,19 @@ somebody is, only not for approvals."""
 
 def register_session_tools(bench: "Workbench", links: SessionLinks, plans: Path) -> None:
     """Adds them to the workbench's registry. `plans` is where approved plans are kept."""
-    bench.registry.register(EnterPlanMode(bench.modes))
-    bench.registry.register(ExitPlanMode(bench.modes, plans))
+
+    def enter_plan_mode() -> Tool:
+        from alhena.tools.builtin.enter_plan_mode import EnterPlanMode
+
+        return EnterPlanMode(bench.modes)
+
+    def exit_plan_mode() -> Tool:
+        from alhena.tools.builtin.exit_plan_mode import ExitPlanMode
+
+        return ExitPlanMode(bench.modes, plans)
+
+    bench.registry.register(LazyTool("enter_plan_mode", enter_plan_mode))
+    bench.registry.register(LazyTool("exit_plan_mode", exit_plan_mode))
     if links.ask is not None:
         from alhena.tools.builtin.ask_user import AskUser
 

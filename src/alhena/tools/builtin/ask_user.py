@@ -9,7 +9,6 @@ from alhena.tools.base import BaseInvocation, DeclarativeTool
 from alhena.tools.confirmation import AskUserConfirmation, Question
 from alhena.tools.contract import (
     ExecutionContext,
-    Kind,
     ToolFailure,
     ToolInvocation,
     ToolResult,
@@ -31,59 +30,12 @@ NOBODY_THERE = (
 )
 DISMISSED = "User dismissed ask_user dialog without answering."
 
-_OPTION: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "label": {"type": "string", "description": "The choice, in one to five words."},
-        "description": {"type": "string", "description": "What choosing it means."},
-    },
-    "required": ["label"],
-}
-_QUESTION: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "question": {"type": "string", "description": "The whole question."},
-        "header": {"type": "string", "description": "A label of at most 16 characters."},
-        "type": {
-            "type": "string",
-            "enum": ["choice", "text", "yesno"],
-            "description": "How it is answered; choice when left out.",
-        },
-        "options": {
-            "type": "array",
-            "maxItems": MAX_OPTIONS,
-            "items": _OPTION,
-            "description": "What can be chosen: 2 to 4 options, for type choice only.",
-        },
-        "multiSelect": {"type": "boolean", "description": "Whether several may be chosen."},
-        "placeholder": {"type": "string", "description": "A hint in the empty text field."},
-    },
-    "required": ["question", "header"],
-}
-
-_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "questions": {
-            "type": "array",
-            "minItems": 1,
-            "maxItems": MAX_QUESTIONS,
-            "items": _QUESTION,
-            "description": "One to four questions.",
-        }
-    },
-    "required": ["questions"],
-}
-
 
 class AskUser(DeclarativeTool):
     """Puts questions by `ask`. Without it every call fails: that is for showing the tool where
     nobody can be asked, not for declaring it to a model."""
 
     name = "ask_user"
-    display_name = "Ask User"
-    kind = Kind.COMMUNICATE
-    parameter_schema = _SCHEMA
 
     def __init__(self, ask: Ask | None) -> None:
         self._ask = ask

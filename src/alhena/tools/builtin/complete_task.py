@@ -6,7 +6,6 @@ from typing import Any
 from alhena.tools.base import BaseInvocation, DeclarativeTool
 from alhena.tools.contract import (
     ExecutionContext,
-    Kind,
     ToolFailure,
     ToolInvocation,
     ToolResult,
@@ -19,16 +18,10 @@ class CompleteTask(DeclarativeTool):
     """Gives the result, which fits `result_schema`, to `submit`; only the first counts."""
 
     name = "complete_task"
-    display_name = "CompleteTask"
-    kind = Kind.OTHER
 
     def __init__(self, result_schema: dict[str, Any], submit: Callable[[Any], bool]) -> None:
         """`submit` takes a result and says whether it was the first."""
-        self.parameter_schema = {
-            "type": "object",
-            "properties": {"result": result_schema},
-            "required": ["result"],
-        }
+        self.parameter_schema = self.parameter_schema | {"properties": {"result": result_schema}}
         self._submit = submit
 
     def check(self, params: dict[str, Any]) -> ToolFailure | None:

@@ -8,7 +8,6 @@ import msgspec
 from alhena.tools.base import BaseInvocation, DeclarativeTool
 from alhena.tools.contract import (
     ExecutionContext,
-    Kind,
     ToolFailure,
     ToolInvocation,
     ToolResult,
@@ -32,27 +31,15 @@ class DelegateToAgent(DeclarativeTool):
     """Hands tasks to `run`. Subagents are never given this tool."""
 
     name = "delegate_to_agent"
-    display_name = "Delegate to Agent"
-    kind = Kind.OTHER
-    can_update_output = True
 
     def __init__(self, agents: Sequence[AgentSummary], run: RunAgent) -> None:
         self._agents = tuple(agents)
         self._run = run
-        self.parameter_schema = {
-            "type": "object",
-            "properties": {
-                "agent_name": {"type": "string", "description": "The agent."},
-                "objective": {
-                    "type": "string",
-                    "description": "The task: complete, with all that the agent needs to know.",
-                },
-            },
-            "required": ["agent_name", "objective"],
-        }
         names = [agent.name for agent in self._agents]
         if names:
-            self.parameter_schema["properties"]["agent_name"]["enum"] = names
+            fields = self.parameter_schema["properties"]
+            named = {"agent_name": fields["agent_name"] | {"enum": names}}
+            self.parameter_schema = self.parameter_schema | {"properties": fields | named}
 
     @property
     def description(self) -> str:

@@ -6,28 +6,17 @@ from alhena.tools.base import BaseInvocation, DeclarativeTool
 from alhena.tools.confirmation import InfoConfirmation, ModeSwitch
 from alhena.tools.contract import (
     ExecutionContext,
-    Kind,
     ToolErrorType,
     ToolFailure,
     ToolInvocation,
     ToolResult,
 )
 
-_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "reason": {"type": "string", "description": "Why a plan is needed, in a sentence."}
-    },
-}
-
 
 class EnterPlanMode(DeclarativeTool):
     """Turns plan mode on."""
 
     name = "enter_plan_mode"
-    display_name = "Enter Plan Mode"
-    kind = Kind.PLAN
-    parameter_schema = _SCHEMA
 
     def __init__(self, modes: ModeSwitch) -> None:
         self._modes = modes

@@ -10,7 +10,6 @@ from alhena.tools.base import BaseInvocation, DeclarativeTool, failed, failure_o
 from alhena.tools.confirmation import ExitPlanModeConfirmation, ModeSwitch
 from alhena.tools.contract import (
     ExecutionContext,
-    Kind,
     ToolErrorType,
     ToolFailure,
     ToolInvocation,
@@ -28,11 +27,6 @@ _MODES = {
     "yolo": "YOLO mode (everything runs without asking)",
 }
 
-_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {"plan": {"type": "string", "description": "The whole plan, in Markdown."}},
-}
-
 
 class ExitPlanMode(DeclarativeTool):
     """Plans are stored as Markdown files in `plans`, which need not exist yet.
@@ -41,9 +35,6 @@ class ExitPlanMode(DeclarativeTool):
     """
 
     name = "exit_plan_mode"
-    display_name = "Exit Plan Mode"
-    kind = Kind.PLAN
-    parameter_schema = _SCHEMA
 
     def __init__(self, modes: ModeSwitch, plans: Path) -> None:
         self._modes = modes

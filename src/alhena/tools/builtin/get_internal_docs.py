@@ -8,7 +8,6 @@ from alhena.system.errors import FileError, printable
 from alhena.tools.base import BaseInvocation, DeclarativeTool, failed, failure_of
 from alhena.tools.contract import (
     ExecutionContext,
-    Kind,
     ToolErrorType,
     ToolInvocation,
     ToolResult,
@@ -31,25 +30,10 @@ def docs_directory(package: Path | None = None) -> Path:
     return packaged
 
 
-_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "path": {
-            "type": "string",
-            "description": "A file of the list, as in 'policy.md'. Left out: the list.",
-        }
-    },
-}
-
-
 class GetInternalDocs(DeclarativeTool):
     """Gives out the Markdown files below `directory`, and nothing else."""
 
     name = "get_internal_docs"
-    display_name = "GetInternalDocs"
-    kind = Kind.READ
-    is_output_markdown = True
-    parameter_schema = _SCHEMA
 
     def __init__(self, directory: Path | None = None) -> None:
         self._directory = directory

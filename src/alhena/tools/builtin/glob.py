@@ -21,7 +21,6 @@ from alhena.tools.base import (
 )
 from alhena.tools.contract import (
     ExecutionContext,
-    Kind,
     ToolErrorType,
     ToolFailure,
     ToolInvocation,
@@ -37,29 +36,6 @@ MOST_FILES = 2_000
 _RECENT = 24 * 60 * 60
 _NAMED_UNREADABLE = 3
 _LONGEST_PATTERN = 4_096
-_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "pattern": {
-            "type": "string",
-            "description": 'The pattern, relative to `path`: "src/**/*.py", "*.{md,txt}".',
-        },
-        "path": {
-            "type": "string",
-            "description": "The directory to search: absolute, or relative to the working "
-            "directory. All workspace directories when not given.",
-        },
-        "case_sensitive": {
-            "type": "boolean",
-            "description": "Whether upper and lower case differ; false when not given.",
-        },
-        "respect_git_ignore": {
-            "type": "boolean",
-            "description": "Whether .gitignore counts; true when not given.",
-        },
-    },
-    "required": ["pattern"],
-}
 
 
 class Glob(DeclarativeTool):
@@ -68,9 +44,6 @@ class Glob(DeclarativeTool):
     `most_characters` (0: any number) of whole lines."""
 
     name = "glob"
-    display_name = "FindFiles"
-    kind = Kind.SEARCH
-    parameter_schema = _SCHEMA
 
     def __init__(
         self,

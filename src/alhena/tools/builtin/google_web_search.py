@@ -6,7 +6,6 @@ from alhena.tools.base import BaseInvocation, DeclarativeTool
 from alhena.tools.citations import answer_of, why_no_answer
 from alhena.tools.contract import (
     ExecutionContext,
-    Kind,
     ModelAccess,
     ToolErrorType,
     ToolFailure,
@@ -16,23 +15,11 @@ from alhena.tools.contract import (
 from alhena.wire.content import USER, text_content
 from alhena.wire.request import Tool
 
-_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "query": {"type": "string", "description": "What to search for, as one would ask Google."}
-    },
-    "required": ["query"],
-}
-
 
 class GoogleWebSearch(DeclarativeTool):
     """Searches through the model's own search tool; `model` None is the session's."""
 
     name = "google_web_search"
-    display_name = "GoogleSearch"
-    kind = Kind.FETCH
-    parameter_schema = _SCHEMA
-    is_output_markdown = True
 
     def __init__(self, access: ModelAccess, *, model: str | None = None) -> None:
         self._access = access

@@ -3,13 +3,11 @@
 from typing import TYPE_CHECKING, Any
 
 from alhena.tools.base import BaseInvocation, DeclarativeTool
-from alhena.tools.contract import ExecutionContext, Kind, ToolResult
+from alhena.tools.contract import ExecutionContext, ToolResult
 
 if TYPE_CHECKING:
     from alhena.system.background import BackgroundCommand, LeftProcess
     from alhena.system.processes import ProcessGroups
-
-_SCHEMA: dict[str, Any] = {"type": "object", "properties": {}}
 
 NONE = "No background processes found."
 
@@ -18,9 +16,6 @@ class ListBackgroundProcesses(DeclarativeTool):
     """Lists what `groups` knows of."""
 
     name = "list_background_processes"
-    display_name = "List Background Processes"
-    kind = Kind.READ
-    parameter_schema = _SCHEMA
 
     def __init__(self, groups: "ProcessGroups | None") -> None:
         self.groups = groups

@@ -25,7 +25,6 @@ from alhena.tools.base import (
 )
 from alhena.tools.contract import (
     ExecutionContext,
-    Kind,
     ToolErrorType,
     ToolFailure,
     ToolInvocation,
@@ -38,30 +37,6 @@ if TYPE_CHECKING:
     from alhena.system.ignore import IgnoreRules
 
 MOST_ENTRIES = 5_000
-_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "path": {
-            "type": "string",
-            "description": "The directory to list: an absolute path, or one relative to the "
-            "working directory.",
-        },
-        "ignore": {
-            "type": "array",
-            "items": {"type": "string"},
-            "description": 'Wildcards for names to leave out, such as "*.log".',
-        },
-        "file_filtering_options": {
-            "type": "object",
-            "description": "Which ignore files count; both do when not given.",
-            "properties": {
-                "respect_git_ignore": {"type": "boolean"},
-                "respect_gemini_ignore": {"type": "boolean"},
-            },
-        },
-    },
-    "required": ["path"],
-}
 _SPECIAL = {
     stat.S_IFIFO: "FIFO",
     stat.S_IFSOCK: "socket",
@@ -76,9 +51,6 @@ class ListDirectory(DeclarativeTool):
     user's git settings are."""
 
     name = "list_directory"
-    display_name = "ReadFolder"
-    kind = Kind.SEARCH
-    parameter_schema = _SCHEMA
 
     def __init__(
         self,

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from alhena.tools.base import BaseInvocation, DeclarativeTool
 from alhena.tools.builtin.list_background_processes import origin_of, state_of
-from alhena.tools.contract import ExecutionContext, Kind, TerminalOutput, ToolResult
+from alhena.tools.contract import ExecutionContext, TerminalOutput, ToolResult
 
 if TYPE_CHECKING:
     from alhena.system.background import BackgroundCommand
@@ -14,42 +14,11 @@ if TYPE_CHECKING:
 LINES = 100
 MAX_DELAY_MS = 60_000
 
-_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "pid": {"type": "integer", "description": "The process id of the background command."},
-        "lines": {
-            "type": "integer",
-            "minimum": 1,
-            "description": f"How many lines from the end. Default: {LINES}.",
-        },
-        "delay_ms": {
-            "type": "integer",
-            "minimum": 0,
-            "description": (
-                "Milliseconds to wait before reading, at most 60000; the wait ends early when the "
-                "command does. Default: 0."
-            ),
-        },
-        "kill": {
-            "type": "boolean",
-            "description": (
-                "End the process, with all it has started if it is a background command, and read "
-                "what it wrote last. Default: false."
-            ),
-        },
-    },
-    "required": ["pid"],
-}
-
 
 class ReadBackgroundOutput(DeclarativeTool):
     """Reads from the commands that `groups` knows of, and ends them; no others."""
 
     name = "read_background_output"
-    display_name = "Read Background Output"
-    kind = Kind.READ
-    parameter_schema = _SCHEMA
 
     def __init__(self, groups: "ProcessGroups | None") -> None:
         self.groups = groups

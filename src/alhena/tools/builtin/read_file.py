@@ -28,7 +28,6 @@ from alhena.tools.base import (
 )
 from alhena.tools.contract import (
     ExecutionContext,
-    Kind,
     ToolErrorType,
     ToolFailure,
     ToolInvocation,
@@ -42,36 +41,11 @@ if TYPE_CHECKING:
 
 _DEFAULT_LINES = 2000
 
-_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "absolute_path": {
-            "type": "string",
-            "description": "The file to read: an absolute path, or one relative to the working "
-            "directory.",
-        },
-        "offset": {
-            "type": "integer",
-            "minimum": 0,
-            "description": "The line to start at, counted from 0. Only for text files.",
-        },
-        "limit": {
-            "type": "integer",
-            "minimum": 1,
-            "description": "How many lines to read. Only for text files.",
-        },
-    },
-    "required": ["absolute_path"],
-}
-
 
 class ReadFile(DeclarativeTool):
     """Reads files of the workspace, at most `most_characters` at once (0: any number)."""
 
     name = "read_file"
-    display_name = "ReadFile"
-    kind = Kind.READ
-    parameter_schema = _SCHEMA
 
     def __init__(self, workspace: Workspace, *, most_characters: int = MOST_CHARACTERS) -> None:
         self._workspace = workspace

@@ -9,7 +9,6 @@ from alhena.system.workspace import Workspace
 from alhena.tools.base import BaseInvocation, DeclarativeTool, path_problem
 from alhena.tools.contract import (
     ExecutionContext,
-    Kind,
     ToolErrorType,
     ToolFailure,
     ToolInvocation,
@@ -32,53 +31,12 @@ END = "\n--- End of content ---"
 NOTHING = "No files matching the criteria were found or all were skipped."
 _SHOWN_PROCESSED, _SHOWN_SKIPPED, _SHOWN_UNSEARCHED = 10, 5, 20
 
-_GLOBS: dict[str, Any] = {"type": "array", "items": {"type": "string", "minLength": 1}}
-_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "paths": {
-            **_GLOBS,
-            "minItems": 1,
-            "description": "Files, directories and globs, absolute or relative to the workspace: "
-            '["README.md", "src/**/*.py", "docs"].',
-        },
-        "include": {**_GLOBS, "description": "Further globs to read."},
-        "exclude": {
-            **_GLOBS,
-            "description": 'Globs to leave out: "*.min.js" by name, "tests/**" by path.',
-        },
-        "recursive": {
-            "type": "boolean",
-            "description": "Whether a directory in `paths` means all that lies below it (true when "
-            "not given) or only its own files. Globs say it with `**`.",
-        },
-        "useDefaultExcludes": {
-            "type": "boolean",
-            "description": "Whether dependencies, build output, binaries and the like are left "
-            "out; true when not given.",
-        },
-        "file_filtering_options": {
-            "type": "object",
-            "description": "Which ignore files count; both do when not given.",
-            "properties": {
-                "respect_git_ignore": {"type": "boolean"},
-                "respect_gemini_ignore": {"type": "boolean"},
-            },
-        },
-    },
-    "required": ["paths"],
-}
-
 
 class ReadManyFiles(DeclarativeTool):
     """Reads sets of files of the workspace. The limits are those of one call's result; `environ`
     is the session's, this process's when None."""
 
     name = "read_many_files"
-    display_name = "ReadManyFiles"
-    kind = Kind.READ
-    parameter_schema = _SCHEMA
-    is_output_markdown = True
 
     def __init__(
         self,

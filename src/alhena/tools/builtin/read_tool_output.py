@@ -12,7 +12,6 @@ from alhena.system.files import open_regular
 from alhena.tools.base import BaseInvocation, DeclarativeTool, failed, failure_of
 from alhena.tools.contract import (
     ExecutionContext,
-    Kind,
     ToolFailure,
     ToolLocation,
     ToolResult,
@@ -26,37 +25,11 @@ LIMIT = 30_000
 _HEADING = 500
 _CHUNK = 1 << 20
 
-_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "path": {"type": "string", "description": "The file that the shortened result names."},
-        "call_id": {
-            "type": "string",
-            "description": "Instead of path: the id of the call whose result was shortened.",
-        },
-        "offset": {
-            "type": "integer",
-            "description": (
-                "The character to begin with, counted from 0; a negative one counts from the end. "
-                "Default: 0."
-            ),
-        },
-        "limit": {
-            "type": "integer",
-            "minimum": 1,
-            "description": f"How many characters. Default, and at most: {LIMIT}.",
-        },
-    },
-}
-
 
 class ReadToolOutput(DeclarativeTool):
     """Reads what `outputs` and other sessions of the project have kept, and nothing else."""
 
     name = "read_tool_output"
-    display_name = "Read Tool Output"
-    kind = Kind.READ
-    parameter_schema = _SCHEMA
 
     def __init__(self, outputs: "OutputStore") -> None:
         self.outputs = outputs

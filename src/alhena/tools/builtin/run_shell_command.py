@@ -16,7 +16,6 @@ from alhena.tools.base import BaseInvocation, DeclarativeTool, failed, path_prob
 from alhena.tools.confirmation import ConfirmationDetails, ExecConfirmation
 from alhena.tools.contract import (
     ExecutionContext,
-    Kind,
     TerminalOutput,
     ToolErrorType,
     ToolFailure,
@@ -37,33 +36,6 @@ BACKGROUND_CHARACTERS = 200_000
 DELAY_MS = 200
 MAX_DELAY_MS = 60_000
 
-_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "command": {"type": "string", "description": "The exact bash command line to run."},
-        "description": {
-            "type": "string",
-            "description": "One short sentence for the user: what the command is for.",
-        },
-        "directory": {
-            "type": "string",
-            "description": "Where to run it, inside the workspace. Default: the working directory.",
-        },
-        "is_background": {
-            "type": "boolean",
-            "description": "Let it go on in the background and return at once. Default: false.",
-        },
-        "delay_ms": {
-            "type": "integer",
-            "minimum": 0,
-            "description": (
-                "For is_background: how many milliseconds to watch the command before returning "
-                f"what it has written by then. Default: {DELAY_MS}, at most {MAX_DELAY_MS}."
-            ),
-        },
-    },
-    "required": ["command"],
-}
 _NO_CHARACTER = "Command holds a character that no command line can have (NUL, lone surrogate)."
 
 
@@ -92,10 +64,6 @@ class RunShellCommand(DeclarativeTool):
     """
 
     name = "run_shell_command"
-    display_name = "Shell"
-    kind = Kind.EXECUTE
-    can_update_output = True
-    parameter_schema = _SCHEMA
 
     def __init__(
         self,
@@ -112,12 +80,6 @@ class RunShellCommand(DeclarativeTool):
         self.limits = limits or ShellLimits()
         self.outputs = outputs
         self._made: tuple[dict[str, str], SanitisedEnvironment] | None = None
-
-    @property
-    def description(self) -> str:
-        """The `.md` file, and what the sandbox permits where there is one."""
-        sandbox = self.environment.sandbox
-        return super().description + ("" if sandbox is None else f"\n\n{sandbox.description}")
 
     def child_environment(self) -> "SanitisedEnvironment":
         """What a command sees now. Made anew only when the environment has changed."""

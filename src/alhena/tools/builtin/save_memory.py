@@ -11,7 +11,6 @@ from alhena.tools.base import BaseInvocation, DeclarativeTool
 from alhena.tools.confirmation import EditConfirmation
 from alhena.tools.contract import (
     ExecutionContext,
-    Kind,
     ToolErrorType,
     ToolFailure,
     ToolInvocation,
@@ -23,17 +22,6 @@ from alhena.tools.threads import run_blocking
 MAX_FACT = 4_000
 """Characters of the longest fact: the file goes into every session's prompt."""
 
-_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "fact": {
-            "type": "string",
-            "description": "The fact, as one sentence that can be understood by itself.",
-        }
-    },
-    "required": ["fact"],
-}
-
 
 class SaveMemory(DeclarativeTool):
     """Writes to the user's memory file at `path`.
@@ -43,9 +31,6 @@ class SaveMemory(DeclarativeTool):
     """
 
     name = "save_memory"
-    display_name = "SaveMemory"
-    kind = Kind.EDIT
-    parameter_schema = _SCHEMA
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -22,7 +22,6 @@ from alhena.tools.base import (
 )
 from alhena.tools.contract import (
     ExecutionContext,
-    Kind,
     ToolErrorType,
     ToolFailure,
     ToolLocation,
@@ -37,25 +36,6 @@ MAX_MATCHES = 20_000
 MAX_CONTEXT = 50
 _MAX_NOTES = 5
 
-_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "pattern": {
-            "type": "string",
-            "description": "The regular expression to search for, line by line, in any case.",
-        },
-        "path": {
-            "type": "string",
-            "description": "The directory or file to search. Default: the whole workspace.",
-        },
-        "include": {
-            "type": "string",
-            "description": "Glob of the files to search, such as '*.py' or 'src/**/*.ts'.",
-        },
-    },
-    "required": ["pattern"],
-}
-
 
 class SearchFileContent(DeclarativeTool):
     """Searches with the fastest backend there is; `backend` chooses it for a directory.
@@ -65,9 +45,6 @@ class SearchFileContent(DeclarativeTool):
     """
 
     name = "search_file_content"
-    display_name = "SearchText"
-    kind = Kind.SEARCH
-    parameter_schema = _SCHEMA
 
     def __init__(
         self,

@@ -4,39 +4,16 @@ from typing import TYPE_CHECKING, Any
 
 from alhena.system.workspace import Workspace
 from alhena.tools.base import DeclarativeTool
-from alhena.tools.builtin.replace import FILE_PATH, NEW_STRING
-from alhena.tools.contract import Kind, ToolFailure, ToolInvocation
+from alhena.tools.contract import ToolFailure, ToolInvocation
 
 if TYPE_CHECKING:
     from alhena.tools.edit.correction import Ask
-
-_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "file_path": FILE_PATH,
-        "instruction": {
-            "type": "string",
-            "description": "What the edit is for, in a sentence or two that a person who sees only "
-            "the file would understand: what changes, where, and why.",
-        },
-        "old_string": {
-            "type": "string",
-            "description": "The text to replace, as it stands in the file; empty to create a new "
-            "file.",
-        },
-        "new_string": NEW_STRING,
-    },
-    "required": ["file_path", "instruction", "old_string", "new_string"],
-}
 
 
 class SmartEdit(DeclarativeTool):
     """Edits files of the workspace. Without `ask` nothing is corrected."""
 
     name = "smart_edit"
-    display_name = "SmartEdit"
-    kind = Kind.EDIT
-    parameter_schema = _SCHEMA
 
     def __init__(
         self, workspace: Workspace, ask: "Ask | None" = None, timeout: float | None = None

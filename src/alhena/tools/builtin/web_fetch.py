@@ -13,7 +13,6 @@ from alhena.tools.citations import Answer, answer_of, why_no_answer
 from alhena.tools.confirmation import ConfirmationDetails, InfoConfirmation
 from alhena.tools.contract import (
     ExecutionContext,
-    Kind,
     ModelAccess,
     ToolErrorType,
     ToolFailure,
@@ -36,17 +35,6 @@ PERIOD = 60.0
 """At most so many requests to one host in so many seconds."""
 
 _RETRIEVED = "URL_RETRIEVAL_STATUS_SUCCESS"
-_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "prompt": {
-            "type": "string",
-            "description": "The URLs to read (up to 20, starting with http:// or https://) and "
-            "what to do with the pages.",
-        }
-    },
-    "required": ["prompt"],
-}
 
 
 class WebFetch(DeclarativeTool):
@@ -54,10 +42,6 @@ class WebFetch(DeclarativeTool):
     is the session's."""
 
     name = "web_fetch"
-    display_name = "WebFetch"
-    kind = Kind.FETCH
-    parameter_schema = _SCHEMA
-    is_output_markdown = True
 
     def __init__(
         self,

@@ -7,7 +7,7 @@ from alhena.system.encoding import Codec, LineEnding, TextFile, encode_text
 from alhena.system.errors import FileError, ReadFailureError, printable
 from alhena.system.workspace import Workspace
 from alhena.tools.base import DeclarativeTool
-from alhena.tools.contract import Kind, ToolErrorType, ToolFailure, ToolInvocation
+from alhena.tools.contract import ToolErrorType, ToolFailure, ToolInvocation
 from alhena.tools.edit.proposal import (
     EditInvocation,
     Proposal,
@@ -16,18 +16,6 @@ from alhena.tools.edit.proposal import (
     target_problem,
 )
 
-_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "file_path": {
-            "type": "string",
-            "description": "The file to write: an absolute path, or one relative to the working "
-            "directory.",
-        },
-        "content": {"type": "string", "description": "All that the file shall hold."},
-    },
-    "required": ["file_path", "content"],
-}
 _BOM = "\ufeff"
 
 
@@ -35,9 +23,6 @@ class WriteFile(DeclarativeTool):
     """Writes files of the workspace."""
 
     name = "write_file"
-    display_name = "WriteFile"
-    kind = Kind.EDIT
-    parameter_schema = _SCHEMA
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace

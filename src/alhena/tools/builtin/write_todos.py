@@ -5,7 +5,6 @@ from typing import Any
 from alhena.tools.base import BaseInvocation, DeclarativeTool
 from alhena.tools.contract import (
     ExecutionContext,
-    Kind,
     TodoItem,
     TodoList,
     ToolFailure,
@@ -16,38 +15,11 @@ from alhena.tools.contract import (
 STATUSES = ("pending", "in_progress", "completed", "cancelled", "blocked")
 MAX_TODOS = 200
 
-_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "todos": {
-            "type": "array",
-            "description": "All tasks, in order. They replace the list there was.",
-            "maxItems": MAX_TODOS,
-            "items": {
-                "type": "object",
-                "properties": {
-                    "description": {"type": "string", "description": "What is to be done."},
-                    "status": {
-                        "type": "string",
-                        "description": "Where the task stands.",
-                        "enum": list(STATUSES),
-                    },
-                },
-                "required": ["description", "status"],
-            },
-        }
-    },
-    "required": ["todos"],
-}
-
 
 class WriteTodos(DeclarativeTool):
     """The list lives in the conversation and the display; nothing is stored."""
 
     name = "write_todos"
-    display_name = "WriteTodos"
-    kind = Kind.PLAN
-    parameter_schema = _SCHEMA
 
     def check(self, params: dict[str, Any]) -> ToolFailure | None:
         """Every task says something, and one at most is in progress."""
