@@ -66,20 +66,20 @@ class DeclarativeTool(ABC):
         )
 
     def build(self, params: dict[str, Any]) -> ToolInvocation | ToolFailure:
-        """Aliases, JSON Schema, the tool's own checks; a failure is a value (TOOLS-05)."""
+        """Applies aliases, the JSON Schema and the tool's own checks; a failure is a value."""
         prepared = prepare(self.name, self.parameter_schema, params)
         if isinstance(prepared, ToolFailure):
             return prepared
         return self.check(prepared) or self.invocation(prepared)
 
     def check(self, params: dict[str, Any]) -> ToolFailure | None:
-        """What is wrong with parameters that fit the schema; None when nothing is."""
+        """Checks parameters that already fit the schema; None when they are valid."""
         del params
         return None
 
     @abstractmethod
     def invocation(self, params: dict[str, Any]) -> ToolInvocation:
-        """The call, from checked parameters."""
+        """Builds the call from checked parameters."""
 
 
 def _folder(cls: type) -> Path:
@@ -87,7 +87,7 @@ def _folder(cls: type) -> Path:
 
 
 class BaseInvocation(ABC):
-    """A call without locations, approved by its description, until a subclass says otherwise."""
+    """A call without locations, confirmed by its description, unless a subclass overrides that."""
 
     def __init__(self, params: dict[str, Any]) -> None:
         self._params = params
@@ -99,29 +99,28 @@ class BaseInvocation(ABC):
 
     @abstractmethod
     def describe(self) -> str:
-        """One line for people: what this call will do."""
+        """Describes the call to people in one line."""
 
     def locations(self) -> tuple[ToolLocation, ...]:
         """The paths this call reads or changes."""
         return ()
 
     async def confirmation(self, context: ExecutionContext) -> ConfirmationDetails | None:
-        """What to show when a person has to approve; None when there is nothing to approve."""
+        """Details to show when a person has to approve; None when there is nothing to approve."""
         del context
         return InfoConfirmation(title="Confirm", prompt=self.describe())
 
     @abstractmethod
     async def execute(self, context: ExecutionContext) -> ToolResult:
-        """Does it."""
+        """Executes the call."""
 
 
 def path_problem(
     workspace: Workspace, path: str, parameter: str, *, reading: bool = False
 ) -> ToolFailure | None:
-    """The reason why a path a model gave cannot be used: empty, not encodable, outside the
-    workspace.
+    """Explains why a path from a model is unusable: empty, not encodable, or outside the workspace.
 
-    A tool that does nothing but read a file may be `reading` in the session's own directories.
+    With `reading`, for tools that only read, the session's own directories are allowed too.
     """
     if not path.strip():
         return ToolFailure.of_params(f"The '{parameter}' parameter must be non-empty.")
@@ -139,7 +138,7 @@ def path_problem(
 
 
 def real_location(workspace: Workspace, path: Path, *, reading: bool = False) -> Path | ToolFailure:
-    """Where an absolute path leads now, every symlink followed; a failure when that is outside.
+    """Resolves all symlinks of an absolute path; returns a failure when it leads outside.
     `reading` is as for `path_problem`."""
     real = os.path.realpath(path)
     for root in (*workspace.roots, *workspace.readable) if reading else workspace.roots:
@@ -149,7 +148,7 @@ def real_location(workspace: Workspace, path: Path, *, reading: bool = False) ->
 
 
 def kept_closed(workspace: Workspace, *paths: Path) -> bool:
-    """True when one of the paths is left out by the .geminiignore of the root that it lies in."""
+    """True when the .geminiignore of its workspace root ignores one of the paths."""
     if not any(os.path.lexists(f"{root}/.geminiignore") for root in workspace.roots):
         return False
     from alhena.system.ignore import IgnoreRules
@@ -161,35 +160,35 @@ def kept_closed(workspace: Workspace, *paths: Path) -> bool:
 
 
 def failure_of(error: FileError) -> ToolFailure:
-    """The failure of a call that a file could not serve."""
+    """Converts a file error to the failure of a call."""
     return ToolFailure(str(error), ToolErrorType.named(error.kind))
 
 
 def failed(failure: ToolFailure) -> ToolResult:
-    """The result of a call that came to this failure."""
+    """Converts a failure to the result of the call."""
     return ToolResult.failed(failure.message, failure.type)
 
 
 def root_of(workspace: Workspace, real: Path) -> Path:
-    """The workspace root that a real path lies in, the innermost when roots are nested."""
+    """The workspace root that contains a real path; the innermost when roots are nested."""
     holding = [root for root in workspace.roots if is_within(str(real), str(root))]
     return max(holding, key=lambda root: len(str(root)), default=workspace.cwd)
 
 
 MOST_CHARACTERS = 40_000
-"""Characters of a result that is given whole where nobody says otherwise."""
+"""Default limit for the characters of a result."""
 
 REMARKS = 1_000
-"""Characters kept free for what is said around the lines."""
+"""Characters reserved for notes around the lines."""
 
 
 def room_in(most: int) -> int:
-    """Characters for lines in a result of `most`, beside remarks; 0 or less means no limit."""
+    """Characters for lines in a result of `most`, without the notes; 0 or less means no limit."""
     return most - min(REMARKS, most // 2) if most > 0 else sys.maxsize
 
 
 def fitting(lines: Iterable[str], room: int) -> int:
-    """The number of the first lines that fit into so many characters, at least one."""
+    """Number of leading lines that fit into `room` characters, at least one."""
     count = 0
     for line in lines:
         room -= len(line) + 1
@@ -202,9 +201,9 @@ def fitting(lines: Iterable[str], room: int) -> int:
 def search_place_problem(
     path: Path, failure: ToolErrorType, *, files: bool = False
 ) -> ToolFailure | None:
-    """None when `path`, an absolute one, is a directory or, with `files`, any other kind of file.
+    """Checks that the absolute `path` is a directory or, with `files`, any other kind of file.
 
-    `failure` is the type for whatever else the system says of it.
+    `failure` is the error type for any other operating system error.
     """
     try:
         mode = path.stat().st_mode
@@ -235,6 +234,6 @@ def _no_directory(path: Path) -> ToolFailure:
 
 
 def _first_file(path: Path) -> Path:
-    """What keeps the path from leading on."""
+    """The topmost component of the path that is not a directory."""
     above = (parent for parent in reversed(path.parents) if not parent.is_dir())
     return next(above, path)

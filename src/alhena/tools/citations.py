@@ -1,4 +1,4 @@
-"""What an answer is grounded on: its sources, and where in its text they are cited."""
+"""Sources of a grounded answer, and citation marks in its text."""
 
 from collections.abc import Iterable
 from typing import TypeVar
@@ -14,14 +14,14 @@ T = TypeVar("T")
 
 
 class Source(msgspec.Struct, frozen=True):
-    """A page that an answer rests on."""
+    """A page that supports an answer."""
 
     title: str
     uri: str
 
 
 class Answer(Value, frozen=True):
-    """A model's text with `[n]` after what source n supports; sources count from 1."""
+    """A model's text with `[n]` after the passages that source n supports; sources count from 1."""
 
     text: str
     sources: tuple[Source, ...] = ()
@@ -59,8 +59,8 @@ _ENDED_WELL = frozenset({None, "STOP", "FINISH_REASON_UNSPECIFIED"})
 
 
 def why_no_answer(response: GenerateContentResponse) -> str:
-    """What the service says of an answer without text, as half a sentence; "" when nothing is
-    wrong with it: the model had nothing to say."""
+    """Half a sentence that explains an answer without text; "" when nothing is wrong: the model
+    returned no text."""
     feedback = response.prompt_feedback
     if feedback is not None and feedback.block_reason:
         return _with_message(
@@ -81,9 +81,9 @@ def _with_message(reason: str, message: str | None) -> str:
 
 
 def answer_of(response: GenerateContentResponse) -> Answer:
-    """The text of an answer (thoughts left out), cited and with its sources.
+    """Extracts the text of an answer without thoughts, with citations and sources.
 
-    Grounding that is not of the documented shape counts as none.
+    Malformed grounding metadata counts as none.
     """
     texts, starts = _texts(response.parts)
     grounding = (response.candidates[0].grounding_metadata if response.candidates else None) or {}
@@ -100,9 +100,9 @@ def answer_of(response: GenerateContentResponse) -> Answer:
 
 
 def cited(text: str, marks: Iterable[tuple[int, Iterable[int]]]) -> str:
-    """`text` with `[n]` marks; each stands at an index into its UTF-8 bytes.
+    """Inserts `[n]` marks into `text` at indexes into its UTF-8 bytes.
 
-    An index inside a character means the end of that character, one past the end the end.
+    An index inside a character means the end of that character; one past the end means the end.
     """
     data = text.encode("utf-8", "surrogatepass")
     wanted: dict[int, set[int]] = {}
@@ -122,7 +122,7 @@ def cited(text: str, marks: Iterable[tuple[int, Iterable[int]]]) -> str:
 
 
 def _texts(parts: tuple[Part, ...]) -> tuple[list[str], dict[int, int]]:
-    """The texts that are no thoughts, and the byte at which each part's text starts in the join."""
+    """The texts without thoughts, and the byte offset of each part's text in their join."""
     texts: list[str] = []
     starts: dict[int, int] = {}
     at = 0
@@ -141,7 +141,7 @@ def _source(chunk: _Chunk | None) -> Source:
 
 
 def _items(value: object, type: type[T]) -> list[T | None]:
-    """The elements of an array, None for each that has another shape: indices stay right."""
+    """The elements of an array, None for malformed ones so that indexes stay right."""
     found: list[T | None] = []
     for item in as_array(value) or ():
         try:

@@ -1,4 +1,4 @@
-"""Confirmation details of tools, and the seams by which an answer changes the call."""
+"""Confirmation details of tools, and protocols for calls that an answer can change."""
 
 from enum import StrEnum
 from typing import Any, Literal, Protocol
@@ -21,9 +21,9 @@ class ToolConfirmationOutcome(StrEnum):
 
 
 class EditConfirmation(Value, frozen=True, kw_only=True, rename="camel", tag="edit"):
-    """A file is about to change. `is_modifying`: a person is at work on the proposal, in an editor
-    of their own; the question comes again when they are done. `warnings` name a line that seems to
-    stand for left out code, what is hidden in new lines, and what of the path may deceive."""
+    """A file is about to change. `is_modifying`: a person is changing the proposal in an external
+    editor; the question is asked again afterwards. `warnings` report a placeholder for omitted
+    code, hidden characters in new lines, and deceptive paths."""
 
     title: str
     file_path: str
@@ -40,9 +40,9 @@ class ExecConfirmation(Value, frozen=True, kw_only=True, rename="camel", tag="ex
     """A command is about to run; `root_commands` are the programs it names (the scheduler fills
     them in for the shell tool).
 
-    `command` is what bash gets; whoever prints it prints `command_shown`, which is the same with
-    nothing hidden (`display_text.exact`). `warnings` say what of it may deceive a reader; where
-    there are any, no answer holds beyond this call.
+    `command` is passed to bash; front ends display `command_shown`, the same text with hidden
+    characters made visible (`display_text.exact`). `warnings` report deceptive text; with any
+    warning, an approval covers this call only.
     """
 
     title: str
@@ -54,12 +54,11 @@ class ExecConfirmation(Value, frozen=True, kw_only=True, rename="camel", tag="ex
 
 
 class McpConfirmation(Value, frozen=True, kw_only=True, rename="camel", tag="mcp"):
-    """A tool of an MCP server is about to be called; what it is called with, and what the server
-    says of it. `server` says what that is: its command line or URL, then its directory, variables
-    and headers, with nothing secret; empty where nobody knows. `changed` is a diff of what it says
-    against what it said when the tool was approved, "" where it is the same. `warnings` say what
-    nobody sees of the arguments or of the description, or what of the names may deceive; where
-    there are any, no answer holds beyond this call."""
+    """A tool of an MCP server is about to be called, with its arguments and the description from
+    the server. `server` is the server's command line or URL, then its directory, variables and
+    headers, redacted; empty when unknown. `changed` is a diff of the description since the tool was
+    approved, "" when unchanged. `warnings` report hidden characters in the arguments or the
+    description, and deceptive names; with any warning, an approval covers this call only."""
 
     title: str
     server_name: str
@@ -74,8 +73,8 @@ class McpConfirmation(Value, frozen=True, kw_only=True, rename="camel", tag="mcp
 
 
 class InfoConfirmation(Value, frozen=True, kw_only=True, rename="camel", tag="info"):
-    """Anything else: what will happen, in words. `warnings` say what nobody sees of the prompt, or
-    what of a URL may deceive; where there are any, no answer holds beyond this call."""
+    """Any other confirmation, described in words. `warnings` report hidden characters in the prompt
+    and deceptive URLs; with any warning, an approval covers this call only."""
 
     title: str
     prompt: str
@@ -84,15 +83,15 @@ class InfoConfirmation(Value, frozen=True, kw_only=True, rename="camel", tag="in
 
 
 class QuestionOption(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that can be chosen."""
+    """An option of a question."""
 
     label: str
     description: str = ""
 
 
 class Question(Value, frozen=True, kw_only=True, rename="camel"):
-    """A question to a person. `type` is choice (of `options`, several when `multi_select`), text
-    or yesno; `header` a short label."""
+    """A question to a person. `type` is choice (of `options`, several with `multi_select`), text
+    or yesno; `header` is a short label."""
 
     question: str
     header: str
@@ -103,7 +102,7 @@ class Question(Value, frozen=True, kw_only=True, rename="camel"):
 
 
 class AskUserConfirmation(Value, frozen=True, kw_only=True, rename="camel", tag="ask_user"):
-    """Questions are about to be asked; who lets them pass will see them."""
+    """Questions about to be asked; approving shows them to the person."""
 
     title: str
     questions: tuple[Question, ...]
@@ -112,8 +111,8 @@ class AskUserConfirmation(Value, frozen=True, kw_only=True, rename="camel", tag=
 class ExitPlanModeConfirmation(
     msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag="exit_plan_mode"
 ):
-    """A plan waits for approval; `plan_path` is where it is, or will be, stored. Approving it ends
-    plan mode and goes on in `next_mode`."""
+    """A plan waits for approval; `plan_path` is its file, existing or future. Approval ends plan
+    mode and continues in `next_mode`."""
 
     title: str
     plan_path: str
@@ -132,7 +131,7 @@ ConfirmationDetails = (
 
 
 class ModeSwitch(Protocol):
-    """A session's mode, as far as planning goes. Policy, declarations and system prompt follow."""
+    """The plan mode of a session. Policy, declarations and system prompt follow it."""
 
     @property
     def planning(self) -> bool:
@@ -141,7 +140,7 @@ class ModeSwitch(Protocol):
 
     @property
     def next_mode(self) -> str:
-        """The mode that leaving plan mode leads to: default, autoEdit or yolo."""
+        """The mode after plan mode: default, autoEdit or yolo."""
         ...
 
     def enter_plan_mode(self) -> None:
@@ -149,5 +148,5 @@ class ModeSwitch(Protocol):
         ...
 
     def leave_plan_mode(self, mode: str | None = None) -> None:
-        """Turns plan mode off, into `mode`, or `next_mode` without one."""
+        """Turns plan mode off and switches to `mode`, by default `next_mode`."""
         ...

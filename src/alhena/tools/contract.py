@@ -1,5 +1,4 @@
-"""The contract of tools: declaration, invocation, result, and what a person sees of it (TOOLS-01
-to TOOLS-04).
+"""The contract of tools: declaration, invocation, result and display (TOOLS-01 to TOOLS-04).
 
 A tool never asks for approval, never touches history and never raises (cancellation aside): a
 failure is a `ToolFailure` inside its result.
@@ -22,7 +21,7 @@ from alhena.wire.response import GenerateContentResponse
 
 
 class DiffStat(msgspec.Struct, frozen=True, kw_only=True):
-    """Lines added and removed, by the model and by the user's own edit of its proposal."""
+    """Lines added and removed, by the model and by the user's changes to its proposal."""
 
     ai_added_lines: int = 0
     ai_removed_lines: int = 0
@@ -42,7 +41,7 @@ class FileDiff(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag="f
 
 
 class TerminalOutput(msgspec.Struct, frozen=True, kw_only=True, tag="terminal_output"):
-    """What a command printed."""
+    """The output of a command."""
 
     text: str
     exit_code: int | None = None
@@ -56,7 +55,7 @@ class TodoItem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TodoList(Value, frozen=True, kw_only=True, tag="todo_list"):
-    """The agent's tasks."""
+    """The agent's task list."""
 
     todos: tuple[TodoItem, ...]
 
@@ -65,7 +64,7 @@ ToolDisplay = str | FileDiff | TerminalOutput | TodoList
 
 
 class Kind(StrEnum):
-    """What sort of thing a tool does (TOOLS-04)."""
+    """The category of a tool's action (TOOLS-04)."""
 
     READ = "read"
     EDIT = "edit"
@@ -81,7 +80,7 @@ class Kind(StrEnum):
 
 
 MUTATOR_KINDS = frozenset({Kind.EDIT, Kind.DELETE, Kind.MOVE, Kind.EXECUTE})
-"""Kinds with side effects; calls of these run alone."""
+"""Kinds with side effects; their calls run alone."""
 
 
 class ToolErrorType(StrEnum):
@@ -129,7 +128,7 @@ class ToolErrorType(StrEnum):
 
     @classmethod
     def named(cls, kind: str) -> "ToolErrorType":
-        """The reason that an error's `kind` names; UNKNOWN for one that tools do not have."""
+        """The type with this name; UNKNOWN if there is none."""
         try:
             return cls(kind)
         except ValueError:
@@ -137,26 +136,26 @@ class ToolErrorType(StrEnum):
 
 
 class ToolFailure(Value, frozen=True):
-    """The reason why a tool call failed, in a sentence the model can act on."""
+    """The reason of a failed tool call, as a sentence the model can act on."""
 
     message: str
     type: ToolErrorType = ToolErrorType.EXECUTION_FAILED
 
     @classmethod
     def of_params(cls, message: str) -> "ToolFailure":
-        """Parameters with which no call can be made."""
+        """Builds the failure of a call with invalid parameters."""
         return cls(message, ToolErrorType.INVALID_TOOL_PARAMS)
 
 
 LlmContent = str | Part | tuple[str | Part, ...]
-"""What the model gets back: text, one part, or a mix in order."""
+"""Content of a result for the model: text, one part, or a sequence of both."""
 
 
 class SpilledText(msgspec.Struct, frozen=True, kw_only=True):
-    """The two ends of a text that was too long to be held, `characters` in all.
+    """The beginning and end of a text too long for memory; `characters` is the full length.
 
-    `path` is the file with all of it; where that lacks something, or there is none, `problem` says
-    why, and `saved` how many characters it has.
+    `path` is the file with the whole text. If the file is incomplete or missing, `problem` gives
+    the reason and `saved` the number of characters in it.
     """
 
     head: str
@@ -168,9 +167,9 @@ class SpilledText(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolResult(Value, frozen=True, kw_only=True):
-    """What a call came to (TOOLS-03). With `error` set, the model gets `error.message`.
+    """The result of a call (TOOLS-03). With `error` set, the model gets `error.message`.
 
-    `spilled`: `llm_content` is only an excerpt, this is what it was taken from.
+    `spilled`: `llm_content` is only an excerpt of this text.
     """
 
     llm_content: LlmContent
@@ -183,23 +182,23 @@ class ToolResult(Value, frozen=True, kw_only=True):
     def failed(
         cls, message: str, type: ToolErrorType = ToolErrorType.EXECUTION_FAILED
     ) -> "ToolResult":
-        """A result that is a failure, shown to model and user alike."""
+        """Builds a failed result, shown to model and user alike."""
         return cls(llm_content=message, display=message, error=ToolFailure(message, type))
 
 
 class ToolLocation(msgspec.Struct, frozen=True):
-    """A place on disk that a call reads or changes; `line` counts from 1."""
+    """A path that a call reads or changes; `line` counts from 1."""
 
     path: str
     line: int | None = None
 
 
 class ExecutionContext:
-    """What a running call is given.
+    """The execution context of a running call.
 
     `cancellation` is set when the call is cancelled, for work in threads; coroutines also receive
-    CancelledError. `update_output` takes live output (a no-op for tools that have none);
-    `report_pid` the process id of a child. `call_id` names the call in events.
+    CancelledError. `update_output` takes live output (a no-op for tools without it);
+    `report_pid` takes the process id of a child. `call_id` identifies the call in events.
     """
 
     __slots__ = ("call_id", "cancellation", "cwd", "report_pid", "update_output")
@@ -221,13 +220,13 @@ class ExecutionContext:
 
 
 Discover = Callable[[str, tuple[ToolLocation, ...], threading.Event], Awaitable[str]]
-"""The declared name of a tool that has run, the places of its call, and what is set when that is
-cancelled -> what the model should know of these places, "" for nothing. It is told in a part of
-its own, which no result of a tool can be taken for."""
+"""Finds context for the locations of an executed call: declared tool name, locations,
+cancellation event -> text for the model, "" for none. The text goes into a separate part that no
+tool result can imitate."""
 
 
 class ToolInvocation(Protocol):
-    """A validated call, ready to be decided on and executed. `params` use the declared names."""
+    """A validated call, ready for the policy and for execution. `params` use the declared names."""
 
     @property
     def params(self) -> dict[str, Any]:
@@ -235,7 +234,7 @@ class ToolInvocation(Protocol):
         ...
 
     def describe(self) -> str:
-        """One line for people: what this call will do."""
+        """Describes the call to people in one line."""
         ...
 
     def locations(self) -> tuple[ToolLocation, ...]:
@@ -243,50 +242,50 @@ class ToolInvocation(Protocol):
         ...
 
     async def confirmation(self, context: ExecutionContext) -> ConfirmationDetails | None:
-        """What to show when a person has to approve; None when there is nothing to approve."""
+        """Details to show when a person has to approve; None when there is nothing to approve."""
         ...
 
     async def execute(self, context: ExecutionContext) -> ToolResult:
-        """Does it. Called by the scheduler's executor and by nothing else."""
+        """Executes the call. Only the scheduler's executor calls this."""
         ...
 
 
 class Tool(Protocol):
-    """A tool as the registry holds it (TOOLS-01)."""
+    """A tool in the registry (TOOLS-01)."""
 
     @property
     def name(self) -> str:
-        """The unique name, as calls use it."""
+        """The unique name used in calls."""
         ...
 
     @property
     def display_name(self) -> str:
-        """The name for people."""
+        """The name shown to people."""
         ...
 
     @property
     def description(self) -> str:
-        """What the model is told about it."""
+        """The description for the model."""
         ...
 
     @property
     def kind(self) -> Kind:
-        """What sort of thing it does."""
+        """The category of the tool's action."""
         ...
 
     @property
     def parameter_schema(self) -> dict[str, Any]:
-        """JSON Schema of the parameters; its top is an object."""
+        """JSON Schema of the parameters; the top level is an object."""
         ...
 
     @property
     def is_output_markdown(self) -> bool:
-        """True when the display text is Markdown."""
+        """True if the display text is Markdown."""
         ...
 
     @property
     def can_update_output(self) -> bool:
-        """True when it has live output."""
+        """True if the tool has live output."""
         ...
 
     def declaration(self) -> FunctionDeclaration:
@@ -294,12 +293,12 @@ class Tool(Protocol):
         ...
 
     def build(self, params: dict[str, Any]) -> "ToolInvocation | ToolFailure":
-        """Aliases, JSON Schema, then the tool's own checks; a failure is a value (TOOLS-05)."""
+        """Applies aliases, the JSON Schema and the tool's own checks; a failure is a value."""
         ...
 
 
 class ModelAccess(Protocol):
-    """The session's model, as tools may use it."""
+    """Access to the session's model for tools."""
 
     async def generate(
         self,
@@ -309,7 +308,8 @@ class ModelAccess(Protocol):
         system: str | None = None,
         model: str | None = None,
     ) -> GenerateContentResponse:
-        """The answer to `contents`; `tools` are server-side ones, `model` None is the session's.
+        """Answers `contents`; `tools` are server-side tools, `model` None means the session's
+        model.
 
         Raises `models.errors.ModelError` or `wire.errors.WireError`.
         """
@@ -318,16 +318,16 @@ class ModelAccess(Protocol):
 
 @runtime_checkable
 class QuestioningInvocation(ToolInvocation, Protocol):
-    """A call that asks a person something, whose answers may come with the approval."""
+    """A call that asks a person questions; the approval may include the answers."""
 
     def with_answers(self, answers: Mapping[int, str]) -> ToolInvocation:
-        """The call that has its answers, by the index of the question."""
+        """Returns the call with its answers, by question index."""
         ...
 
 
 @runtime_checkable
 class ApprovableInvocation(ToolInvocation, Protocol):
-    """A call that does more when a person has approved it than unasked."""
+    """A call that may do more after a person has approved it."""
 
     def approve(self) -> None:
         """Notes that a person has approved this call."""
@@ -336,8 +336,8 @@ class ApprovableInvocation(ToolInvocation, Protocol):
 
 @runtime_checkable
 class PlanningInvocation(ToolInvocation, Protocol):
-    """A call that ends plan mode, whose approval may say which mode follows."""
+    """A call that ends plan mode; the approval may choose the mode that follows."""
 
     def with_mode(self, mode: str) -> ToolInvocation:
-        """The call that goes over to `mode`: default, autoEdit or yolo."""
+        """Returns the call with the following mode: default, autoEdit or yolo."""
         ...

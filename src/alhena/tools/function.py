@@ -1,4 +1,4 @@
-"""@tool: a typed Python function with a docstring as a tool.
+"""@tool: turns a typed Python function with a docstring into a tool.
 
 Reads the Google ("Args:"), Sphinx (":param x:") and NumPy ("Parameters" underlined) forms.
 """
@@ -43,7 +43,7 @@ _SUPPORTED = (
 
 
 class Signature:
-    """What a function takes. Raises TypeError for what cannot be put to a model."""
+    """The parameters of a function. Raises TypeError for types that no schema can express."""
 
     def __init__(self, function: Callable[..., Any], descriptions: Mapping[str, str]) -> None:
         self._name = str(getattr(function, "__name__", function))
@@ -71,7 +71,7 @@ class Signature:
             self.schema["required"] = required
 
     def arguments(self, params: Mapping[str, Any]) -> dict[str, Any] | ToolFailure:
-        """`params` as values of the hinted types, by parameter name."""
+        """Converts `params` to the hinted types, by parameter name."""
         known: Mapping[str, Any] = self.schema["properties"]
         unknown = [name for name in params if name not in known]
         if unknown:
@@ -89,7 +89,7 @@ class Signature:
     def bind(
         self, values: Mapping[str, Any], context: ExecutionContext
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Positional and keyword arguments for the function; the context where it is asked for."""
+        """Positional and keyword arguments for the function, with the context if it takes one."""
         bound = self._signature.bind_partial()
         for name in self._signature.parameters:
             if name in values:
@@ -137,7 +137,7 @@ class Signature:
 def _inlined(
     node: Any, definitions: Mapping[str, Any], path: tuple[str, ...], where: str
 ) -> dict[str, Any]:
-    """A schema node with references replaced by what they name, and a type on every enum."""
+    """Replaces references in a schema node by their targets and adds a type to every enum."""
     reference = node.get("$ref")
     if isinstance(reference, str):
         name = reference.rpartition("/")[2]
@@ -173,7 +173,7 @@ def _typed_enum(node: dict[str, Any], where: str) -> dict[str, Any]:
 
 
 def _is_generated(node: Mapping[str, Any], description: str) -> bool:
-    """True when Python wrote this docstring itself, as it does for dataclasses: "Name(a: int)"."""
+    """True when Python generated this docstring, as for dataclasses: "Name(a: int)"."""
     return description.startswith(f"{node.get('title')}(")
 
 
@@ -183,7 +183,7 @@ def _annotated_text(hint: Any) -> str | None:
 
 
 def _default(value: object) -> dict[str, Any]:
-    """The default as a schema says it; nothing for one that has no JSON form, or is None."""
+    """The `default` keyword of a schema; empty for None and for values without a JSON form."""
     if value is None:
         return {}
     try:
@@ -216,7 +216,7 @@ class Docstring(msgspec.Struct, frozen=True):
 
 
 def read_docstring(text: str) -> Docstring:
-    """The parts of a docstring, however it is indented."""
+    """Parses a docstring with any indentation."""
     lines = _dedented(text)
     summary: list[str] = []
     parameters: dict[str, str] = {}
@@ -246,7 +246,7 @@ def read_docstring(text: str) -> Docstring:
 
 
 def _dedented(text: str) -> list[str]:
-    """The lines with their common indentation removed; the first line has none of its own."""
+    """Removes the common indentation of the lines; the first line has none."""
     lines = text.expandtabs().splitlines()
     margins = [len(line) - len(line.lstrip()) for line in lines[1:] if line.strip()]
     margin = min(margins, default=0)
@@ -254,7 +254,7 @@ def _dedented(text: str) -> list[str]:
 
 
 def _indented(lines: list[str], start: int) -> tuple[int, list[str]]:
-    """The indented (or empty) lines from `start`, and where they end."""
+    """The indented (or empty) lines from `start`, and the index after them."""
     end = start
     while end < len(lines) and (not lines[end] or lines[end].startswith(" ")):
         end += 1
@@ -280,7 +280,7 @@ def _numpy_entries(body: list[str]) -> dict[str, str]:
 
 
 def _entries(body: list[str], pattern: re.Pattern[str]) -> dict[str, str]:
-    """Descriptions by name; lines that are indented go on with the entry above them."""
+    """Descriptions by name; indented lines continue the entry above them."""
     found: dict[str, list[str]] = {}
     current: list[str] = []
     for line in body:
@@ -307,8 +307,8 @@ Confirm = bool | Callable[..., str]
 class FunctionTool:
     """A Python function as a tool; calling it calls the function.
 
-    A function that takes an `ExecutionContext` is given it, under any parameter name; the model
-    does not see that parameter. Functions that are not async run in a thread of their own.
+    An `ExecutionContext` parameter, under any name, receives the context and is hidden from the
+    model. Functions that are not async run in a thread of their own.
     """
 
     is_output_markdown = False
@@ -335,7 +335,7 @@ class FunctionTool:
         self.__doc__ = function.__doc__
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The function itself."""
+        """Calls the function itself."""
         return self.function(*args, **kwargs)
 
     def declaration(self) -> FunctionDeclaration:
@@ -347,7 +347,7 @@ class FunctionTool:
         )
 
     def build(self, params: dict[str, Any]) -> ToolInvocation | ToolFailure:
-        """Schema, then conversion to the hinted types; a failure is a value."""
+        """Checks the schema, then converts to the hinted types; a failure is a value."""
         normal = respelled(self.parameter_schema, params)
         failure = validate(self.parameter_schema, normal)
         if failure is not None:
@@ -368,20 +368,20 @@ class FunctionInvocation:
 
     @property
     def params(self) -> dict[str, Any]:
-        """The parameters as the model gave them, in their proper types."""
+        """The model's parameters, converted to the hinted types."""
         return self._params
 
     def describe(self) -> str:
-        """The call as one would write it."""
+        """Formats the call as an expression."""
         shown = ", ".join(f"{name}={_brief(value)}" for name, value in self._params.items())
         return f"{self._tool.name}({shown})"
 
     def locations(self) -> tuple[ToolLocation, ...]:
-        """Nothing is known of what a function touches."""
+        """Returns none: the paths a function uses are unknown."""
         return ()
 
     async def confirmation(self, context: ExecutionContext) -> ConfirmationDetails | None:
-        """The call and what the function is for, unless it was declared to need no approval."""
+        """Shows the call and the function's purpose, unless it needs no approval."""
         del context
         confirm = self._tool.confirm
         if confirm is False:
@@ -390,14 +390,14 @@ class FunctionInvocation:
         return InfoConfirmation(title=f"Run {self._tool.display_name}?", prompt=prompt)
 
     async def execute(self, context: ExecutionContext) -> ToolResult:
-        """Runs the function; what it raises is the failure of this call."""
+        """Runs the function; its exceptions become the failure of this call."""
         boundary = Boundary()
         reason = "it was left without a result"
         try:
             with boundary:
                 return _result(await self._returned(context))
         except SystemExit:
-            # A function of a tool does not end the program that the tool serves.
+            # sys.exit() in a tool must not end the host program.
             reason = "it called sys.exit()"
         if boundary.failure is not None:
             reason = one_line(boundary.failure)
@@ -468,12 +468,13 @@ def _result(returned: object) -> ToolResult:
 
 
 def _text(value: object) -> str:
-    """Text as it is, anything else as JSON; raises what msgspec raises when there is no JSON."""
+    """Converts a value to text; non-strings become JSON. Raises msgspec's error without a JSON
+    form."""
     return value if isinstance(value, str) else msgspec.json.encode(value).decode("utf-8")
 
 
 def _shown(content: LlmContent) -> str:
-    """Text and the kinds of media, for people."""
+    """Text for people, with the kinds of media named."""
     if isinstance(content, str):
         return content
     if isinstance(content, Part):

@@ -1,7 +1,7 @@
-"""The names a tool answers to: what is declared to a model, and what is accepted in its place.
+"""Declared and accepted names of tools.
 
-Calls, settings and policies of other generations keep working; a call is answered under the name
-it was made with.
+Calls, settings and policies of other versions keep working; a call is answered under the name it
+was made with.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,10 +41,10 @@ ALIASES: dict[str, str] = {
 """Accepted name -> declared name."""
 
 READ_RESOURCE = "read_mcp_resource"
-"""The built-in tool that asks MCP servers for something: rules of servers hold for it, too."""
+"""The built-in tool that reads from MCP servers: rules for servers apply to it too."""
 
 DELEGATE = "delegate_to_agent"
-"""The built-in tool that gives a task to a subagent."""
+"""The built-in tool that delegates a task to a subagent."""
 
 BUILT_IN = frozenset(
     {
@@ -53,26 +53,26 @@ BUILT_IN = frozenset(
         *("read_background_output", READ_RESOURCE, "read_tool_output"),
     }
 )
-"""The declared names of all tools that come with this program, in every session or not."""
+"""The declared names of all built-in tools, in every session or not."""
 
 MAX_NAME_LENGTH = 63
 
 
 def declared_name(name: str) -> str:
-    """The name under which the tool that `name` means is declared."""
+    """The declared name of the tool called `name`."""
     return ALIASES.get(name, name)
 
 
 def all_names(declared: str) -> tuple[str, ...]:
-    """Every name of the tool that is declared as `declared`: that one first, then its aliases."""
+    """All names of the tool declared as `declared`: that name first, then its aliases."""
     return (declared, *(alias for alias, target in ALIASES.items() if target == declared))
 
 
 def called_names(
     names: Sequence[str], server: str | None, args: Mapping[str, Any]
 ) -> tuple[str, ...]:
-    """The names by which rules speak of a call of the tool with these `names`: those, and for a
-    task of a subagent the subagent's."""
+    """The names under which rules match a call of the tool with these `names`: those and, for a
+    subagent's task, the subagent's name."""
     agent = args.get("agent_name")
     if server is None and DELEGATE in names and isinstance(agent, str) and agent not in BUILT_IN:
         return (*names, agent)
@@ -80,7 +80,7 @@ def called_names(
 
 
 def qualified_names(server: str, name: str) -> tuple[str, str]:
-    """The two accepted ways to say "tool `name` of MCP server `server`"."""
+    """The two accepted names of tool `name` of MCP server `server`."""
     return f"{server}__{name}", f"mcp_{server}_{name}"
 
 

@@ -1,10 +1,10 @@
-"""Results that are too long for a model: kept whole in a file, an excerpt told (TOOLS-22).
+"""Stores results too long for a model in files and returns excerpts (TOOLS-22).
 
-`<directory>/session-<id>/<tool>__<call id>.txt`, readable by the user alone. Nothing is made before
-there is something to keep. The files outlive the session, since a resumed one refers to them;
-sessions that nothing was added to for 30 days are removed when another begins to keep something.
+`<directory>/session-<id>/<tool>__<call id>.txt`, readable by the user only. Nothing is created
+before the first long result. The files outlive the session, since a resumed one refers to them;
+storing in one session removes sessions unused for 30 days.
 
-This is the one place of truncation, for the results, errors and displays of all tools (TOOLS-22).
+All truncation of tool results, errors and displays happens here (TOOLS-22).
 """
 
 import os
@@ -43,10 +43,10 @@ THRESHOLD = 40_000
 KEEP_DAYS = 30
 MAX_NAME = 100
 MEMORY_CHARACTERS = 4_000_000
-"""What of an output memory keeps where nothing is to be cut off."""
+"""Characters of an output kept in memory when truncation is off."""
 
 EXCERPT = "Output too large. Showing first "
-"""How what is left of a long result begins; its first line ends with `WHOLE_AT` and the path."""
+"""Start of every truncated result; its first line ends with `WHOLE_AT` and the path."""
 WHOLE_AT = "For full output see: "
 
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -55,7 +55,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_-]+").fullmatch
 
 
 class SavedOutput(msgspec.Struct, frozen=True):
-    """Where a text is now, or why it could not be saved."""
+    """The path of a saved text, or the reason why it could not be saved."""
 
     path: Path | None
     problem: str = ""
@@ -64,9 +64,9 @@ class SavedOutput(msgspec.Struct, frozen=True):
 class OutputStore:
     """The long results of one session.
 
-    `directory` holds those of all sessions of a project; `threshold` is the number of characters
-    past which a result counts as long, 0 or less for never. `prepare` is called before `directory`
-    is made and may raise OSError.
+    `directory` contains those of all sessions of a project; a result longer than `threshold`
+    characters is long, 0 or less means never. `prepare` is called before `directory` is created and
+    may raise OSError.
     """
 
     def __init__(
@@ -85,16 +85,16 @@ class OutputStore:
 
     @property
     def memory_characters(self) -> int:
-        """How much of one output is worth keeping in memory."""
+        """Number of characters of one output to keep in memory."""
         return self.threshold if self.threshold > 0 else MEMORY_CHARACTERS
 
     def save(self, tool: str, call_id: str, text: str) -> SavedOutput:
-        """Keeps a whole text: under its name there is all of it or nothing."""
+        """Saves a whole text atomically."""
         (saved,) = self.save_all([(tool, call_id, text)])
         return saved
 
     def save_all(self, texts: Sequence[tuple[str, str, str]]) -> list[SavedOutput]:
-        """Keeps whole texts, each the tool, the id of the call and the text, one by one."""
+        """Saves whole texts one by one, each given as tool, call id and text."""
         if not texts:
             return []
         try:
@@ -109,13 +109,13 @@ class OutputStore:
     def spool(
         self, tool: str, call_id: str, *, prefix: str = "", keep: int = 0, most: int = 0
     ) -> TextSpool:
-        """For a text that is still being written: its file appears once it is longer than `keep`
-        characters (0: than memory keeps), and grows with it to `most` bytes (0: without limit)."""
+        """Opens a spool for a text still being written: its file is created once it is longer than
+        `keep` characters (0: the memory limit) and grows up to `most` bytes (0: unlimited)."""
         kept = keep or self.memory_characters
         return TextSpool(kept, lambda: self.create(tool, call_id), prefix=prefix, most=most)
 
     def create(self, tool: str, call_id: str) -> CreatedFile:
-        """A new, empty file for this call. Raises FileError."""
+        """Creates an empty file for this call. Raises FileError."""
         try:
             for number in range(1, 1_000):
                 try:
@@ -128,10 +128,10 @@ class OutputStore:
         raise _no_name(tool, call_id)
 
     def find(self, name: str) -> Path:
-        """The kept file that a path, a file name or a call id means. Raises FileError.
+        """Finds the stored file for a path, a file name or a call id. Raises FileError.
 
-        A path may also be of another session of the project, as calls by themselves and resumed
-        sessions name them; no other files are found, whatever the path.
+        A path may belong to another session of the project, as resumed sessions refer to those; no
+        other files are found.
         """
         base = os.path.basename(name)
         exact = self.directory / base
@@ -153,8 +153,8 @@ class OutputStore:
         return exact
 
     def whole_of(self, call_id: str, excerpt: str) -> Path | None:
-        """The kept file of which `excerpt`, a result, names the path, if it is of this call and
-        still there; None for any other text."""
+        """The stored file named in the result `excerpt`, if it belongs to this call and still
+        exists; None otherwise."""
         first, _, _ = excerpt.partition("\n")
         lead, _, named = first.partition(WHOLE_AT)
         own = re.compile(rf".*__{re.escape(_safe(call_id))}(-\d+)?\.txt").fullmatch
@@ -166,7 +166,7 @@ class OutputStore:
             return None
 
     def prune(self, days: float = KEEP_DAYS) -> int:
-        """Removes sessions that nothing was added to for so long, 20 at most; how many."""
+        """Removes sessions unused for so many days, 20 at most; returns their number."""
         import shutil
 
         limit = self._clock() - days * 86_400
@@ -183,7 +183,7 @@ class OutputStore:
         return removed
 
     def _is_kept(self, path: Path) -> bool:
-        """True when a path, by its spelling and without links, is of a file of some session."""
+        """True when a path, lexically and without symlinks, belongs to a session."""
         session = path.parent
         return (
             session.parent == self.directory.parent
@@ -193,7 +193,7 @@ class OutputStore:
         )
 
     def _new_file(self, name: str) -> tuple[int, Path]:
-        """Raises OSError, FileExistsError among them."""
+        """Creates a file with a fresh name. Raises OSError such as FileExistsError."""
         directory = self._open()
         try:
             return os.open(name, _CREATE, 0o600, dir_fd=directory), self.directory / name
@@ -201,7 +201,7 @@ class OutputStore:
             os.close(directory)
 
     def _open(self) -> int:
-        """The directory, made if need be. Raises OSError."""
+        """Opens the directory, created if needed. Raises OSError."""
         self._make()
         return os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
 
@@ -237,7 +237,7 @@ class OutputStore:
         self._prepare()
         self.directory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.directory.mkdir(mode=0o700, exist_ok=True)
-        # Old sessions may be removed by somebody else at this moment: no reason to keep nothing.
+        # Another process may be removing old sessions: save anyway.
         with suppress(OSError):
             self.prune()
 
@@ -257,7 +257,7 @@ def _file_name(tool: str, call_id: str, number: int) -> str:
 
 
 def _free_name(directory: int, tool: str, call_id: str) -> str:
-    """Raises FileError, OSError."""
+    """Chooses an unused file name. Raises FileError, OSError."""
     for number in range(1, 1_000):
         name = _file_name(tool, call_id, number)
         try:
@@ -268,7 +268,7 @@ def _free_name(directory: int, tool: str, call_id: str) -> str:
 
 
 def _safe(name: str) -> str:
-    """`name` as a part of a file name that leads nowhere: no slashes, no dots at its ends."""
+    """Makes `name` a safe part of a file name: no slashes, no dots at its ends."""
     if len(name) <= MAX_NAME and _PLAIN(name):
         return name
     kept = "".join(
@@ -293,7 +293,7 @@ _SAVING_FAILED = "The full output could not be saved"
 
 
 class Truncation(msgspec.Struct, frozen=True, kw_only=True):
-    """What was left out of a result; lengths are characters."""
+    """Description of a truncation; lengths are in characters."""
 
     original_length: int
     truncated_length: int
@@ -302,14 +302,14 @@ class Truncation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BoundedResult(msgspec.Struct, frozen=True):
-    """A result of bounded length; `truncation` is None when nothing was left out."""
+    """A result of bounded length; `truncation` is None when it is complete."""
 
     result: ToolResult
     truncation: Truncation | None
 
 
 def bounded(result: ToolResult, store: OutputStore, tool: str, call_id: str) -> BoundedResult:
-    """`result` as the model may have it. What is over the store's threshold is saved there."""
+    """Limits `result` for the model; text over the store's threshold is saved there."""
     result = msgspec.structs.replace(result, display=bounded_display(result.display))
     if result.error is not None:
         return _bounded_error(result, result.error, store, (tool, call_id))
@@ -328,7 +328,8 @@ def bounded(result: ToolResult, store: OutputStore, tool: str, call_id: str) -> 
 
 
 def excerpt(spilled: SpilledText, size: int) -> str:
-    """The first fifth and the rest from the end of `size` characters, below a line that says so."""
+    """The first fifth and the end of a text in `size` characters, below a line that explains
+    this."""
     first, last = ends(size)
     if spilled.path is None:
         where = f"{_SAVING_FAILED}: {spilled.problem}"
@@ -348,12 +349,12 @@ def excerpt(spilled: SpilledText, size: int) -> str:
 
 
 def ends(size: int) -> tuple[int, int]:
-    """The characters of the beginning and of the end in an excerpt of this size."""
+    """Lengths of the beginning and the end of an excerpt of this size."""
     return size // 5, size - size // 5
 
 
 def bounded_display(display: ToolDisplay) -> ToolDisplay:
-    """What a person sees, its longest text no longer than 100,000 characters and a line."""
+    """The display, its longest text limited to 100,000 characters and a line."""
     match display:
         case str():
             return shortened(display)
@@ -366,7 +367,7 @@ def bounded_display(display: ToolDisplay) -> ToolDisplay:
 
 
 def shortened(text: str, size: int = DISPLAY_CHARACTERS) -> str:
-    """`text`, or its two ends around the number of characters between them."""
+    """`text`, or its two ends around a note with the number of omitted characters."""
     if len(text) <= size:
         return text
     first, last = ends(size)
@@ -400,7 +401,7 @@ def _saved(text: str, store: OutputStore, name: tuple[str, str]) -> SpilledText:
 
 
 def _with_media(text: str, content: LlmContent) -> LlmContent:
-    """`text` in place of all words of `content`, before the media that stand among them."""
+    """Replaces all words of `content` by `text`, and keeps its media after that."""
     if isinstance(content, str | Part):
         return text
     media = tuple(

@@ -1,7 +1,7 @@
-"""Parameters as a model gave them -> parameters as a tool declares them.
+"""Converts parameters from a model to a tool's declared parameters.
 
-`prepare` is the whole way: accepted names become declared ones, other spellings of a type are
-converted, the JSON Schema is checked. Nothing is guessed: what is in no table stays as it is.
+`prepare` is the entry point: it renames accepted names, converts other spellings of a type and
+checks the JSON Schema. It never guesses: anything without a table entry is left unchanged.
 """
 
 from typing import Any, TypeGuard
@@ -66,13 +66,13 @@ ACCEPTED_EXTRAS: dict[str, dict[str, Any]] = {
         },
     },
 }
-"""Tool -> schema of the parameters it takes without declaring them."""
+"""Tool -> schema of the parameters it accepts without declaring them."""
 
 
 def prepare(
     tool_name: str, schema: dict[str, Any], params: dict[str, Any]
 ) -> dict[str, Any] | ToolFailure:
-    """`params` under their declared names and checked, or why they cannot be used.
+    """Renames and checks `params`, or returns why they are invalid.
 
     `tool_name` is the declared name, `schema` the declared parameters. `params` is not changed.
     """
@@ -89,10 +89,10 @@ def prepare(
 def normalise(
     tool_name: str, params: dict[str, Any], schema: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """`params` under their declared names, in a new dict; a declared name wins over its aliases.
+    """Copies `params` to declared names; a declared name takes precedence over its aliases.
 
-    With `schema`, "true" and "false" become booleans and integral floats integers where it asks
-    for those. A line range that makes no sense stays as it was given.
+    With `schema`, "true" and "false" become booleans and integral floats integers where it requires
+    those. An invalid line range is left unchanged.
     """
     normal = dict(params)
     for accepted, declared in PARAMETER_ALIASES.get(tool_name, {}).items():
@@ -114,7 +114,7 @@ def normalise(
 def with_aliases(
     tool_name: str, params: dict[str, Any], schema: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """`params` under their declared names, and the same values under every accepted name, too."""
+    """Copies `params` with every accepted name added."""
     shown = dict(params)
     for accepted, declared in _aliases(tool_name, schema).items():
         if declared in params:
@@ -131,7 +131,7 @@ def with_aliases(
 def under_given_names(
     tool_name: str, params: dict[str, Any], given: dict[str, Any], schema: dict[str, Any]
 ) -> dict[str, Any]:
-    """`params`, which have declared names, under the names that `given` has for them."""
+    """Renames `params` from declared names to those used in `given`."""
     known = with_aliases(tool_name, params, schema)
     named = {key: known[key] for key in given if key in known}
     said = normalise(tool_name, named, schema)
@@ -144,8 +144,8 @@ def changes(
     given: dict[str, Any],
     schema: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """What `given` changes of `told`, under declared names; values that are as they were told are
-    no change, under whichever name they come back. A declared name wins over its aliases."""
+    """The changes from `told` to `given`, under declared names; a value returned unchanged under
+    another accepted name is no change. A declared name takes precedence over its aliases."""
     changed = {key: value for key, value in given.items() if not _same(told, key, value)}
     for accepted, declared in _aliases(tool_name, schema).items():
         if accepted in changed:
@@ -160,8 +160,8 @@ def changes(
 
 
 def _aliases(tool_name: str, schema: dict[str, Any] | None) -> dict[str, str]:
-    """The accepted names of a tool; of one that has parameters of its own under the name of a tool
-    that comes with this program, those that mean one of them."""
+    """The accepted names of a tool. For another tool under a built-in name, only those of
+    parameters that it has."""
     found = PARAMETER_ALIASES.get(tool_name, {})
     if schema is None:
         return found
@@ -170,7 +170,7 @@ def _aliases(tool_name: str, schema: dict[str, Any] | None) -> dict[str, str]:
 
 
 def _same(told: dict[str, Any], key: str, value: Any) -> bool:
-    """True when a value is what was told; `true` is not 1."""
+    """True when a value is unchanged; `true` is not 1."""
     return (
         key in told
         and told[key] == value
@@ -181,9 +181,9 @@ def _same(told: dict[str, Any], key: str, value: Any) -> bool:
 def validate(
     schema: dict[str, Any], params: dict[str, Any], tool_name: str = ""
 ) -> ToolFailure | None:
-    """The first thing that is wrong with `params`, as the failure of the call; None if nothing.
+    """The first problem of `params` as the failure of the call; None if valid.
 
-    `tool_name` adds to a missing parameter what else it may be called.
+    `tool_name` adds the aliases of a missing parameter to the message.
     """
     aliases: dict[str, list[str]] = {}
     for accepted, declared in PARAMETER_ALIASES.get(tool_name, {}).items():
@@ -193,7 +193,7 @@ def validate(
 
 
 def _with_window(params: dict[str, Any]) -> dict[str, Any]:
-    """1-based inclusive `start_line`/`end_line` as 0-based `offset` and a count of lines."""
+    """Converts 1-based inclusive `start_line`/`end_line` to 0-based `offset` and a line count."""
     start, end = params.get("start_line"), params.get("end_line")
     if not (_counted(start) or _counted(end)):
         return params
@@ -216,13 +216,14 @@ def _is_index(value: object) -> TypeGuard[int]:
 
 
 def _counted(value: object) -> TypeGuard[int]:
-    """True when `value` can number a line."""
+    """True when `value` is a valid line number."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 
 def task_by_name(name: str, args: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any] | None:
-    """The arguments of delegate_to_agent (its `schema` names the agents) for a call of the agent
-    `name` by that name, with `objective`, `query` or `prompt`. None when there is no such agent."""
+    """Converts the arguments of a call by the name of an agent (`objective`, `query` or `prompt`)
+    to those of delegate_to_agent, whose `schema` lists the agents. None when there is no such
+    agent."""
     named = schema.get("properties", {}).get("agent_name", {})
     if name not in named.get("enum", ()):
         return None

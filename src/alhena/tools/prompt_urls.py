@@ -1,5 +1,4 @@
-"""URLs in a prompt, as people and models write them; hosts not asked too often; text marked as
-data."""
+"""Finds URLs in a prompt, limits requests per host, and marks text as untrusted."""
 
 import re
 from collections import deque
@@ -24,9 +23,9 @@ _CLOSERS = {
 
 
 def urls_in(prompt: str) -> tuple[list["WebUrl"], list[str]]:
-    """The different URLs of a prompt in their order, and what is wrong with others.
+    """The distinct URLs of a prompt in order, and the problems of invalid ones.
 
-    Every word that holds "://" has to be, or to hold, an http(s) URL.
+    Every word with "://" must be, or contain, an http(s) URL.
     """
     from alhena.system.web.url import UrlError, parse_web_url
 
@@ -54,7 +53,7 @@ def _candidates(prompt: str) -> list[str]:
 
 
 def _trimmed(url: str) -> str:
-    """A URL without the punctuation of the sentence that it ends."""
+    """Strips trailing punctuation of the sentence from a URL."""
     while 0 < len(url) <= _LONGEST:
         last = url[-1]
         opener = _CLOSERS.get(last)
@@ -69,7 +68,7 @@ _MANY = 1000
 
 
 class HostRate:
-    """Counts requests by host. `clock` gives seconds that never go back."""
+    """Limits requests by host. `clock` is monotonic, in seconds."""
 
     def __init__(self, limit: int, period: float, clock: Callable[[], float]) -> None:
         self._limit = limit
@@ -78,7 +77,7 @@ class HostRate:
         self._asked: dict[str, deque[float]] = {}
 
     def wait(self, host: str) -> float:
-        """0 when the host may be asked now, which is counted; else the seconds until it may."""
+        """Returns 0 and counts a request if the host may be asked now; else the seconds to wait."""
         now = self._clock()
         if len(self._asked) > _MANY:
             self._asked = {
@@ -102,7 +101,7 @@ def untrusted(text: str) -> str:
 
 
 def escaped(text: str, *tags: str) -> str:
-    """`text` in which the closing forms of these tags are no tags, however they are written."""
+    """Escapes every spelling of the closing forms of these tags in `text`."""
     for tag in tags:
         text = text.replace(f"</{tag}>", f"&lt;/{tag}&gt;")
     if "<" not in text:

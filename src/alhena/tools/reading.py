@@ -1,4 +1,4 @@
-"""The bytes of an open file for a model: a window of text, or media by their first bytes."""
+"""Reads an open file for a model: a range of text lines, or media detected by their first bytes."""
 
 import os
 import threading
@@ -47,9 +47,9 @@ _ASF = bytes.fromhex("3026b2758e66cf11a6d900aa0062ce6c")
 
 
 def sniff_mime(sample: bytes, name: str) -> str | None:
-    """The media type of a file that begins with `sample`; None for text and anything else.
+    """Detects the media type of a file from its first bytes; None for text and anything else.
 
-    `name` only tells audio from video where the container is the same. SVG is text.
+    `name` only distinguishes audio from video in shared containers. SVG counts as text.
     """
     for prefix, mime in _PREFIXES:
         if sample.startswith(prefix):
@@ -88,19 +88,19 @@ def _mpeg_audio(sample: bytes) -> str | None:
 
 
 FILE_LIMIT = 20 * 1024 * 1024
-"""Bytes of the largest file that is read."""
+"""Maximum bytes of a file."""
 
 SMALL_FILE = 256 * 1024
-"""Bytes up to which a file is read at once: a thread would cost more than the read."""
+"""Maximum bytes read directly: a thread would cost more than the read."""
 
 MOST_LINES = 2000
-"""Lines that are read when nobody says how many."""
+"""Default number of lines."""
 
 _STREAMED = 2 * 1024 * 1024
 
 
 class Media(msgspec.Struct, frozen=True):
-    """A media file as it is, with its type."""
+    """A media file with its type."""
 
     mime: str
     data: bytes
@@ -114,20 +114,20 @@ class Media(msgspec.Struct, frozen=True):
 
 
 class UnwantedMedia(msgspec.Struct, frozen=True):
-    """A media file that was not asked for; only its beginning was read."""
+    """A media file that was not requested; only its beginning was read."""
 
     mime: str
 
 
 class Binary(msgspec.Struct, frozen=True):
-    """A file that is neither text nor media a model can take."""
+    """A file that is neither text nor a supported media type."""
 
 
 FileContent = TextWindow | Media | UnwantedMedia | Binary
 
 
 class Lines(msgspec.Struct, frozen=True):
-    """Which lines of a text are wanted: from which (counted from 0), and how many at most."""
+    """A range of lines: the first one (counted from 0) and the maximum number."""
 
     offset: int = 0
     limit: int = MOST_LINES
@@ -141,10 +141,10 @@ def read_content(
     *,
     media: bool = True,
 ) -> FileContent:
-    """The content of the regular file that `descriptor` stands at the beginning of.
+    """Reads the regular file at the start of which `descriptor` stands.
 
-    What it is shows in its first bytes; `name` only tells audio from video in shared containers.
-    Raises FileTooLargeError for a file over FILE_LIMIT, whatever it is, and OSError.
+    The first bytes decide its type; `name` only distinguishes audio from video in shared
+    containers. Raises FileTooLargeError for a file over FILE_LIMIT, whatever its type, and OSError.
     """
     size = os.fstat(descriptor).st_size
     _require_small(size)
@@ -182,7 +182,7 @@ def _require_small(size: int) -> None:
 
 
 def encoding_note(window: TextWindow) -> str:
-    """What to know about a text that is no valid Unicode; "" for one that is."""
+    """A note on the encoding of a text that is not valid Unicode; "" for valid text."""
     if window.replaced:
         name = window.encoding.upper().removesuffix("-LE").removesuffix("-BE")
         return f"NOTE: The file is not valid {name}; bytes that are no text are shown as \ufffd."

@@ -1,4 +1,4 @@
-"""Which tools there are, under which names, and what a model is told of them (TOOLS-06)."""
+"""The registry of tools: their names and their declarations for the model (TOOLS-06)."""
 
 from collections.abc import Collection, Iterable
 from enum import IntEnum
@@ -25,7 +25,7 @@ MAX_SHOWN_NAME = 100
 
 
 class Origin(IntEnum):
-    """Where a tool comes from, in the order tools are declared."""
+    """The source of a tool; tools are declared in this order."""
 
     BUILT_IN = 0
     DISCOVERED = 1
@@ -33,8 +33,8 @@ class Origin(IntEnum):
 
 
 class RegisteredTool(Value, frozen=True, kw_only=True):
-    """A tool beside its origin; `server` names the MCP server it belongs to. `schema` is what the
-    model is told of its parameters, None: what the tool says itself."""
+    """A tool with its origin; `server` names its MCP server. `schema` replaces the tool's own
+    parameter schema in the declaration; None: unchanged."""
 
     tool: Tool
     origin: Origin
@@ -45,8 +45,8 @@ class RegisteredTool(Value, frozen=True, kw_only=True):
 
 
 class ToolRegistry:
-    """The tools of a session. `exclude` hides tools under any of their names. `left_out` are the
-    names of tools that cannot be declared to a model, with the reasons."""
+    """The tools of a session. `exclude` hides tools by any of their names. `left_out` maps names of
+    tools that cannot be declared to the reasons."""
 
     def __init__(self, tools: Iterable[Tool] = (), *, exclude: Collection[str] = ()) -> None:
         self.left_out: dict[str, str] = {}
@@ -65,9 +65,8 @@ class ToolRegistry:
         server: str | None = None,
         accepted: Iterable[str] = (),
     ) -> str | None:
-        """Adds a tool; `accepted` are more names that mean it. Returns a warning when it takes the
-        place of one of the same name, or when its parameters cannot be put to a model: then it is
-        left out.
+        """Adds a tool; `accepted` are further names for it. Returns a warning when it replaces a
+        tool of the same name, or is left out because its parameters cannot be declared.
 
         Raises ValueError for a name that cannot be declared to a model.
         """
@@ -100,7 +99,7 @@ class ToolRegistry:
         return f'Tool "{tool.name}" was registered twice; the later one is used.'
 
     def unregister(self, name: str) -> bool:
-        """Removes the tool of this name; False when there was none."""
+        """Removes the named tool; False when there was none."""
         entry = self.find(name, excluded=True)
         return entry is not None and self._entries.pop(entry.tool.name, None) is not None
 
@@ -109,12 +108,12 @@ class ToolRegistry:
         self._excluded.update(name.lstrip("_") for name in names)
 
     def hide(self, names: Iterable[str]) -> None:
-        """Hides these tools for now; those of an earlier call are shown again."""
+        """Hides these tools temporarily, in place of those of an earlier call."""
         self._hidden = frozenset(name.lstrip("_") for name in names)
 
     def find(self, name: str, *, excluded: bool = False) -> RegisteredTool | None:
-        """The entry that `name` means: exact, accepted, as declared on the wire, or qualified. None
-        for one that could be said of two tools."""
+        """Finds the entry for an exact, accepted, declared or qualified name. None for an ambiguous
+        name."""
         entry = self._entries.get(name) or self._entries.get(declared_name(name))
         if entry is None:
             meant = self._meant(name)
@@ -126,8 +125,8 @@ class ToolRegistry:
     def find_call(
         self, name: str, args: dict[str, Any]
     ) -> tuple[RegisteredTool, dict[str, Any]] | None:
-        """The entry that a call means, and its arguments. A subagent may be called by its own name:
-        that is a call of delegate_to_agent."""
+        """Finds the entry for a call, with the call's arguments. A call of a subagent by its own
+        name becomes a call of delegate_to_agent."""
         entry = self.find(name)
         if entry is not None:
             return entry, args
@@ -138,13 +137,13 @@ class ToolRegistry:
         return None if task is None else (entry, task)
 
     def get(self, name: str) -> Tool | None:
-        """The active tool that `name` means."""
+        """The active tool called `name`."""
         entry = self.find(name)
         return None if entry is None else entry.tool
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names that active tools are declared under, in the order they are declared."""
+        """The declared names of the active tools, in declaration order."""
         return tuple(entry.wire_name for entry in self._sorted())
 
     @property
@@ -156,7 +155,7 @@ class ToolRegistry:
     def function_declarations(
         self, names: Collection[str] | None = None
     ) -> tuple[FunctionDeclaration, ...]:
-        """The declarations of all active tools, or of those that `names` mean."""
+        """The declarations of all active tools, or of the tools called `names`."""
         entries = self._sorted()
         if names is not None:
             wanted = {id(entry) for entry in map(self.find, names) if entry is not None}
@@ -164,7 +163,7 @@ class ToolRegistry:
         return tuple(map(_declaration, entries))
 
     def suggestions(self, name: str) -> str:
-        """The sentence that answers a call to a tool that is not there, or to no certain one."""
+        """The error message for a call to an unknown or ambiguous tool, with suggestions."""
         shown = name if len(name) <= MAX_SHOWN_NAME else name[:MAX_SHOWN_NAME] + "…"
         meant = self._meant(name)
         exact = sorted(each.wire_name for each in meant if not self._is_excluded(each))
@@ -182,7 +181,7 @@ class ToolRegistry:
         return f'Tool "{shown}" not found. {how}{listed}?'
 
     def _meant(self, name: str) -> list[RegisteredTool]:
-        """The tools that a name could be said of which is none's own."""
+        """The tools for which an otherwise unused name is accepted."""
         return [each for each in self._entries.values() if name in each.names]
 
     def _is_excluded(self, entry: RegisteredTool) -> bool:
@@ -190,7 +189,7 @@ class ToolRegistry:
         return not bare.isdisjoint(self._excluded) or not bare.isdisjoint(self._hidden)
 
     def _sorted(self) -> list[RegisteredTool]:
-        """Built-in, discovered, MCP by server; within each as registered."""
+        """Active tools: built-in, discovered, then MCP by server; within each as registered."""
         active = [entry for entry in self._entries.values() if not self._is_excluded(entry)]
         return sorted(active, key=lambda entry: (entry.origin, entry.server or ""))
 
@@ -205,7 +204,7 @@ def _declaration(entry: RegisteredTool) -> FunctionDeclaration:
 
 
 def _schema_to_tell(schema: dict[str, Any]) -> dict[str, Any] | None:
-    """The schema as a model can be told it, None when it is that already. Raises SchemaError."""
+    """Adapts a schema for the declaration; None when it needs no change. Raises SchemaError."""
     if is_plain(schema):
         return None
     from alhena.wire.schema.local import local_schema

@@ -1,4 +1,4 @@
-"""What a tool returned -> the parts that answer its call (WIRE-11 to WIRE-15)."""
+"""Converts a tool's result to the parts that answer its call (WIRE-11 to WIRE-15)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
@@ -27,8 +27,8 @@ _OTHER_SPELLINGS = {
 def response_parts(name: str, call_id: str, llm_content: LlmContent) -> tuple[Part, ...]:
     """The parts that answer call `call_id` to `name`: its functionResponse first, then media.
 
-    Exactly one functionResponse, whatever the content: an embedded one lends its words, and a
-    functionCall is never passed on.
+    There is exactly one functionResponse, whatever the content: an embedded one contributes its
+    text, and a functionCall is dropped.
     """
     content = _single(llm_content)
     if isinstance(content, str):
@@ -40,7 +40,7 @@ def response_parts(name: str, call_id: str, llm_content: LlmContent) -> tuple[Pa
 
 
 def error_parts(name: str, call_id: str, message: str) -> tuple[Part, ...]:
-    """The parts that answer a call which failed."""
+    """The parts that answer a failed call."""
     return (_answer(name, call_id, {"error": scrub(message)}),)
 
 
@@ -58,7 +58,7 @@ def cancelled_parts(
 
 
 def cancelled_text(reason: str) -> str:
-    """What the model is told about a cancelled call."""
+    """The error text of a cancelled call for the model."""
     return f"[Operation Cancelled] Reason: {reason}"
 
 
@@ -72,7 +72,7 @@ def join_responses(responses: Iterable[Sequence[Part]]) -> tuple[Part, ...]:
 
 
 def content_length(parts: Iterable[Part]) -> int:
-    """How much the model gets: characters of text plus characters of base64."""
+    """Size of the content for the model: characters of text plus characters of base64."""
     total = 0
     for part in parts:
         if part.function_response is not None:
@@ -86,7 +86,7 @@ def content_length(parts: Iterable[Part]) -> int:
 
 
 def content_text(content: LlmContent) -> str:
-    """All words of a content, one piece below the other; media have none."""
+    """The text of a content, items separated by line breaks; media are skipped."""
     items = (content,) if isinstance(content, str | Part) else content
     return "\n".join(text for text in map(_item_text, items) if text)
 
@@ -126,8 +126,8 @@ def _of_part(name: str, call_id: str, part: Part) -> tuple[Part, ...]:
 
 
 def _sibling(item: str | Part) -> tuple[Part, ...]:
-    """What stands beside a functionResponse for one item of a mixed content. What the program
-    itself says there of memory files, no text of a tool can be taken for."""
+    """The parts beside a functionResponse for one item of a mixed content. No tool text there can
+    pass for the program's own frames around memory files."""
     if isinstance(item, str):
         return _said(item)
     if item.text is not None:
@@ -150,7 +150,7 @@ def _mime(data: Blob | FileData) -> str:
 
 
 def _media_part(data: Blob | FileData) -> Part | None:
-    """The part that carries `data`, or None when the API takes no such media (conformance F13)."""
+    """The part that carries `data`; None when the API rejects its media type (conformance F13)."""
     mime = _mime(data)
     if isinstance(data, FileData):
         return Part(file_data=data)
@@ -164,7 +164,7 @@ def _refused(mime: str) -> str:
 
 
 def _embedded(response: Mapping[str, Any]) -> dict[str, Any]:
-    """A ready-made response as this call's own: embedded content blocks become text."""
+    """An embedded response as this call's own: content blocks become text."""
     content: object = response.get("content")
     if isinstance(content, list):
         blocks = [_block_text(block) for block in cast("list[object]", content)]
@@ -177,7 +177,7 @@ def _embedded(response: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _block_text(block: object) -> str:
-    """The words of one content block; media are named, not carried."""
+    """The text of one content block; media are named, not included."""
     if isinstance(block, str):
         return block
     if not isinstance(block, dict):

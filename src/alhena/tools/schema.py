@@ -1,7 +1,7 @@
-"""JSON Schema: spellings of a type, the check, and what is wrong in words a model can act on.
+"""JSON Schema checks of parameters, type conversion, and messages a model can act on.
 
-Most calls are plainly right, which a few comparisons show; the validator library (8 MB, 40 ms to
-load) is only asked when they do not.
+Most calls are plainly valid, which a few comparisons show; the validator library (8 MB, 40 ms to
+load) is only used when they do not.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +25,7 @@ _validators: dict[int, tuple[object, "Validator"]] = {}
 
 
 def types_of(schema: object) -> frozenset[str]:
-    """The JSON types a schema asks for, through `anyOf` and `oneOf`; empty when it does not say."""
+    """The JSON types a schema allows, through `anyOf` and `oneOf`; empty when unspecified."""
     if not isinstance(schema, dict):
         return frozenset()
     node = cast("dict[str, Any]", schema)
@@ -44,9 +44,9 @@ def types_of(schema: object) -> frozenset[str]:
 
 
 def respelled(schema: object, value: object, depth: int = 0) -> Any:
-    """`value` with "true"/"false" as booleans and 3.0 as 3 where `schema` wants exactly that.
+    """Converts "true"/"false" to booleans and 3.0 to 3 where `schema` requires exactly that type.
 
-    Follows properties and items; what needs no change is returned as it is, not copied.
+    Follows properties and items; unchanged values are returned as they are, not copied.
     """
     if not isinstance(schema, dict) or depth > MAX_DEPTH:
         return value
@@ -99,10 +99,10 @@ def problem_with(
     params: dict[str, Any],
     aliases: Mapping[str, Sequence[str]] | None = None,
 ) -> str | None:
-    """The first thing wrong with `params`: where, what was expected, what was given. Or None.
+    """The first problem of `params`: path, expected and actual value. None if valid.
 
-    `aliases` names, for a declared parameter, what else it may be called. A schema that is itself
-    wrong, and parameters that are no JSON, are problems too; nothing is raised.
+    `aliases` maps a declared parameter to its other names. Invalid schemas and parameters that are
+    not JSON are problems too; nothing is raised.
     """
     if plainly_valid(schema, params):
         return None
@@ -120,7 +120,7 @@ def problem_with(
     except ValidationError as error:
         return _sentence(error, params, aliases or {})
     except ValueError as error:
-        # Not a finding but a refusal to look, as at nesting without end.
+        # The validator gave up, as at unlimited nesting.
         return f"{ROOT} cannot be checked: {_one_line(str(error))}"
     return None
 
@@ -140,7 +140,7 @@ def _not_json(params: object) -> str | None:
 
 
 def _validator(schema: dict[str, Any]) -> "Validator":
-    """One validator per schema object; holding the schema keeps its id from being reused."""
+    """Caches one validator per schema object; keeping the schema keeps its id from being reused."""
     cached = _validators.get(id(schema))
     if cached is not None:
         return cached[1]
@@ -154,10 +154,10 @@ def _validator(schema: dict[str, Any]) -> "Validator":
 
 
 def plainly_valid(schema: object, value: object, depth: int = 0) -> bool:
-    """True when a few comparisons are enough to see that `value` satisfies `schema`.
+    """True when a few comparisons prove that `value` satisfies `schema`.
 
-    False means "not seen", never "invalid". Only keywords known here count, and only values they
-    cover: an object or array that no keyword describes is left to the validator.
+    False means "unknown", never "invalid". Only the keywords handled here count; objects and arrays
+    without such keywords are left to the validator.
     """
     if not isinstance(schema, dict) or depth > MAX_DEPTH:
         return False
@@ -307,7 +307,8 @@ def _missing(
 
 
 def _alternatives(error: "ValidationError") -> str:
-    """All types named when every branch only objects to the type, else the branches' own words."""
+    """Lists the types when every branch only rejects the type, else the messages of the
+    branches."""
     branches: list[list[ValidationError]] = error.kind.value or []
     first = [branch[0] for branch in branches if branch]
     if first and all(item.kind.name == "type" for item in first):

@@ -1,8 +1,8 @@
-"""Paths, directories and globs as a model gives them, and the text of all the files they mean.
+"""Selects files by paths, directories and globs, and gathers their text.
 
-What is named exactly is meant: a file that git ignores, or that would be left out by default, is
-taken when its own path is given, and so is what lies in such a directory. Only `.geminiignore`, the
-caller's own exclusions and the bounds of the workspace hold against a name.
+An exact path takes precedence: a file that git ignores or the defaults exclude is selected by its
+own path, and so are the contents of such a directory. Only `.geminiignore`, the caller's exclusions
+and the bounds of the workspace still apply.
 """
 
 import os
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 DEFAULT_DIRECTORIES = EXCLUDED_DIRECTORIES | {
     *(".vscode", ".idea", "dist", "build", "coverage", "__pycache__"),
 }
-"""Directories that are left out when nobody asks for them."""
+"""Directories excluded by default."""
 
 _DEFAULT_NAMES = frozenset({".ds_store", ".env", "gemini.md"})
 _DEFAULT_SUFFIXES = (
@@ -51,8 +51,8 @@ _SPECIAL = {
 
 
 class Wanted(Value, frozen=True, kw_only=True):
-    """What to select. `git` and `gemini` say which ignore files count, `environ` (this process's
-    when None) where the user's git settings are.
+    """A request for files. `git` and `gemini` say if those ignore files apply; `environ` (default:
+    this process's) locates the user's git settings.
 
     `exclude` holds globs: without a slash for names of files and directories, with one for paths
     relative to a workspace root.
@@ -68,22 +68,22 @@ class Wanted(Value, frozen=True, kw_only=True):
 
 
 class Chosen(msgspec.Struct, frozen=True):
-    """A file to read; `media` when it was asked for by its name or its extension."""
+    """A file to read; `media` when it was requested by its name or extension."""
 
     path: str
     media: bool
 
 
 class Skipped(msgspec.Struct, frozen=True):
-    """What was meant and is not read, and why."""
+    """A requested path that is not read, and the reason."""
 
     path: str
     reason: str
 
 
 class Selection:
-    """The files to read, each once; plain names of nothing; what was skipped; how many files were
-    ignored; directories that could not be searched, each in a sentence; warnings."""
+    """The files to read, each once; names without matches; skipped paths; the number of ignored
+    files; directories that could not be searched, each as a sentence; warnings."""
 
     def __init__(self) -> None:
         self.missing: dict[str, None] = {}
@@ -94,13 +94,13 @@ class Selection:
         self.warnings: dict[str, None] = {}
 
     def add(self, path: str, *, media: bool) -> None:
-        """A file; being asked for as media by one entry is enough."""
+        """Adds a file; one request for it as media is enough."""
         known = self.files.get(path)
         if known is None or (media and not known.media):
             self.files[path] = Chosen(path, media)
 
     def skip(self, path: str, reason: str) -> None:
-        """Something that is not read; the first reason stands."""
+        """Records a skipped path; the first reason wins."""
         self.skipped.setdefault(path, Skipped(path, reason))
 
 
@@ -120,7 +120,7 @@ class Exclusions:
         self._paths = _any_of(paths)
 
     def take(self, relative: str) -> bool:
-        """True when the path itself or a directory above it is excluded."""
+        """True when the path or a directory above it is excluded."""
         if self._names is None and self._paths is None:
             return False
         parts = relative.split("/")
@@ -138,7 +138,7 @@ def _any_of(sources: list[str]) -> re.Pattern[str] | None:
 
 
 class Selector:
-    """Finds the files of one request. `cancellation` ends it early; the caller checks it."""
+    """Finds the files of one request. `cancellation` stops it early; the caller checks it."""
 
     def __init__(self, workspace: Workspace, wanted: Wanted, cancellation: threading.Event) -> None:
         self._workspace = workspace
@@ -152,7 +152,7 @@ class Selector:
         self.selection = Selection()
 
     def run(self) -> Selection:
-        """Everything the request means."""
+        """Returns everything the request selects."""
         for item in self._wanted.paths:
             if self._cancellation.is_set():
                 break
@@ -162,7 +162,7 @@ class Selector:
         return self.selection
 
     def gemini_ignores(self, path: Path) -> bool:
-        """True when .geminiignore counts and leaves this real path out."""
+        """True when .geminiignore applies and ignores this real path."""
         if not self._closing:
             return False
         root = root_of(self._workspace, path)
@@ -188,9 +188,9 @@ class Selector:
             self._below(path, pattern, item)
 
     def _named(self, path: Path, mode: int | None) -> None:
-        """A path that is there under the very name that was given.
+        """Adds an existing path given by its exact name.
 
-        Where a link leads is looked at when the file is opened.
+        The target of a symlink is checked when the file is opened.
         """
         shown = str(path)
         if mode is None:
@@ -207,7 +207,7 @@ class Selector:
             self.selection.add(shown, media=True)
 
     def _below(self, base: Path, pattern: GlobPattern | None, item: str) -> None:
-        """The files below a directory, all of them or those that match."""
+        """Adds the files below a directory, all of them or those that match."""
         real = real_location(self._workspace, base)
         if isinstance(real, ToolFailure) or not os.path.isdir(real):
             return
@@ -261,7 +261,7 @@ class Selector:
         return str(path)[len(str(root)) :].lstrip("/") or "." if inside else str(path)
 
     def _rules_for(self, directory: Path) -> IgnoreRules:
-        """The rules below a directory; git's do not count in one that git itself ignores."""
+        """The ignore rules below a directory; without git's if git ignores the directory itself."""
         root = root_of(self._workspace, directory)
         git = self._wanted.git
         if git and directory != root:
@@ -279,7 +279,7 @@ class Selector:
 
 
 def places(workspace: Workspace, item: str) -> Iterator[Path]:
-    """Where a plain path may be: an absolute one in one place, others below each root."""
+    """Candidates for a plain path: an absolute one itself, a relative one below each root."""
     first = workspace.resolve(item)
     yield first
     if not os.path.isabs(item) and not os.path.lexists(first):
@@ -289,7 +289,7 @@ def places(workspace: Workspace, item: str) -> Iterator[Path]:
 
 
 def beginning(workspace: Workspace, item: str) -> Path:
-    """The path that an entry names, or the directory at which a glob begins."""
+    """The path of an entry, or the directory at which a glob begins."""
     path = workspace.resolve(item)
     if os.path.lexists(path) or not _WILD.search(item):
         return path
@@ -297,7 +297,7 @@ def beginning(workspace: Workspace, item: str) -> Path:
 
 
 def _split(item: str) -> tuple[str, str]:
-    """A glob as the directory that it names plainly, and the rest."""
+    """Splits a glob into its literal directory and the rest."""
     parts = item.removeprefix("./").split("/")
     plain = 0
     while plain < len(parts) - 1 and not _WILD.search(parts[plain]):
@@ -307,7 +307,7 @@ def _split(item: str) -> tuple[str, str]:
 
 
 def globs(workspace: Workspace, item: str) -> Iterator[tuple[Path, GlobPattern]]:
-    """A glob as a directory and a pattern below it, for each place where it may lead.
+    """Splits a glob into a directory and a pattern below it, for each place it may lead to.
 
     Raises wildcard.BadPatternError.
     """
@@ -326,9 +326,9 @@ def named_files(item: str) -> tuple[str, ...]:
 
 
 def asks_for_media(named: tuple[str, ...], name: str) -> bool:
-    """True when a glob names this file or its extension, so that media are wanted and not swept up.
+    """True when a glob names this file or its extension, so that media are requested explicitly.
 
-    "*.png" and "logo.*" do for logo.png; "**/*" and a directory do not.
+    "*.png" and "logo.*" match logo.png; "**/*" and a directory do not.
     """
     stem, suffix = os.path.splitext(name.lower())
     return any(
@@ -356,7 +356,7 @@ _TRUNCATED = (
     "specific file.]\n\n"
 )
 _ENOUGH_OVER = 50
-"""Files that did not fit, after which the rest is not even read: there may be 100,000."""
+"""Number of files that did not fit after which reading stops: there may be 100,000."""
 
 
 def _nothing(_path: str) -> str:
@@ -364,10 +364,10 @@ def _nothing(_path: str) -> str:
 
 
 class Gathering:
-    """What was read so far: texts and media in order, the files, and those that did not fit.
+    """The files read so far: texts and media in order, and the files that did not fit.
 
-    There is room for texts that `weigh` as much as `text` in all, and `media` bytes of media.
-    `refuse` says of a path why it may not be read, "" where it may.
+    Texts may `weigh` up to `text` in total, media up to `media` bytes. `refuse` returns the reason
+    why a path may not be read, "" if it may.
     """
 
     def __init__(
@@ -389,7 +389,8 @@ class Gathering:
         self._refuse = refuse
 
     def read(self, selector: "Selector", cancellation: threading.Event) -> None:
-        """Reads what `selector` has selected. Blocks its thread; `cancellation` ends it early."""
+        """Reads the files selected by `selector`. Blocks its thread; `cancellation` stops it
+        early."""
         selection = selector.selection
         for chosen in selection.files.values():
             if cancellation.is_set():
@@ -405,7 +406,7 @@ class Gathering:
                 self._take(selection, chosen.path, content)
 
     def told(self, selection: "Selection") -> list[str]:
-        """What the model has to know of files that are there and that it does not get, by line."""
+        """Lists the files that were skipped or did not fit, line by line, for the model."""
         lines = [
             f"{printable(item.path)}: {item.reason}"
             for item in list(selection.skipped.values())[:LISTED]
@@ -424,7 +425,7 @@ class Gathering:
         return lines + [*dict.fromkeys((*selection.unsearched, *selection.warnings))][:LISTED]
 
     def joined(self) -> list[str | Part]:
-        """The blocks with neighbouring texts made one."""
+        """The blocks with adjacent texts merged."""
         joined: list[str | Part] = []
         texts: list[str] = []
         for block in self.blocks:
@@ -438,7 +439,7 @@ class Gathering:
     def _content(
         self, chosen: "Chosen", selector: "Selector", cancellation: threading.Event
     ) -> "FileContent | str":
-        """What a file holds, or why it was not read."""
+        """Reads a file, or returns the reason why it was not read."""
         from alhena.tools.reading import Lines, read_content
 
         path = Path(chosen.path)

@@ -1,4 +1,4 @@
-"""The output of a command: captured, and reported to the model in eight lines (TOOLS-16)."""
+"""Captures a command's output and reports it to the model in eight lines (TOOLS-16)."""
 
 import re
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from alhena.tools.output_store import OutputStore, ends
 
 
 def live_output(update: Callable[[str], None]) -> LiveOutput:
-    """Passes output on while it comes, by the clock of the running loop."""
+    """Passes output on as it arrives, by the clock of the running loop."""
     import asyncio
 
     loop = asyncio.get_running_loop()
@@ -24,12 +24,12 @@ def live_output(update: Callable[[str], None]) -> LiveOutput:
 
 
 class CapturedOutput:
-    """Feed `capture` with the bytes. `size` characters are kept in memory; of more the whole goes
-    to a file of `store` that begins with `prefix` and has at most `most` bytes (0: any number), the
-    end of the text apart. `on_text` receives the text as it comes."""
+    """Feed `capture` with the bytes. `size` characters are kept in memory; a longer output goes to
+    a file of `store` that begins with `prefix` and has at most `most` bytes (0: unlimited), apart
+    from the end of the text. `on_text` receives the text as it arrives."""
 
     tool = "run_shell_command"
-    """What the file is named after."""
+    """Prefix of the file name."""
 
     def __init__(
         self,
@@ -52,15 +52,15 @@ class CapturedOutput:
         self.capture = OutputCapture(head=head, tail=tail, on_text=self._take)
 
     def spilled(self, captured: CapturedText, suffix: str) -> SpilledText | None:
-        """The whole text with `suffix` (from a line break on) behind the output, when it is longer
-        than memory keeps. Ends the file; without anything to keep there is none."""
+        """The whole text followed by `suffix` (from a line break on), when it is longer than the
+        memory limit. Closes the file; None when nothing needs to be stored."""
         spool = self.spool
         if spool is None:
             return None
         if captured.binary or not captured.omitted:
             spool.discard()
             return None
-        # The output's own last line break and the one before the suffix are one.
+        # Merge the output's last line break with the one before the suffix.
         broken = captured.tail.endswith("\n")
         saved = spool.saved
         spool.finish(suffix.removeprefix("\n") if broken else suffix, tail=captured.tail)
@@ -80,7 +80,7 @@ class CapturedOutput:
         return f"the file has at most {self._most:,} bytes and the end of the output"
 
     def discard(self) -> None:
-        """Nobody will be told of it."""
+        """Deletes the file: the output will not be reported."""
         if self.spool is not None:
             self.spool.discard()
 
@@ -98,7 +98,7 @@ INTERRUPTED = "It was stopped when the call was cancelled; the output ends there
 
 
 class ShellReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The fixed part of a report: what was run, and where (None: the working directory)."""
+    """The fixed part of a report: the command and its directory (None: the working directory)."""
 
     command: str
     directory: str | None
@@ -108,7 +108,8 @@ class ShellReport(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self._what()}\n{OUTPUT}"
 
     def after_output(self, error: str, ending: Ending | None) -> str:
-        """The lines below the output, from a line break on. `ending` None: it never started."""
+        """The lines below the output, from a line break on. `ending` None: the command never
+        started."""
         background = ", ".join(map(str, ending.background)) if ending else ""
         lines = (
             f"Error: {error or '(none)'}",
@@ -120,11 +121,11 @@ class ShellReport(msgspec.Struct, frozen=True, kw_only=True):
         return "\n" + "\n".join(lines)
 
     def text(self, output: str, error: str, ending: Ending | None) -> str:
-        """Always these eight lines, in this order."""
+        """Formats the eight lines, always in this order."""
         return f"{self.before_output()}{output or NO_OUTPUT}{self.after_output(error, ending)}"
 
     def in_background(self, background: BackgroundCommand, output: str) -> str:
-        """What there is to say of a command that goes on."""
+        """Formats the report of a command that runs in the background."""
         return (
             f"Command is running in background. PID: {background.pid}. Initial output:\n"
             f"{output or NO_OUTPUT}\n"
@@ -139,8 +140,8 @@ class ShellReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def without_ids(text: str) -> str:
-    """A report without the ids of processes that the program itself tells in it; what a command
-    wrote stays as it is."""
+    """Removes the process ids that the program itself reports; the command's output is
+    unchanged."""
     text = re.sub(r"\A(Command is running in background\. PID: )\d+", r"\1", text)
     lines = re.compile(r"\nBackground PIDs: ([^\n]*)\nProcess Group PGID: [^\n]*")
     last = None
@@ -153,12 +154,12 @@ def without_ids(text: str) -> str:
 
 
 def interrupted(pid: int) -> Ending:
-    """The end of a command that was stopped with its call: nobody has seen how it ended."""
+    """The end of a command killed by cancellation: its exit status is unknown."""
     return Ending(pgid=pid, exit_code=None, signal=None, stopped=None, background=())
 
 
 def stop_reason(ending: Ending, limits: Limits) -> str:
-    """The reason why a command was stopped, in a sentence; "" when it ended by itself."""
+    """Explains why a command was stopped; "" when it ended by itself."""
     match ending.stopped:
         case None:
             return ""
@@ -176,5 +177,5 @@ def stop_reason(ending: Ending, limits: Limits) -> str:
 
 
 def or_none(value: int | None) -> str:
-    """A number for a line of a report."""
+    """Formats a number for a line of the report."""
     return "(none)" if value is None else str(value)

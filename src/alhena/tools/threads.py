@@ -1,7 +1,7 @@
-"""Code that may block or fail: in a thread, in a boundary that turns failures into values.
+"""Runs code that may block or fail: in a thread, in a boundary that turns failures into values.
 
-Such a function may hang and knows nothing of cancellation. The loop's own executor would wait for
-it when the program ends; these threads are daemons, one for each call, and may be left behind.
+Such a function may hang and ignores cancellation. The loop's own executor would wait for it at
+exit; these threads are daemons, one for each call, and may be left behind.
 """
 
 import contextlib
@@ -20,10 +20,10 @@ T = TypeVar("T")
 async def run_blocking(
     cancellation: threading.Event, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs
 ) -> T:
-    """The result of `work(*args)`, done in a thread.
+    """Returns the result of `work(*args)`, run in a thread.
 
-    On cancellation the event is set, which `work` is expected to look at, and the thread is
-    awaited before CancelledError goes on: when a call has ended, nothing of it still happens.
+    Cancellation sets the event, which `work` has to check, and awaits the thread before it raises
+    CancelledError: when a call has ended, none of its work continues.
     """
     import asyncio  # not at the top: listing the tools needs no event loop
 
@@ -42,9 +42,9 @@ MAX_MESSAGE = 500
 
 
 class Boundary:
-    """Runs a block of a tool's code; an exception of that code ends up in `failure`.
+    """Runs a block of a tool's code; an exception of that code is stored in `failure`.
 
-    Cancellation, interruption and exit pass through: they are meant for whoever runs the tool.
+    Cancellation, interruption and exit pass through: they are meant for the caller.
     """
 
     __slots__ = ("failure",)
@@ -68,7 +68,7 @@ class Boundary:
 
 
 def one_line(error: BaseException) -> str:
-    """An exception in one line of at most 500 characters: its type and what it says."""
+    """Formats an exception in one line of at most 500 characters: its type and message."""
     nested = Boundary()
     text = ""
     with nested:
@@ -81,10 +81,10 @@ def one_line(error: BaseException) -> str:
 
 
 async def in_daemon_thread(function: Callable[[], T]) -> T:
-    """What `function` returns or raises. Cancelling stops the waiting, not the thread.
+    """Returns or raises what `function` does, run in a daemon thread. Cancelling stops the waiting,
+    not the thread.
 
-    A function that ends its thread by other means than an exception (`sys.exit`) is a
-    RuntimeError.
+    A `sys.exit` in the function becomes a RuntimeError.
     """
     import asyncio
 
@@ -113,7 +113,7 @@ async def in_daemon_thread(function: Callable[[], T]) -> T:
         except (SystemExit, asyncio.CancelledError) as stop:
             failure = RuntimeError(f"the function raised {type(stop).__name__}")
         finally:
-            # A closed loop refuses: whoever waited is gone.
+            # A closed loop raises: nobody waits any more.
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(settle, result, failure)
 

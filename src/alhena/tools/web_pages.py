@@ -1,4 +1,4 @@
-"""Pages fetched from here, as text for a model: each gets a fair share of what it can read."""
+"""Fetches pages as text for a model and divides the available length between them."""
 
 import asyncio
 from collections.abc import Sequence
@@ -13,12 +13,12 @@ from alhena.tools.citations import Source
 from alhena.tools.prompt_urls import escaped
 
 MAX_CHARS = 250_000
-"""How much text of all pages together the model is given."""
+"""Maximum characters of all pages together for the model."""
 AT_ONCE = 4
 
 
 class ReadPage(msgspec.Struct, frozen=True):
-    """A page's text, as much as fits; `cut` says what was left out, "" when nothing was."""
+    """A page's text, as much as fits; `cut` describes the omitted part, "" when complete."""
 
     source: Source
     text: str
@@ -28,7 +28,7 @@ class ReadPage(msgspec.Struct, frozen=True):
 async def fetch_pages(
     fetcher: GuardedFetcher, urls: Sequence[WebUrl], budget: int = MAX_CHARS
 ) -> tuple[list[ReadPage], list[str]]:
-    """The pages that could be read, `budget` characters in all, and why others could not."""
+    """Fetches pages, `budget` characters in total; returns them and the reasons for failed ones."""
     gate = asyncio.Semaphore(AT_ONCE)
 
     async def one(url: WebUrl) -> ReadPage | str:
@@ -52,7 +52,7 @@ async def fetch_pages(
 
 
 def fair_shares(lengths: Sequence[int], budget: int) -> list[int]:
-    """How much each may keep of its length, `budget` in all: what short ones leave goes to long
+    """Divides `budget` between texts of these lengths; the unused share of short ones goes to long
     ones."""
     shares = [0] * len(lengths)
     order = sorted(range(len(lengths)), key=lambda index: lengths[index])
@@ -63,7 +63,7 @@ def fair_shares(lengths: Sequence[int], budget: int) -> list[int]:
 
 
 def pages_prompt(prompt: str, pages: Sequence[ReadPage]) -> str:
-    """What the model is asked about fetched pages."""
+    """The prompt for the model about fetched pages."""
     sources = "\n\n".join(
         f'<source url="{escape(page.source.uri)}" title="{escape(page.source.title)}">\n'
         f"{escaped(page.text, 'source', 'sources')}\n</source>"

@@ -1,1 +1,1 @@
-"""The built-in tools, one file each, the description for the model in a `.md` beside it."""
+"""The built-in tools, one file each, with their descriptions in `.md` files beside them."""

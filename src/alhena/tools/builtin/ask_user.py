@@ -1,4 +1,4 @@
-"""ask_user: questions to the person, answered in words or by choice."""
+"""ask_user: asks the user questions, answered as text or by choice."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, cast
@@ -16,11 +16,10 @@ from alhena.tools.contract import (
 from alhena.wire.plain import scrub
 
 Answers = Mapping[int, str]
-"""Index of a question -> its answer; what was left open is missing. Several choices are joined by
-", "."""
+"""Question index -> answer, without unanswered questions. Several choices are joined by ", "."""
 
 Ask = Callable[[tuple[Question, ...]], Awaitable[Answers | None]]
-"""Puts questions to a person. None: they were dismissed."""
+"""Asks a person the questions; returns None when they are dismissed."""
 
 MAX_QUESTIONS = 4
 MIN_OPTIONS, MAX_OPTIONS = 2, 4
@@ -32,8 +31,8 @@ DISMISSED = "User dismissed ask_user dialog without answering."
 
 
 class AskUser(DeclarativeTool):
-    """Puts questions by `ask`. Without it every call fails: that is for showing the tool where
-    nobody can be asked, not for declaring it to a model."""
+    """Asks questions through `ask`. Without `ask` every call fails: use that only to list the tool,
+    not to declare it to a model."""
 
     name = "ask_user"
 
@@ -41,7 +40,7 @@ class AskUser(DeclarativeTool):
         self._ask = ask
 
     def check(self, params: dict[str, Any]) -> ToolFailure | None:
-        """A question says something; a choice has between two and four different options."""
+        """Requires a non-empty question, and two to four different options for a choice."""
         for number, given in enumerate(params["questions"], 1):
             problem = _problem(given)
             if problem is not None:
@@ -54,7 +53,7 @@ class AskUser(DeclarativeTool):
 
 
 def _scrubbed(value: Any) -> Any:
-    """`value` with every text fit to be shown and encoded."""
+    """Makes every text in `value` safe to display and to encode."""
     if isinstance(value, str):
         return scrub(value)
     if isinstance(value, dict):
@@ -76,7 +75,7 @@ class AskUserInvocation(BaseInvocation):
         )
 
     def with_answers(self, answers: Mapping[int, str]) -> ToolInvocation:
-        """The round with its answers."""
+        """Returns the same call with the answers filled in."""
 
         async def given(_questions: tuple[Question, ...]) -> Answers:
             return {index: scrub(text) for index, text in answers.items()}
@@ -84,11 +83,11 @@ class AskUserInvocation(BaseInvocation):
         return AskUserInvocation(given, self.params)
 
     def describe(self) -> str:
-        """What is asked."""
+        """Lists the questions."""
         return "Asking user: " + ", ".join(each.question for each in self._questions)
 
     async def confirmation(self, context: ExecutionContext) -> AskUserConfirmation:
-        """The questions: asking is the confirmation."""
+        """Returns the questions: answering them is the confirmation."""
         del context
         return AskUserConfirmation(title="Ask User", questions=self._questions)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ModelTools(msgspec.Struct, frozen=True, kw_only=True):
-    """What tools that use a model or the web are given.
+    """Dependencies of the tools that use a model or the web.
 
     `ask` answers a prompt with text; `open_fetcher` is called when the first page is fetched.
     """
@@ -31,9 +31,9 @@ class ModelTools(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolHost(msgspec.Struct, frozen=True, kw_only=True):
-    """What the built-in tools work with. What commands leave running goes to `groups` (None where
-    nothing will be run), results that are too long for a model to `outputs`. Commands run in
-    `sandbox` where there is one."""
+    """Dependencies of the built-in tools. `groups` receives processes that commands leave running
+    (None when nothing is run), `outputs` results that are too long for a model. Commands run in
+    `sandbox` if there is one."""
 
     workspace: Workspace
     environ: Mapping[str, str]

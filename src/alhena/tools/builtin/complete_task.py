@@ -1,4 +1,4 @@
-"""complete_task: how a subagent hands over its result."""
+"""complete_task: submits the result of a subagent."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,17 +15,17 @@ SUBMITTED = "Result submitted and task completed."
 
 
 class CompleteTask(DeclarativeTool):
-    """Gives the result, which fits `result_schema`, to `submit`; only the first counts."""
+    """Passes a result that fits `result_schema` to `submit`; only the first one counts."""
 
     name = "complete_task"
 
     def __init__(self, result_schema: dict[str, Any], submit: Callable[[Any], bool]) -> None:
-        """`submit` takes a result and says whether it was the first."""
+        """`submit` takes a result and returns whether it was the first."""
         self.parameter_schema = self.parameter_schema | {"properties": {"result": result_schema}}
         self._submit = submit
 
     def check(self, params: dict[str, Any]) -> ToolFailure | None:
-        """An empty text is no result."""
+        """Rejects an empty text."""
         result: object = params["result"]
         if isinstance(result, str) and not result.strip():
             return ToolFailure.of_params(
@@ -35,23 +35,23 @@ class CompleteTask(DeclarativeTool):
         return None
 
     def invocation(self, params: dict[str, Any]) -> ToolInvocation:
-        """One result."""
+        """Builds the call."""
         return CompleteTaskInvocation(self._submit, params)
 
 
 class CompleteTaskInvocation(BaseInvocation):
-    """One result."""
+    """A call that submits one result."""
 
     def __init__(self, submit: Callable[[Any], bool], params: dict[str, Any]) -> None:
         super().__init__(params)
         self._submit = submit
 
     def describe(self) -> str:
-        """What happens."""
+        """Describes the call."""
         return "Completing task"
 
     async def execute(self, context: ExecutionContext) -> ToolResult:
-        """Hands it over."""
+        """Submits the result."""
         del context
         if self._submit(self.params["result"]):
             return ToolResult(llm_content=SUBMITTED, display=SUBMITTED)

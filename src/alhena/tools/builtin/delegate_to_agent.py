@@ -1,4 +1,4 @@
-"""delegate_to_agent: a task for a subagent, its report as the result (AGENT-01)."""
+"""delegate_to_agent: gives a task to a subagent and returns its report (AGENT-01)."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -17,18 +17,18 @@ MAX_DESCRIBED = 100
 
 
 class AgentSummary(msgspec.Struct, frozen=True):
-    """An agent as the model is told of it."""
+    """An agent as it is described to the model."""
 
     name: str
     description: str
 
 
 RunAgent = Callable[[str, str, ExecutionContext], Awaitable[ToolResult]]
-"""Runs the agent of this name on an objective. A failure is a value."""
+"""Runs the named agent on an objective. A failure is a value."""
 
 
 class DelegateToAgent(DeclarativeTool):
-    """Hands tasks to `run`. Subagents are never given this tool."""
+    """Delegates tasks through `run`. Subagents never get this tool."""
 
     name = "delegate_to_agent"
 
@@ -43,12 +43,12 @@ class DelegateToAgent(DeclarativeTool):
 
     @property
     def description(self) -> str:
-        """What delegating is for, with the agents there are."""
+        """The tool's description followed by the list of agents."""
         listed = "\n".join(f"- {agent.name}: {agent.description}" for agent in self._agents)
         return f"{super().description}\n\nAgents:\n{listed or 'There are none.'}"
 
     def check(self, params: dict[str, Any]) -> ToolFailure | None:
-        """The agent has to exist and to be given something."""
+        """Requires a known agent and a non-empty objective."""
         name: str = params["agent_name"]
         if name not in {agent.name for agent in self._agents}:
             return ToolFailure.of_params(f"Subagent '{name}' not found.")
@@ -57,19 +57,19 @@ class DelegateToAgent(DeclarativeTool):
         return None
 
     def invocation(self, params: dict[str, Any]) -> ToolInvocation:
-        """One task."""
+        """Builds the call."""
         return DelegateToAgentInvocation(self._run, params)
 
 
 class DelegateToAgentInvocation(BaseInvocation):
-    """One task for one agent."""
+    """A task for one agent."""
 
     def __init__(self, run: RunAgent, params: dict[str, Any]) -> None:
         super().__init__(params)
         self._run = run
 
     def describe(self) -> str:
-        """Who does what."""
+        """Names the agent and its objective."""
         objective = " ".join(self.params["objective"].split())
         shown = objective if len(objective) <= MAX_DESCRIBED else objective[:MAX_DESCRIBED] + "…"
         return f"{self.params['agent_name']}: {shown}"

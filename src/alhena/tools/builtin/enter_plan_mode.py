@@ -1,4 +1,4 @@
-"""enter_plan_mode: from now on only reading, until a plan is approved."""
+"""enter_plan_mode: restricts the session to read-only tools until a plan is approved."""
 
 from typing import Any
 
@@ -22,28 +22,28 @@ class EnterPlanMode(DeclarativeTool):
         self._modes = modes
 
     def check(self, params: dict[str, Any]) -> ToolFailure | None:
-        """There has to be something to switch."""
+        """Fails when plan mode is already on."""
         del params
         return _planning_already() if self._modes.planning else None
 
     def invocation(self, params: dict[str, Any]) -> ToolInvocation:
-        """One switch."""
+        """Builds the call."""
         return EnterPlanModeInvocation(self._modes, params)
 
 
 class EnterPlanModeInvocation(BaseInvocation):
-    """One switch to plan mode."""
+    """A switch to plan mode."""
 
     def __init__(self, modes: ModeSwitch, params: dict[str, Any]) -> None:
         super().__init__(params)
         self._modes = modes
 
     def describe(self) -> str:
-        """Why."""
+        """The model's reason for planning."""
         return " ".join(str(self.params.get("reason", "")).split()) or "Initiating Plan Mode"
 
     async def confirmation(self, context: ExecutionContext) -> InfoConfirmation:
-        """What plan mode means."""
+        """Explains plan mode to the person."""
         del context
         return InfoConfirmation(
             title="Enter Plan Mode",
@@ -52,9 +52,9 @@ class EnterPlanModeInvocation(BaseInvocation):
         )
 
     async def execute(self, context: ExecutionContext) -> ToolResult:
-        """Switches."""
+        """Switches to plan mode."""
         del context
-        if self._modes.planning:  # another call was faster
+        if self._modes.planning:  # a concurrent call switched first
             failure = _planning_already()
             return ToolResult.failed(failure.message, failure.type)
         self._modes.enter_plan_mode()

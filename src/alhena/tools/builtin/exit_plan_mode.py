@@ -1,4 +1,4 @@
-"""exit_plan_mode: a plan to be approved, and then carried out."""
+"""exit_plan_mode: submits a plan for approval and leaves plan mode."""
 
 import os
 import re
@@ -19,7 +19,7 @@ from alhena.tools.contract import (
 from alhena.tools.threads import run_blocking
 
 PLAN_LIMIT = 1_000_000
-"""Bytes of the longest plan."""
+"""Maximum size of a plan in bytes."""
 
 _MODES = {
     "default": "Default mode (edits and commands are confirmed first)",
@@ -29,7 +29,7 @@ _MODES = {
 
 
 class ExitPlanMode(DeclarativeTool):
-    """Plans are stored as Markdown files in `plans`, which need not exist yet.
+    """Stores plans as Markdown files in `plans`, which is created when needed.
 
     `plan_filename`, the name of a file there, is accepted instead of the plan's text.
     """
@@ -41,7 +41,7 @@ class ExitPlanMode(DeclarativeTool):
         self._plans = Path(os.path.realpath(plans))
 
     def check(self, params: dict[str, Any]) -> ToolFailure | None:
-        """Plan mode has to be on, and there has to be a plan."""
+        """Requires plan mode and a plan."""
         if not self._modes.planning:
             return _not_planning()
         if "plan" in params:
@@ -56,12 +56,12 @@ class ExitPlanMode(DeclarativeTool):
         return None
 
     def invocation(self, params: dict[str, Any]) -> ToolInvocation:
-        """One plan."""
+        """Builds the call."""
         return ExitPlanModeInvocation(self._modes, self._plans, params)
 
 
 class ExitPlanModeInvocation(BaseInvocation):
-    """One plan. The text that was shown for approval is the text that is stored."""
+    """A submitted plan. The text shown for approval is the text that is stored."""
 
     def __init__(
         self,
@@ -79,23 +79,23 @@ class ExitPlanModeInvocation(BaseInvocation):
         self._mode = mode
 
     def with_mode(self, mode: str) -> ToolInvocation:
-        """The same plan, and the mode it is carried out in."""
+        """Returns the same call with the mode that follows approval."""
         return ExitPlanModeInvocation(
             self._modes, self._plans, self.params, text=self._text, mode=mode
         )
 
     def describe(self) -> str:
-        """What for."""
+        """Describes the call."""
         return "Requesting plan approval"
 
     def locations(self) -> tuple[ToolLocation, ...]:
-        """The stored plan, when it is named."""
+        """The plan file, when the call names one."""
         if "plan" in self.params:
             return ()
         return (ToolLocation(printable(self._plans / self.params["plan_filename"])),)
 
     async def confirmation(self, context: ExecutionContext) -> ExitPlanModeConfirmation | None:
-        """The plan; None when there is none to approve."""
+        """Shows the plan; None when there is none to approve."""
         text = await self._plan(context)
         if isinstance(text, ToolFailure):
             return None
@@ -107,7 +107,7 @@ class ExitPlanModeInvocation(BaseInvocation):
         )
 
     async def execute(self, context: ExecutionContext) -> ToolResult:
-        """Stores the plan that was approved and ends plan mode."""
+        """Stores the approved plan and leaves plan mode."""
         text = await self._plan(context)
         if isinstance(text, ToolFailure):
             return failed(text)
@@ -170,7 +170,7 @@ class ExitPlanModeInvocation(BaseInvocation):
                     limit=PLAN_LIMIT,
                     cancellation=context.cancellation,
                 )
-            except ChangedFileError:  # the name was taken meanwhile
+            except ChangedFileError:  # another process created the file
                 continue
             return path
 

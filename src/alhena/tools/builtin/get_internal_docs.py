@@ -1,4 +1,4 @@
-"""get_internal_docs: this project's own documentation, as it was packaged (TOOLS-20)."""
+"""get_internal_docs: reads the project's packaged documentation (TOOLS-20)."""
 
 import os
 from pathlib import Path
@@ -16,12 +16,12 @@ from alhena.tools.threads import run_blocking
 from alhena.wire.plain import excerpt
 
 DOC_LIMIT = 1_000_000
-"""Bytes of the largest document."""
+"""Maximum size of a document in bytes."""
 
 
 def docs_directory(package: Path | None = None) -> Path:
-    """Where the documentation is: inside the installed package, or beside its source in a
-    checkout. `package` is the directory of the alhena package. Need not exist."""
+    """Locates the documentation: inside the installed package, or beside its source in a checkout.
+    `package` is the directory of the alhena package. The result need not exist."""
     inside = package or Path(__file__).parents[2]
     packaged = inside / "docs"
     checkout = inside.parent.parent
@@ -31,7 +31,7 @@ def docs_directory(package: Path | None = None) -> Path:
 
 
 class GetInternalDocs(DeclarativeTool):
-    """Gives out the Markdown files below `directory`, and nothing else."""
+    """Serves the Markdown files below `directory`, and nothing else."""
 
     name = "get_internal_docs"
 
@@ -39,12 +39,12 @@ class GetInternalDocs(DeclarativeTool):
         self._directory = directory
 
     def invocation(self, params: dict[str, Any]) -> ToolInvocation:
-        """One look."""
+        """Builds the call."""
         return GetInternalDocsInvocation(self._directory or docs_directory(), params)
 
 
 class GetInternalDocsInvocation(BaseInvocation):
-    """The list, or one file of it: a path that is not in the list is never opened."""
+    """Lists the documents or reads one; a path that is not in the list is never opened."""
 
     def __init__(self, directory: Path, params: dict[str, Any]) -> None:
         super().__init__(params)
@@ -52,11 +52,11 @@ class GetInternalDocsInvocation(BaseInvocation):
         self._path: str = params.get("path", "")
 
     def describe(self) -> str:
-        """What is read."""
+        """Describes the call."""
         return f"Reading documentation: {self._path}" if self._path else "Listing documentation"
 
     async def execute(self, context: ExecutionContext) -> ToolResult:
-        """Lists or reads."""
+        """Lists the documents or reads one."""
         return await run_blocking(context.cancellation, self._look)
 
     def _look(self) -> ToolResult:
@@ -92,7 +92,7 @@ class GetInternalDocsInvocation(BaseInvocation):
 
 
 def _names(directory: Path) -> list[str]:
-    """The Markdown files below `directory`, by their paths from there; links are left out."""
+    """Relative paths of the Markdown files below `directory`, without symlinks."""
     names: list[str] = []
     for folder, _, files in os.walk(directory):
         below = Path(folder).relative_to(directory)

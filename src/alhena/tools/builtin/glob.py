@@ -1,4 +1,4 @@
-"""glob: files by name pattern, recent ones first (TOOLS-13)."""
+"""glob: finds files by name pattern, recent ones first (TOOLS-13)."""
 
 import os
 import time
@@ -40,8 +40,8 @@ _LONGEST_PATTERN = 4_096
 
 class Glob(DeclarativeTool):
     """Finds files of the workspace. `clock` gives the time in seconds since the epoch, `environ`
-    (this process's when None) says where the user's git settings are. A result has at most
-    `most_characters` (0: any number) of whole lines."""
+    (default: this process's) locates the user's git settings. A result has at most
+    `most_characters` (0: unlimited) in whole lines."""
 
     name = "glob"
 
@@ -59,7 +59,7 @@ class Glob(DeclarativeTool):
         self._room = room_in(most_characters)
 
     def check(self, params: dict[str, Any]) -> ToolFailure | None:
-        """The pattern has to be one, and both it and the path have to stay in the workspace."""
+        """Requires a valid pattern; pattern and path must stay in the workspace."""
         from alhena.system.walk import GlobPattern
         from alhena.system.wildcard import BadPatternError
 
@@ -86,12 +86,12 @@ class Glob(DeclarativeTool):
         return path_problem(self._workspace, params["path"], "path")
 
     def invocation(self, params: dict[str, Any]) -> ToolInvocation:
-        """One search."""
+        """Builds the call."""
         return GlobInvocation(self._workspace, self._clock, self._environ, params, self._room)
 
 
 class GlobInvocation(BaseInvocation):
-    """One search for files."""
+    """A search for files."""
 
     def __init__(
         self,
@@ -110,20 +110,20 @@ class GlobInvocation(BaseInvocation):
         self._path: str | None = params.get("path")
 
     def describe(self) -> str:
-        """The pattern, and the directory when one was given."""
+        """The pattern, and the directory if given."""
         if self._path is None:
             return f"'{printable(self._pattern)}'"
         shown = self._workspace.relative(self._workspace.resolve(self._path))
         return f"'{printable(self._pattern)}' within {printable(shown)}"
 
     def locations(self) -> tuple[ToolLocation, ...]:
-        """The directory, when one was given."""
+        """The directory, if given."""
         if self._path is None:
             return ()
         return (ToolLocation(printable(self._workspace.resolve(self._path))),)
 
     async def execute(self, context: ExecutionContext) -> ToolResult:
-        """Searches."""
+        """Searches for files."""
         bases = self._bases()
         if isinstance(bases, ToolFailure):
             return failed(bases)
@@ -177,14 +177,14 @@ class GlobInvocation(BaseInvocation):
                     self._workspace.refusal(self._pattern), ToolErrorType.PATH_NOT_IN_WORKSPACE
                 )
             )
-        # Of a directory that cannot be entered the ignore rules cannot be read either.
+        # The ignore rules of a directory that cannot be entered cannot be read either.
         notes = [note for note in dict.fromkeys(notes) if note not in unreadable]
         if unreadable:
             notes.append(_unreadable_note(list(dict.fromkeys(unreadable))))
         return self._result(list(found.values()), len(ignored), bases, notes)
 
     def _relative_to(self, base: Path) -> str | None:
-        """The pattern below `base`; None for an absolute one that leads elsewhere."""
+        """The pattern relative to `base`; None for an absolute pattern outside it."""
         from alhena.system.walk import literal
 
         pattern = self._pattern
@@ -193,7 +193,7 @@ class GlobInvocation(BaseInvocation):
             if not pattern.startswith(inside):
                 return None
             pattern = pattern.removeprefix(inside)
-        # Names may hold brackets or braces: what is there under that very name is what is meant.
+        # Names may contain brackets or braces: a file of exactly that name takes precedence.
         return literal(pattern) if os.path.lexists(base / pattern) else pattern
 
     def _result(

@@ -1,4 +1,4 @@
-"""google_web_search: an answer grounded on Google Search, with its sources (TOOLS-18)."""
+"""google_web_search: answers a query with Google Search and lists the sources (TOOLS-18)."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ from alhena.wire.request import Tool
 
 
 class GoogleWebSearch(DeclarativeTool):
-    """Searches through the model's own search tool; `model` None is the session's."""
+    """Searches with the service's search tool; `model` None means the session's model."""
 
     name = "google_web_search"
 
@@ -26,18 +26,18 @@ class GoogleWebSearch(DeclarativeTool):
         self._model = model
 
     def check(self, params: dict[str, Any]) -> ToolFailure | None:
-        """There has to be something to search for."""
+        """Rejects an empty query."""
         if params["query"].strip():
             return None
         return ToolFailure.of_params("The 'query' parameter cannot be empty.")
 
     def invocation(self, params: dict[str, Any]) -> ToolInvocation:
-        """One search."""
+        """Builds the call."""
         return GoogleWebSearchInvocation(self._access, self._model, params)
 
 
 class GoogleWebSearchInvocation(BaseInvocation):
-    """One search."""
+    """A web search."""
 
     def __init__(self, access: ModelAccess, model: str | None, params: dict[str, Any]) -> None:
         super().__init__(params)
@@ -45,11 +45,11 @@ class GoogleWebSearchInvocation(BaseInvocation):
         self._model = model
 
     def describe(self) -> str:
-        """One line for people."""
+        """Describes the call to people in one line."""
         return f'Searching the web for: "{" ".join(self.params["query"].split())}"'
 
     async def execute(self, context: ExecutionContext) -> ToolResult:
-        """Asks the model, which searches."""
+        """Sends the query to the model, which searches."""
         from alhena.errors import ModelError
         from alhena.wire.dialects.fields import DialectError
         from alhena.wire.errors import WireError

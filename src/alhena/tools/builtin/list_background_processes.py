@@ -1,4 +1,4 @@
-"""list_background_processes: the commands that were started to go on in the background."""
+"""list_background_processes: lists commands that run in the background."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ NONE = "No background processes found."
 
 
 class ListBackgroundProcesses(DeclarativeTool):
-    """Lists what `groups` knows of."""
+    """Lists the processes of `groups`."""
 
     name = "list_background_processes"
 
@@ -21,24 +21,24 @@ class ListBackgroundProcesses(DeclarativeTool):
         self.groups = groups
 
     def invocation(self, params: dict[str, Any]) -> "BackgroundListing":
-        """The call."""
+        """Builds the call."""
         return BackgroundListing(params, self.groups)
 
 
 class BackgroundListing(BaseInvocation):
-    """One look at the list."""
+    """A listing of background processes."""
 
     def __init__(self, params: dict[str, Any], groups: "ProcessGroups | None") -> None:
         super().__init__(params)
         self._groups = groups
 
     def describe(self) -> str:
-        """One line for people: what this call will do."""
+        """Describes the call to people in one line."""
         return "List background processes"
 
     async def execute(self, context: ExecutionContext) -> ToolResult:
-        """A line for each background command of this session, in the order they were started, then
-        for each process that is on its own."""
+        """Lists this session's background commands in start order, then processes that left their
+        group."""
         del context
         commands = () if self._groups is None else self._groups.background
         others = () if self._groups is None else self._groups.left
@@ -69,7 +69,7 @@ class BackgroundListing(BaseInvocation):
 
 
 def origin_of(process: "LeftProcess") -> str:
-    """What a process on its own runs, and the command it came from."""
+    """Names the program of a process that left its group, and the command that started it."""
     program = f"`{process.program}`" if process.program else "a process"
     if process.owner is not None:
         return f"{program} (left the group of PID {process.owner})"
@@ -77,7 +77,7 @@ def origin_of(process: "LeftProcess") -> str:
 
 
 def state_of(command: "BackgroundCommand") -> str:
-    """True when it runs, and how it ended where that was not with exit code 0."""
+    """Describes the state: running, or how the command ended."""
     if command.running:
         return "Running"
     if command.over_limit:

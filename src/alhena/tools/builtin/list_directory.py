@@ -1,4 +1,4 @@
-"""list_directory: the entries of one directory (TOOLS-12)."""
+"""list_directory: lists the entries of a directory (TOOLS-12)."""
 
 import os
 import re
@@ -47,8 +47,8 @@ _SPECIAL = {
 
 
 class ListDirectory(DeclarativeTool):
-    """Lists directories of the workspace. `environ` (this process's when None) says where the
-    user's git settings are."""
+    """Lists directories of the workspace. `environ` (default: this process's) locates the user's
+    git settings."""
 
     name = "list_directory"
 
@@ -64,7 +64,7 @@ class ListDirectory(DeclarativeTool):
         self._room = room_in(most_characters)
 
     def check(self, params: dict[str, Any]) -> ToolFailure | None:
-        """The path has to lie in the workspace, and the wildcards have to be some."""
+        """Requires a path in the workspace and valid wildcards."""
         from alhena.system.wildcard import BadPatternError, name_regex
 
         for pattern in params.get("ignore") or ():
@@ -77,12 +77,12 @@ class ListDirectory(DeclarativeTool):
         return path_problem(self._workspace, params["path"], "path")
 
     def invocation(self, params: dict[str, Any]) -> ToolInvocation:
-        """One listing."""
+        """Builds the call."""
         return ListDirectoryInvocation(self._workspace, self._environ, params, self._room)
 
 
 class _Listing(msgspec.Struct):
-    """Names of directories, lines of files, and how many entries were ignored."""
+    """Names of directories, lines of files, and the number of ignored entries."""
 
     directories: list[str] = msgspec.field(default_factory=list[str])
     files: list[tuple[str, str]] = msgspec.field(default_factory=list[tuple[str, str]])
@@ -90,7 +90,7 @@ class _Listing(msgspec.Struct):
 
 
 class ListDirectoryInvocation(BaseInvocation):
-    """One listing of one directory."""
+    """A listing of one directory."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class ListDirectoryInvocation(BaseInvocation):
         return (ToolLocation(self._abs),)
 
     async def execute(self, context: ExecutionContext) -> ToolResult:
-        """Lists it."""
+        """Lists the directory."""
         real = real_location(self._workspace, self._path)
         if isinstance(real, ToolFailure):
             return failed(real)
@@ -180,7 +180,7 @@ class ListDirectoryInvocation(BaseInvocation):
     def _add(self, listing: _Listing, entry: os.DirEntry[str]) -> None:
         try:
             status = entry.stat()
-        except OSError:  # a link that leads nowhere: the link itself is what is there
+        except OSError:  # a dangling link: describe the link itself
             listing.files.append((entry.name, _SPECIAL[stat.S_IFLNK]))
             return
         kind = stat.S_IFMT(status.st_mode)

@@ -1,4 +1,4 @@
-"""read_background_output: what a command in the background has written so far."""
+"""read_background_output: reads the output of a background command."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ MAX_DELAY_MS = 60_000
 
 
 class ReadBackgroundOutput(DeclarativeTool):
-    """Reads from the commands that `groups` knows of, and ends them; no others."""
+    """Reads the output of the commands in `groups` and can kill them; no other processes."""
 
     name = "read_background_output"
 
@@ -24,12 +24,12 @@ class ReadBackgroundOutput(DeclarativeTool):
         self.groups = groups
 
     def invocation(self, params: dict[str, Any]) -> "BackgroundReading":
-        """The call."""
+        """Builds the call."""
         return BackgroundReading(params, self.groups)
 
 
 class BackgroundReading(BaseInvocation):
-    """One look at a command's output."""
+    """A read of a command's output."""
 
     def __init__(self, params: dict[str, Any], groups: "ProcessGroups | None") -> None:
         super().__init__(params)
@@ -40,13 +40,13 @@ class BackgroundReading(BaseInvocation):
         self._delay = min(params.get("delay_ms", 0), MAX_DELAY_MS) / 1000
 
     def describe(self) -> str:
-        """One line for people: what this call will do."""
+        """Describes the call to people in one line."""
         first = f"End background process {self._pid} and read" if self._kill else "Read"
         whose = "" if self._kill else f" of background process {self._pid}"
         return f"{first} the last {self._lines} lines{whose}"
 
     async def execute(self, context: ExecutionContext) -> ToolResult:
-        """The last lines, below what the command is doing now."""
+        """Returns the last lines of output below the state of the command."""
         import asyncio
 
         del context
@@ -74,7 +74,7 @@ class BackgroundReading(BaseInvocation):
         )
 
     async def _other(self) -> ToolResult:
-        """A process of this session that is no background command: it can be ended."""
+        """Handles a process that left its group: it can only be killed."""
         left = () if self._groups is None else self._groups.left
         process = next((each for each in left if each.pid == self._pid), None)
         if process is None or self._groups is None:
@@ -102,7 +102,7 @@ class BackgroundReading(BaseInvocation):
         return next(known, None)
 
     def _text(self, command: "BackgroundCommand") -> tuple[str, str]:
-        """The last lines, and the line that says which they are."""
+        """The last lines, and a line that says which lines they are."""
         captured = command.output.capture.so_far()
         if captured.binary:
             return "", captured.text
@@ -124,7 +124,7 @@ class BackgroundReading(BaseInvocation):
 
 
 def _kept(spool: "TextSpool", *, running: bool) -> str:
-    """Where all of an output is, or how much of it."""
+    """Tells where the whole output is stored, or how much of it."""
     if spool.full:
         end = "its end will be once the command has ended" if running else "so is its end"
         return (

@@ -1,4 +1,4 @@
-"""read_file: a window of a text file, or a media file as inline data (TOOLS-08)."""
+"""read_file: reads a range of lines of a text file, or a media file as inline data (TOOLS-08)."""
 
 import os
 from pathlib import Path
@@ -43,7 +43,7 @@ _DEFAULT_LINES = 2000
 
 
 class ReadFile(DeclarativeTool):
-    """Reads files of the workspace, at most `most_characters` at once (0: any number)."""
+    """Reads files of the workspace, at most `most_characters` at once (0: unlimited)."""
 
     name = "read_file"
 
@@ -52,16 +52,16 @@ class ReadFile(DeclarativeTool):
         self._room = room_in(most_characters)
 
     def check(self, params: dict[str, Any]) -> ToolFailure | None:
-        """The path has to lie in the workspace."""
+        """Requires a path in the workspace."""
         return path_problem(self._workspace, params["absolute_path"], "absolute_path", reading=True)
 
     def invocation(self, params: dict[str, Any]) -> ToolInvocation:
-        """One read."""
+        """Builds the call."""
         return ReadFileInvocation(self._workspace, params, self._room)
 
 
 class ReadFileInvocation(BaseInvocation):
-    """One read of one file."""
+    """A read of one file."""
 
     def __init__(self, workspace: Workspace, params: dict[str, Any], room: int) -> None:
         super().__init__(params)
@@ -73,7 +73,7 @@ class ReadFileInvocation(BaseInvocation):
         self._limit: int = params.get("limit") or _DEFAULT_LINES
 
     def describe(self) -> str:
-        """The file, and the lines when only some were asked for."""
+        """The file, and the line range if one was given."""
         if "offset" not in self.params and "limit" not in self.params:
             return self._shown
         return f"{self._shown} (from line {self._offset + 1}, at most {self._limit} lines)"
@@ -84,7 +84,7 @@ class ReadFileInvocation(BaseInvocation):
         return (ToolLocation(printable(self._path), line),)
 
     async def execute(self, context: ExecutionContext) -> ToolResult:
-        """Reads it."""
+        """Reads the file."""
         from alhena.tools.reading import SMALL_FILE
 
         real = real_location(self._workspace, self._path, reading=True)
@@ -156,7 +156,7 @@ class ReadFileInvocation(BaseInvocation):
 
 
 def _told(error: FileError, path: Path) -> ToolFailure:
-    """The failure of a read: first in the words that models know, then what the system said."""
+    """The failure of a read: the sentence models know first, then the system's message."""
     sentence = ""
     if isinstance(error, MissingFileError):
         sentence = "Could not read file because no file was found at the specified path. "

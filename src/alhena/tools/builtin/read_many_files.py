@@ -1,4 +1,4 @@
-"""read_many_files: the contents of all files that paths, directories and globs mean (TOOLS-15)."""
+"""read_many_files: reads all files that match paths, directories and globs (TOOLS-15)."""
 
 import os
 from collections.abc import Mapping
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from alhena.tools.selecting import Gathering, Selection
 
 MOST_CHARACTERS = 2_000_000
-"""Characters of text that one call returns."""
+"""Maximum characters of text in one result."""
 
 MOST_MEDIA = 20 * 1024 * 1024
-"""Bytes of media that one call returns."""
+"""Maximum bytes of media in one result."""
 
 MOST_PATTERNS = 200
 END = "\n--- End of content ---"
@@ -33,8 +33,8 @@ _SHOWN_PROCESSED, _SHOWN_SKIPPED, _SHOWN_UNSEARCHED = 10, 5, 20
 
 
 class ReadManyFiles(DeclarativeTool):
-    """Reads sets of files of the workspace. The limits are those of one call's result; `environ`
-    is the session's, this process's when None."""
+    """Reads sets of files of the workspace. The limits apply to one result; `environ` defaults to
+    this process's."""
 
     name = "read_many_files"
 
@@ -51,7 +51,7 @@ class ReadManyFiles(DeclarativeTool):
         self._limits = (most_characters, most_media)
 
     def check(self, params: dict[str, Any]) -> ToolFailure | None:
-        """Every path has to lie in the workspace, and every glob has to be one."""
+        """Requires paths in the workspace and valid globs."""
         from alhena.system.wildcard import BadPatternError
         from alhena.tools.selecting import Exclusions, globs
 
@@ -77,12 +77,12 @@ class ReadManyFiles(DeclarativeTool):
         return None
 
     def invocation(self, params: dict[str, Any]) -> ToolInvocation:
-        """One read of many files."""
+        """Builds the call."""
         return ReadManyFilesInvocation(self._workspace, params, self._environ, self._limits)
 
 
 class ReadManyFilesInvocation(BaseInvocation):
-    """One read of many files."""
+    """A read of many files."""
 
     def __init__(
         self,
@@ -98,20 +98,20 @@ class ReadManyFilesInvocation(BaseInvocation):
         self._room = room
 
     def describe(self) -> str:
-        """What is read."""
+        """Names the first paths and counts the others."""
         shown = ", ".join(printable(path) for path in self._paths[:_SHOWN_SKIPPED])
         more = len(self._paths) - _SHOWN_SKIPPED
         return f"{shown}, and {more} more" if more > 0 else shown
 
     def locations(self) -> tuple[ToolLocation, ...]:
-        """The paths, and of globs the directory they begin at."""
+        """The paths, and the base directories of globs."""
         from alhena.tools.selecting import beginning
 
         found = (beginning(self._workspace, path) for path in self._paths)
         return tuple(dict.fromkeys(ToolLocation(printable(path)) for path in found))
 
     async def execute(self, context: ExecutionContext) -> ToolResult:
-        """Reads them."""
+        """Reads the files."""
         return await run_blocking(context.cancellation, self._read, context)
 
     def _read(self, context: ExecutionContext) -> ToolResult:
@@ -170,7 +170,7 @@ def _result(gathered: "Gathering", selection: "Selection") -> ToolResult:
 
 
 def _summary(gathered: "Gathering", selection: "Selection") -> str:
-    """Markdown for people: the first files that were read, the first that were not, and why."""
+    """Markdown summary for people: the first files read, the first skipped, and the reasons."""
     processed = gathered.processed
     skipped = [f"`{printable(name)}` (there is no such file)" for name in selection.missing]
     skipped += [f"`{printable(s.path)}` ({s.reason})" for s in selection.skipped.values()]

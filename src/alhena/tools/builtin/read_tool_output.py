@@ -1,4 +1,4 @@
-"""read_tool_output: a piece of a result that was too long to be given whole."""
+"""read_tool_output: reads a part of a truncated tool result."""
 
 import codecs
 import os
@@ -27,7 +27,7 @@ _CHUNK = 1 << 20
 
 
 class ReadToolOutput(DeclarativeTool):
-    """Reads what `outputs` and other sessions of the project have kept, and nothing else."""
+    """Reads results stored in `outputs` by any session of the project, and nothing else."""
 
     name = "read_tool_output"
 
@@ -35,7 +35,7 @@ class ReadToolOutput(DeclarativeTool):
         self.outputs = outputs
 
     def check(self, params: dict[str, Any]) -> ToolFailure | None:
-        """One of path and call_id is given."""
+        """Requires exactly one of path and call_id."""
         if bool(params.get("path")) == bool(params.get("call_id")):
             return ToolFailure.of_params(
                 "Give one of path (as the shortened result names it) and call_id.",
@@ -43,12 +43,12 @@ class ReadToolOutput(DeclarativeTool):
         return None
 
     def invocation(self, params: dict[str, Any]) -> "OutputReading":
-        """The call."""
+        """Builds the call."""
         return OutputReading(params, self.outputs)
 
 
 class OutputReading(BaseInvocation):
-    """One piece."""
+    """A read of one part of a stored result."""
 
     def __init__(self, params: dict[str, Any], outputs: "OutputStore") -> None:
         super().__init__(params)
@@ -59,16 +59,16 @@ class OutputReading(BaseInvocation):
         self._limit = min(params.get("limit", LIMIT), LIMIT, most)
 
     def describe(self) -> str:
-        """One line for people: what this call will do."""
+        """Describes the call to people in one line."""
         return f"Read {printable(os.path.basename(self._name))} from character {self._offset:,}"
 
     def locations(self) -> tuple[ToolLocation, ...]:
-        """The kept file, if there is one of this name."""
+        """The stored file, if it exists."""
         path = self._found()
         return () if isinstance(path, ToolFailure) else (ToolLocation(str(path)),)
 
     async def execute(self, context: ExecutionContext) -> ToolResult:
-        """The piece, below a line that says which it is and where the next one begins."""
+        """Returns the part below a line with its position and the start of the next part."""
         path = self._found()
         if isinstance(path, ToolFailure):
             return failed(path)
@@ -99,9 +99,9 @@ class OutputReading(BaseInvocation):
             return failure_of(error)
 
     def _read(self, path: Path, cancellation: threading.Event) -> tuple[str, int, int]:
-        """The piece, where it begins, and how many characters there are. Raises FileError.
+        """The part, its start, and the total number of characters. Raises FileError.
 
-        Lengths are not known beforehand, so the whole file is passed over, a chunk at a time.
+        The length is not known in advance, so the whole file is decoded, a chunk at a time.
         """
         try:
             total = -1

@@ -1,4 +1,4 @@
-"""replace: puts new text in the place of old text that is found as often as expected (TOOLS-10)."""
+"""replace: replaces old text by new text if it occurs as often as expected (TOOLS-10)."""
 
 from typing import Any
 
@@ -16,13 +16,13 @@ class Replace(DeclarativeTool):
         self._workspace = workspace
 
     def check(self, params: dict[str, Any]) -> ToolFailure | None:
-        """The path has to lie in the workspace."""
+        """Requires a path in the workspace."""
         from alhena.tools.edit.proposal import target_problem
 
         return target_problem(self._workspace, params["file_path"])
 
     def invocation(self, params: dict[str, Any]) -> ToolInvocation:
-        """One edit."""
+        """Builds the call."""
         from alhena.tools.edit.replacing import TextEdit
 
         return TextEdit(self._workspace, params)

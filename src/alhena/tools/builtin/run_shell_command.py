@@ -1,4 +1,4 @@
-"""run_shell_command: a bash command line in a process group of its own."""
+"""run_shell_command: runs a bash command line in its own process group."""
 
 import os
 import re
@@ -40,8 +40,9 @@ _NO_CHARACTER = "Command holds a character that no command line can have (NUL, l
 
 
 class ShellLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """When a command is stopped: seconds without output (not in the background), bytes of output;
-    0 is never. How many bytes of a background command's output go to its file before the end."""
+    """Limits after which a command is stopped: seconds without output (foreground only) and bytes
+    of output; 0 means no limit. `background_file`: bytes of a background command's output that are
+    written to its file while it runs."""
 
     inactivity: float = 300.0
     output: int = 4 << 30
@@ -49,8 +50,8 @@ class ShellLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ShellEnvironment(msgspec.Struct, frozen=True):
-    """What commands inherit from, what of it they may not see, and what they run in, if that is
-    not all the machine."""
+    """Environment of commands: the inherited variables, the redaction of secrets, and the sandbox,
+    if any."""
 
     parent: Mapping[str, str]
     redaction: EnvironmentRedaction = EnvironmentRedaction()
@@ -58,9 +59,9 @@ class ShellEnvironment(msgspec.Struct, frozen=True):
 
 
 class RunShellCommand(DeclarativeTool):
-    """Runs commands; what they leave running goes to `groups`, or is ended when there are none.
+    """Runs commands. Processes left running are registered in `groups`, or killed without `groups`.
 
-    Output too long for memory goes to `outputs` while it comes; without that its middle is lost.
+    Output too long for memory is streamed to `outputs`; without `outputs` its middle is lost.
     """
 
     name = "run_shell_command"
@@ -82,7 +83,7 @@ class RunShellCommand(DeclarativeTool):
         self._made: tuple[dict[str, str], SanitisedEnvironment] | None = None
 
     def child_environment(self) -> "SanitisedEnvironment":
-        """What a command sees now. Made anew only when the environment has changed."""
+        """The environment for the next command; rebuilt only after a change."""
         from alhena.system.environment import child_environment
 
         parent = dict(self.environment.parent)
@@ -91,7 +92,7 @@ class RunShellCommand(DeclarativeTool):
         return self._made[1]
 
     def check(self, params: dict[str, Any]) -> ToolFailure | None:
-        """There is a command the system can take, and a directory inside the workspace."""
+        """Requires a command the system can run and a directory inside the workspace."""
         command = params["command"]
         if not command.strip():
             return ToolFailure.of_params("Command cannot be empty.")
@@ -109,7 +110,7 @@ class RunShellCommand(DeclarativeTool):
         return path_problem(self.workspace, directory, "directory") if directory else None
 
     def invocation(self, params: dict[str, Any]) -> "ShellInvocation":
-        """The call."""
+        """Builds the call."""
         return ShellInvocation(params, self)
 
 
@@ -124,7 +125,7 @@ class ShellInvocation(BaseInvocation):
         self._sandbox = tool.environment.sandbox
 
     def describe(self) -> str:
-        """One line for people: what this call will do."""
+        """Describes the call to people in one line."""
         where = f" [in {printable(self._directory)}]" if self._directory else ""
         how = " [background]" if self.params.get("is_background") else ""
         purpose = one_line(str(self.params.get("description") or ""))
@@ -132,8 +133,8 @@ class ShellInvocation(BaseInvocation):
         return f"{command}{where}{how}" + (f" ({purpose})" if purpose else "")
 
     async def confirmation(self, context: ExecutionContext) -> ConfirmationDetails:
-        """The command, whole. Which programs it names, and what of it may deceive, says who reads
-        command lines: the scheduler asks the policy."""
+        """Shows the whole command. The scheduler adds the programs it names and the warnings, from
+        the policy's analysis of the command line."""
         del context
         return ExecConfirmation(
             title="Confirm Shell Command",
@@ -142,8 +143,8 @@ class ShellInvocation(BaseInvocation):
         )
 
     async def execute(self, context: ExecutionContext) -> ToolResult:
-        """Runs it. When the call is cancelled the whole group is dead before this ends: with what
-        it had written by then, or by CancelledError where that is nothing."""
+        """Runs the command. On cancellation the process group is killed first; then this returns
+        the output so far or, without output, raises CancelledError."""
         from alhena.tools.shell_output import ShellReport
 
         directory = self._place()
@@ -165,7 +166,7 @@ class ShellInvocation(BaseInvocation):
         return result
 
     def _place(self) -> Path | ToolFailure:
-        """The directory, looked at again now."""
+        """Resolves the directory again right before use."""
         if self._directory is None:
             return self._tool.workspace.cwd
         outside = path_problem(self._tool.workspace, self._directory, "directory")
@@ -184,7 +185,7 @@ class ShellInvocation(BaseInvocation):
         return path
 
     def _prepared(self, directory: Path) -> "tuple[Command, tuple[str, ...]]":
-        """What to start, and the variables it does not see."""
+        """The command to start, and the names of the variables hidden from it."""
         from alhena.system.processes import Command, shell_path
 
         made = self._tool.child_environment()
@@ -280,7 +281,7 @@ class ShellInvocation(BaseInvocation):
         return _result(report, ending, error, output, captured)
 
     def _refusal(self, ending: "Ending", captured: "CapturedText") -> str:
-        """That the sandbox seems to be why a command failed, in a sentence; else ""."""
+        """Explains that the sandbox probably caused the failure; "" otherwise."""
         if self._sandbox is None or ending.exit_code == 0:
             return ""
         return self._sandbox.refusal(captured.text)
@@ -314,7 +315,7 @@ def _result(
     output: "CapturedOutput",
     captured: "CapturedText",
 ) -> ToolResult:
-    """What an ended command comes to."""
+    """The result of a command that has ended."""
     data: dict[str, Any] = {
         "exit_code": ending.exit_code,
         "signal": ending.signal,
@@ -336,7 +337,7 @@ def _result(
 
 
 def _going_on(report: "ShellReport", running: "BackgroundCommand") -> ToolResult:
-    """What a command that goes on has come to so far."""
+    """The result of a command that runs on in the background."""
     captured = running.output.capture.so_far()
     shown = captured.text.removesuffix("\n")
     data: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""save_memory: one fact into the user's GEMINI.md (TOOLS-19)."""
+"""save_memory: saves a fact in the user's GEMINI.md (TOOLS-19)."""
 
 import os
 from pathlib import Path
@@ -20,14 +20,14 @@ from alhena.tools.contract import (
 from alhena.tools.threads import run_blocking
 
 MAX_FACT = 4_000
-"""Characters of the longest fact: the file goes into every session's prompt."""
+"""Maximum characters of a fact: the file is part of every session's prompt."""
 
 
 class SaveMemory(DeclarativeTool):
     """Writes to the user's memory file at `path`.
 
-    Its kind is EDIT, although it is about no file of the workspace: it changes one, so that two
-    calls run one after the other and each question shows what the earlier call left.
+    The kind is EDIT although the file is outside the workspace: calls then run one after the
+    other, and each confirmation shows the result of the earlier call.
     """
 
     name = "save_memory"
@@ -36,7 +36,7 @@ class SaveMemory(DeclarativeTool):
         self._path = path
 
     def check(self, params: dict[str, Any]) -> ToolFailure | None:
-        """The fact has to say something, and not too much."""
+        """Requires a fact that is neither empty nor too long."""
         from alhena.memory.saved import one_line
 
         fact: str = params["fact"]
@@ -50,13 +50,13 @@ class SaveMemory(DeclarativeTool):
         return None
 
     def invocation(self, params: dict[str, Any]) -> ToolInvocation:
-        """One fact."""
+        """Builds the call."""
         return SaveMemoryInvocation(self._path, params)
 
 
 class SaveMemoryInvocation(BaseInvocation):
-    """One fact to be remembered. What is approved is the fact: when the file changes between the
-    question and the writing, the fact is added to what the file holds then."""
+    """A fact to save. The approval covers the fact: if the file changes in between, the fact is
+    added to the new content."""
 
     def __init__(self, path: Path, params: dict[str, Any]) -> None:
         super().__init__(params)
@@ -64,7 +64,7 @@ class SaveMemoryInvocation(BaseInvocation):
         self._shown = _tilde(path)
 
     def describe(self) -> str:
-        """Where the fact goes."""
+        """The memory file."""
         return f"in {self._shown}"
 
     def locations(self) -> tuple[ToolLocation, ...]:
@@ -72,7 +72,7 @@ class SaveMemoryInvocation(BaseInvocation):
         return (ToolLocation(printable(self._path)),)
 
     async def confirmation(self, context: ExecutionContext) -> EditConfirmation | None:
-        """The diff; None when there is nothing to write or writing must fail."""
+        """Shows the diff; None when there is nothing to write or writing would fail."""
         from alhena.memory.saved import proposed
         from alhena.tools.edit.splicing import unified_diff
 

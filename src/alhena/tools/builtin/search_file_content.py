@@ -1,4 +1,4 @@
-"""search_file_content: the lines of the workspace's files that match a regular expression."""
+"""search_file_content: finds lines of workspace files that match a regular expression."""
 
 import os
 import re
@@ -38,10 +38,10 @@ _MAX_NOTES = 5
 
 
 class SearchFileContent(DeclarativeTool):
-    """Searches with the fastest backend there is; `backend` chooses it for a directory.
+    """Searches with the fastest backend available; `backend` chooses it for a directory.
 
-    `environ` is the session's, this process's when None. A result has at most `most_characters`
-    (0: any number) of whole lines.
+    `environ` defaults to this process's. A result has at most `most_characters` (0: unlimited)
+    in whole lines.
     """
 
     name = "search_file_content"
@@ -60,19 +60,19 @@ class SearchFileContent(DeclarativeTool):
         self._room = room_in(most_characters)
 
     def check(self, params: dict[str, Any]) -> ToolFailure | None:
-        """The pattern is not empty, the path inside the workspace."""
+        """Requires a non-empty pattern and a path inside the workspace."""
         if not params["pattern"]:
             return ToolFailure.of_params("The 'pattern' parameter must be non-empty.")
         path = params.get("path")
         return path_problem(self._workspace, path, "path") if path else None
 
     def invocation(self, params: dict[str, Any]) -> "SearchInvocation":
-        """The call."""
+        """Builds the call."""
         return SearchInvocation(params, self._workspace, self._environ, self._backend, self._room)
 
 
 class SearchInvocation(BaseInvocation):
-    """One search, over every root of the workspace when no path is given."""
+    """A search over the given path, or over every workspace root."""
 
     def __init__(
         self,
@@ -95,16 +95,16 @@ class SearchInvocation(BaseInvocation):
         self._after: int = min(params.get("after", context), MAX_CONTEXT)
 
     def describe(self) -> str:
-        """One line for people: what this call will do."""
+        """Describes the call to people in one line."""
         include = f" ({printable(self._include)})" if self._include else ""
         return f"'{printable(self.params['pattern'])}' in {printable(self._path or '.')}{include}"
 
     def locations(self) -> tuple[ToolLocation, ...]:
-        """Where it looks."""
+        """The directories and files searched."""
         return tuple(ToolLocation(printable(path)) for path, _ in self._places())
 
     async def execute(self, context: ExecutionContext) -> ToolResult:
-        """Searches. Matches and what could not be searched are told; nothing is raised."""
+        """Searches; the result lists matches and unreadable places. Nothing is raised."""
         problem = self._problem()
         if problem is not None:
             return failed(problem)
@@ -138,7 +138,7 @@ class SearchInvocation(BaseInvocation):
     async def _around(
         self, found: "list[Match]", notes: list[str], context: ExecutionContext
     ) -> dict[Path, dict[int, str]]:
-        """The lines around the matches, by file; what has changed since has none."""
+        """Context lines around the matches, by file; files that have changed since get none."""
         if not (self._before or self._after) or self.params.get("names_only"):
             return {}
         return await run_blocking(
@@ -168,10 +168,10 @@ class SearchInvocation(BaseInvocation):
         return [printable(self._workspace.relative(match.path)) for match in found]
 
     def _places(self) -> list[tuple[Path, Path]]:
-        """What to search, each with the workspace root whose ignore rules count."""
+        """The paths to search, each with the workspace root whose ignore rules apply."""
         if self._path is None:
             roots = self._workspace.roots
-            # A root inside another one is searched with it.
+            # A root inside another root is searched with the outer one.
             outer = [r for r in roots if not any(other in r.parents for other in roots)]
             return [(root, root) for root in outer]
         real = Path(os.path.realpath(self._workspace.resolve(self._path)))
@@ -179,7 +179,7 @@ class SearchInvocation(BaseInvocation):
         return [(real, around[0])] if around else []
 
     def _problem(self) -> ToolFailure | None:
-        """The reason why the path, looked at again now, cannot be searched."""
+        """Checks the path again; returns the reason when it cannot be searched."""
         from alhena.system.files import open_regular
         from alhena.tools.base import search_place_problem
 
@@ -265,7 +265,7 @@ def _count(number: int, one: str, many: str = "") -> str:
 
 
 class _Text:
-    """Matches as a text for models; `around` has lines around them, `names` each match's file."""
+    """Formats matches for models; `around` has context lines, `names` each match's file name."""
 
     def __init__(
         self,
@@ -280,7 +280,7 @@ class _Text:
         self._around = around
 
     def grouped(self) -> str:
-        """The matches under their files, as many as there is room for, at least one."""
+        """The matches grouped by file, as many as fit, at least one."""
         lines: list[str] = []
         left, shown = self._room, 0
         for name, group in groupby(range(len(self.matches)), key=self.names.__getitem__):
@@ -305,7 +305,7 @@ class _Text:
         return "\n".join(lines)
 
     def _block(self, group: "list[Match]") -> list[tuple[bool, str]]:
-        """One file's lines in order, each with whether it is a match."""
+        """The lines of one file in order, each with a flag that marks a match."""
         found = {match.line: (True, f"L{match.line}: {match.text}") for match in group}
         for number, text in self._around.get(group[0].path, {}).items():
             found.setdefault(number, (False, f"L{number}- {text}"))

@@ -1,4 +1,4 @@
-"""smart_edit: as replace, and finds text that is only similar, or asks a model once (TOOLS-11)."""
+"""smart_edit: like replace, but also matches similar text or asks a model once (TOOLS-11)."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class SmartEdit(DeclarativeTool):
-    """Edits files of the workspace. Without `ask` nothing is corrected."""
+    """Edits files of the workspace. Without `ask`, failed edits are not corrected."""
 
     name = "smart_edit"
 
@@ -23,13 +23,13 @@ class SmartEdit(DeclarativeTool):
         self._timeout = timeout
 
     def check(self, params: dict[str, Any]) -> ToolFailure | None:
-        """The path has to lie in the workspace."""
+        """Requires a path in the workspace."""
         from alhena.tools.edit.proposal import target_problem
 
         return target_problem(self._workspace, params["file_path"])
 
     def invocation(self, params: dict[str, Any]) -> ToolInvocation:
-        """One edit."""
+        """Builds the call."""
         from alhena.tools.edit.correction import TIMEOUT_S, CorrectedEdit
 
         timeout = TIMEOUT_S if self._timeout is None else self._timeout

@@ -1,7 +1,7 @@
-"""web_fetch: what public web pages say, about the instructions of a prompt (TOOLS-17).
+"""web_fetch: processes the content of public web pages as a prompt instructs (TOOLS-17).
 
-The model service reads the URLs itself (urlContext). When it cannot, the pages are fetched from
-here, by a connector that reaches public addresses only, and the model is given their text.
+The model service reads the URLs itself (urlContext). When it cannot, this process fetches the
+pages, with a connector that reaches public addresses only, and gives the model their text.
 """
 
 import time
@@ -25,21 +25,21 @@ from alhena.wire.plain import as_array, as_object
 from alhena.wire.request import Tool
 from alhena.wire.response import GenerateContentResponse
 
-if TYPE_CHECKING:  # the network is loaded by the first call
+if TYPE_CHECKING:  # loaded by the first call
     from alhena.system.web.fetch import GuardedFetcher
     from alhena.system.web.url import WebUrl
 
 MAX_URLS = 20
 REQUESTS = 10
 PERIOD = 60.0
-"""At most so many requests to one host in so many seconds."""
+"""Seconds of the window in which requests to one host are limited."""
 
 _RETRIEVED = "URL_RETRIEVAL_STATUS_SUCCESS"
 
 
 class WebFetch(DeclarativeTool):
-    """Reads pages. `open_fetcher` makes the guarded fetcher when it is first needed; `model` None
-    is the session's."""
+    """Reads pages. `open_fetcher` creates the guarded fetcher on first use; `model` None means the
+    session's model."""
 
     name = "web_fetch"
 
@@ -59,13 +59,13 @@ class WebFetch(DeclarativeTool):
 
     @property
     def fetcher(self) -> "GuardedFetcher":
-        """The one fetcher of all calls."""
+        """The fetcher shared by all calls."""
         if self._fetcher is None:
             self._fetcher = self._open_fetcher()
         return self._fetcher
 
     def check(self, params: dict[str, Any]) -> ToolFailure | None:
-        """The prompt has to hold URLs that can be used."""
+        """Requires usable URLs in the prompt."""
         prompt: str = params["prompt"]
         if not prompt.strip():
             return ToolFailure.of_params(
@@ -89,7 +89,7 @@ class WebFetch(DeclarativeTool):
         return None
 
     def invocation(self, params: dict[str, Any]) -> ToolInvocation:
-        """One reading."""
+        """Builds the call."""
         return WebFetchInvocation(self, params)
 
 
@@ -102,13 +102,13 @@ class WebFetchInvocation(BaseInvocation):
         self._prompt: str = params["prompt"]
 
     def describe(self) -> str:
-        """One line for people."""
+        """Describes the call to people in one line."""
         prompt = " ".join(self._prompt.split())
         shown = prompt if len(prompt) <= 100 else prompt[:97] + "..."
         return f'Processing URLs and instructions from prompt: "{shown}"'
 
     async def confirmation(self, context: ExecutionContext) -> ConfirmationDetails | None:
-        """The prompt and the addresses that may be fetched."""
+        """Shows the prompt and the URLs that may be fetched."""
         from alhena.system.web.url import raw_form
 
         del context
@@ -120,7 +120,7 @@ class WebFetchInvocation(BaseInvocation):
         )
 
     async def execute(self, context: ExecutionContext) -> ToolResult:
-        """Lets the service read the pages; fetches them from here when it does not."""
+        """Lets the service read the pages; fetches them from here if that fails."""
         from alhena.errors import ModelError
         from alhena.models.errors import CredentialsError
         from alhena.wire.errors import WireError
@@ -154,8 +154,8 @@ class WebFetchInvocation(BaseInvocation):
         return await self._from_here(urls, skipped, reason)
 
     async def _admitted(self) -> "tuple[list[WebUrl], list[str]]":
-        """The URLs that may be read now, and why others may not. Nothing local passes: the service
-        would look for it elsewhere than the user meant."""
+        """The URLs that may be read, and the reasons why others may not. Local addresses are
+        refused: the service would resolve them in its own network."""
         import asyncio
 
         from alhena.system.web.url import BlockedAddressError, raw_form
@@ -190,7 +190,7 @@ class WebFetchInvocation(BaseInvocation):
         )
 
     async def _from_here(self, urls: "list[WebUrl]", skipped: list[str], reason: str) -> ToolResult:
-        """Fetches the pages and gives the model their text."""
+        """Fetches the pages from here and gives the model their text."""
         from alhena.errors import ModelError
         from alhena.tools.web_pages import fetch_pages, pages_prompt
         from alhena.wire.errors import WireError
@@ -225,7 +225,7 @@ class WebFetchInvocation(BaseInvocation):
 
 
 def _not_retrieved(response: GenerateContentResponse) -> tuple[list[str], int]:
-    """The URLs that the service says it did not get, and of how many it says anything."""
+    """The URLs the service could not retrieve, and the number of URLs it reports on."""
     metadata = response.candidates[0].url_context_metadata if response.candidates else None
     entries = [as_object(item) for item in as_array((metadata or {}).get("urlMetadata")) or ()]
     known = [entry for entry in entries if entry is not None]

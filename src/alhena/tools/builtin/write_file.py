@@ -1,4 +1,4 @@
-"""write_file: creates a file or replaces all of it (TOOLS-09)."""
+"""write_file: creates or overwrites a file (TOOLS-09)."""
 
 from pathlib import Path
 from typing import Any
@@ -28,22 +28,22 @@ class WriteFile(DeclarativeTool):
         self._workspace = workspace
 
     def check(self, params: dict[str, Any]) -> ToolFailure | None:
-        """The path has to lie in the workspace."""
+        """Requires a path in the workspace."""
         return target_problem(self._workspace, params["file_path"])
 
     def invocation(self, params: dict[str, Any]) -> ToolInvocation:
-        """One write."""
+        """Builds the call."""
         return WriteFileInvocation(self._workspace, params)
 
 
 class WriteFileInvocation(EditInvocation):
-    """One file to be written."""
+    """A write of one file."""
 
     verb = "Write"
     parameter = "content"
 
     def propose(self, real: Path) -> Proposal | ToolFailure:
-        """The content in the encoding and with the line ends of the file that is there."""
+        """Proposes the content in the encoding and with the line endings of the existing file."""
         content: str = self.params["content"]
         current = current_file(real)
         file = current.text if current else None
@@ -67,7 +67,7 @@ class WriteFileInvocation(EditInvocation):
         )
 
     def _unprepared(self, error: FileError) -> ToolFailure:
-        """As of any change; what is wrong with the file that is there is no matter of an edit."""
+        """Converts the error; an unreadable existing file gets a message of its own."""
         if not isinstance(error, ReadFailureError):
             return super()._unprepared(error)
         return ToolFailure(
@@ -77,20 +77,20 @@ class WriteFileInvocation(EditInvocation):
         )
 
     def modified_params(self, content: str, original: str | None) -> dict[str, Any]:
-        """The content is all there is."""
+        """Returns the parameters with `content` as the whole file."""
         del original
         return {**self.params, "content": content}
 
     def modified_parameter(self, proposal: Proposal, content: str) -> tuple[str, str] | None:
-        """The content."""
+        """Returns the parameter `content`."""
         del proposal
         return "content", content
 
 
 def _with_line_ends(content: str, file: TextFile | None) -> str:
-    """`content` with the line ends of a file that has others than LF, else as it is.
+    """Gives `content` the line endings of the file if those are not LF.
 
-    Where a file mixes line ends or has stray bytes, the lines that stay keep theirs.
+    In a file with mixed line endings or stray bytes, unchanged lines keep theirs.
     """
     if file is None:
         return content

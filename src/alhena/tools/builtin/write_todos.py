@@ -1,4 +1,4 @@
-"""write_todos: the agent's list of tasks, as people see it (TOOLS-20)."""
+"""write_todos: the agent's task list, shown to the user (TOOLS-20)."""
 
 from typing import Any
 
@@ -17,12 +17,12 @@ MAX_TODOS = 200
 
 
 class WriteTodos(DeclarativeTool):
-    """The list lives in the conversation and the display; nothing is stored."""
+    """Validates and displays the list; it is stored only in the conversation."""
 
     name = "write_todos"
 
     def check(self, params: dict[str, Any]) -> ToolFailure | None:
-        """Every task says something, and one at most is in progress."""
+        """Requires a description for every task, and at most one task in progress."""
         todos: list[dict[str, str]] = params["todos"]
         for number, todo in enumerate(todos, 1):
             if not todo["description"].strip():
@@ -37,15 +37,15 @@ class WriteTodos(DeclarativeTool):
         return None
 
     def invocation(self, params: dict[str, Any]) -> ToolInvocation:
-        """One list."""
+        """Builds the call."""
         return WriteTodosInvocation(params)
 
 
 class WriteTodosInvocation(BaseInvocation):
-    """One list, in place of the one before."""
+    """A new list that replaces the previous one."""
 
     def describe(self) -> str:
-        """How far the work is."""
+        """Counts the tasks and the completed ones."""
         todos = self._todos()
         if not todos:
             return "Cleared the todo list"
@@ -53,7 +53,7 @@ class WriteTodosInvocation(BaseInvocation):
         return f"Set {len(todos)} todo(s), {done} completed"
 
     async def execute(self, context: ExecutionContext) -> ToolResult:
-        """Repeats the list, so that the model sees how it was understood."""
+        """Returns the list as text, so that the model sees how it was understood."""
         del context
         todos = self._todos()
         if not todos:

@@ -1,1 +1,1 @@
-"""Tools that a command of the settings lists and another one runs (TOOLS-07)."""
+"""Tools that one configured command lists and another runs (TOOLS-07)."""

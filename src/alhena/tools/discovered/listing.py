@@ -1,4 +1,4 @@
-"""Runs a discovery command, once, and reads the declarations that it prints."""
+"""Runs a discovery command once and reads the declarations it prints."""
 
 import os
 import shlex
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from alhena.system.sandbox.sandbox import Sandbox
 
 PREFIX = "discovered_tool_"
-"""What the names of discovered tools begin with, so that none can pass for a built-in one."""
+"""Prefix of the names of discovered tools, so that none can pass for a built-in tool."""
 MAX_TOOLS = 512
 MAX_ITEMS = 10_000
-"""Items of a listing that are looked at."""
+"""Maximum number of items read from a listing."""
 MAX_PROBLEMS = 10
-"""Problems that are told one by one."""
+"""Maximum number of problems reported individually."""
 _TYPES = frozenset({"STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL"})
 _VALUES = frozenset({"default", "enum", "const", "example", "examples"})
 _LISTS = ("function_declarations", "functionDeclarations")
@@ -40,20 +40,20 @@ class ListedTool(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def registered_name(self) -> str:
-        """The name that models and policies know it by."""
+        """The name used by models and policies."""
         return PREFIX + self.name
 
 
 class Listing(Value, frozen=True, kw_only=True):
-    """What was found; `problems` are sentences about what could not be used."""
+    """The tools found; `problems` are sentences about unusable items."""
 
     tools: tuple[ListedTool, ...] = ()
     problems: tuple[str, ...] = ()
 
 
 def arguments(command: str) -> tuple[str, ...]:
-    """The words of a command that is given as one string, quoted as for a shell; no shell runs it.
-    Raises ValueError when it is empty, not closed, or has a NUL."""
+    """Splits a command string with shell quoting; no shell runs it. Raises ValueError for an empty
+    command, an unclosed quote or a NUL."""
     if "\0" in command:
         raise ValueError("it holds a NUL character")
     try:
@@ -66,9 +66,9 @@ def arguments(command: str) -> tuple[str, ...]:
 
 
 def read_listing(output: bytes) -> Listing:
-    """The tools of a JSON array whose items are declarations or objects that hold a list of them as
-    `function_declarations` or `functionDeclarations`. What is no declaration is a problem; the
-    others are used. Raises ValueError when the output is no such array."""
+    """Reads a JSON array of declarations, or of objects that list them as `function_declarations`
+    or `functionDeclarations`. Invalid items become problems; valid ones are used. Raises ValueError
+    when the output is not such an array."""
     try:
         decoded: object = msgspec.json.decode(output)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -113,7 +113,7 @@ def _declarations(items: list[object]) -> Iterator[tuple[str, object]]:
 
 
 def _tool(item: object) -> ListedTool | str:
-    """The declaration, or why it is none."""
+    """Returns the declaration, or the reason why the item is not one."""
     given = as_object(item)
     if given is None:
         return "it is no object"
@@ -137,8 +137,8 @@ def _tool(item: object) -> ListedTool | str:
 
 
 def _json_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """JSON Schema of what may be written in the Gemini form, with types in capitals and
-    `nullable`."""
+    """Converts a schema that may be in the Gemini form (types in capitals, `nullable`) to JSON
+    Schema."""
     made: dict[str, Any] = {}
     open_: list[tuple[dict[str, Any], dict[str, Any]]] = [(schema, made)]
     while open_:
@@ -158,7 +158,7 @@ def _json_schema(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _copy(value: object, open_: list[tuple[dict[str, Any], dict[str, Any]]]) -> object:
-    """The value, or for an object an empty one that is filled later."""
+    """Copies a value; returns an empty object, filled later, for an object."""
     source = as_object(value)
     if source is None:
         return value
@@ -168,11 +168,11 @@ def _copy(value: object, open_: list[tuple[dict[str, Any], dict[str, Any]]]) -> 
 
 
 DISCOVERY_SECONDS = 30.0
-"""How long a discovery command may take."""
+"""Timeout of a discovery command."""
 MAX_LISTING = 10 << 20
-"""Bytes that a discovery command may print on stdout."""
+"""Maximum bytes of the listing on stdout."""
 MAX_SAID = 10 * MAX_LISTING
-"""Bytes that it may write in all, with what it says on stderr."""
+"""Maximum bytes on stdout and stderr together."""
 _SHOWN = 500
 
 
@@ -183,8 +183,8 @@ async def discover(
     groups: "ProcessGroups | None" = None,
     sandbox: "Sandbox | None" = None,
 ) -> Listing:
-    """The tools that `command` lists, run in `cwd` with `env`. When it fails in any way there are
-    none, and the problem says why. What it leaves running is ended."""
+    """Runs `command` in `cwd` with `env` and returns the tools it lists. Any failure gives no tools
+    and a problem with the reason. Processes left running are killed."""
     from alhena.system.processes import Command, Limits, Stop, run_process
     from alhena.system.terminal_text import OutputCapture
 

@@ -1,4 +1,4 @@
-"""A discovered tool: its calls are runs of one command."""
+"""Discovered tools: each call runs the configured command."""
 
 import os
 from collections.abc import Callable
@@ -25,17 +25,18 @@ if TYPE_CHECKING:
     from alhena.tools.output_store import OutputStore
 
 CALL_SECONDS = 600.0
-"""How long a call may take."""
+"""Timeout of a call."""
 MAX_OUTPUT = 1 << 30
-"""Bytes of output after which a call is stopped."""
+"""Maximum bytes of output before a call is stopped."""
 DIAGNOSTICS = 4_000
-"""Characters that are kept of each end of stderr."""
+"""Characters of stderr kept from each end."""
 
 
 class CallCommand(Value, frozen=True, kw_only=True):
-    """How discovered tools are run. `text` is the command as the settings have it, `words` are its
-    words; what it leaves running is ended with `groups`. Long output goes to `outputs`. `why_held`
-    says before each run why it must not be run any more, "" when it may be; None: it always may."""
+    """The command that runs discovered tools. `text` is the command from the settings, `words` its
+    arguments; `groups` kills processes left running. Long output goes to `outputs`. Before each run
+    `why_held` returns the reason why the command may no longer run, "" if it may; None: no check.
+    """
 
     text: str
     words: tuple[str, ...]
@@ -77,7 +78,7 @@ class DiscoveredTool:
         )
 
     def build(self, params: dict[str, Any]) -> "DiscoveredInvocation | ToolFailure":
-        """Checks the parameters by the tool's schema; a failure is a value."""
+        """Checks the parameters against the tool's schema; a failure is a value."""
         normal = respelled(self.parameter_schema, params)
         return validate(self.parameter_schema, normal) or DiscoveredInvocation(normal, self)
 
@@ -91,11 +92,11 @@ class DiscoveredInvocation(BaseInvocation):
         self._input = msgspec.json.encode(params)
 
     def describe(self) -> str:
-        """The call as one would write it."""
+        """Formats the call as an expression."""
         return escaped(f"{self._tool.own_name}({self._input.decode('utf-8')})")
 
     async def confirmation(self, context: ExecutionContext) -> ConfirmationDetails:
-        """The command that would be run, and what it would be given."""
+        """Shows the command and its input."""
         del context
         call = self._tool.call
         command = f"{call.text} {self._tool.own_name} <<< {self._input.decode('utf-8')}"
@@ -106,8 +107,8 @@ class DiscoveredInvocation(BaseInvocation):
         )
 
     async def execute(self, context: ExecutionContext) -> ToolResult:
-        """Runs the command. It failed when it could not be started, did not end with exit code 0,
-        or was stopped; what it says on stderr alone is no failure."""
+        """Runs the command. The call fails when the command cannot start, is stopped or ends with a
+        non-zero exit code; output on stderr alone is not a failure."""
         from alhena.system.processes import Limits, run_process
         from alhena.system.terminal_text import OutputCapture
         from alhena.tools.shell_output import live_output
@@ -205,6 +206,6 @@ class DiscoveredInvocation(BaseInvocation):
 
 
 class DiscoveredOutput(CapturedOutput):
-    """The output of one call, in a file of its own when it is long."""
+    """Output of one call, stored in its own file when long."""
 
     tool = "discovered_tool"

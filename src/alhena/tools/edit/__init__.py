@@ -1,1 +1,1 @@
-"""Edits of files: old text found, new text put in its place, the change shown and written."""
+"""Edits of files: finds old text, replaces it, shows the diff and writes the file."""

@@ -1,6 +1,6 @@
-"""An edit whose old text is not in the file, corrected once by a model.
+"""Asks a model once to correct an edit whose old text is not in the file.
 
-The correction is made only if it is the edit that was asked for (`correction_bound`).
+The correction is applied only if it makes the requested change (`correction_bound`).
 """
 
 from collections.abc import Awaitable, Callable
@@ -20,11 +20,11 @@ from alhena.tools.edit.replacing import TextEdit, places
 from alhena.tools.threads import run_blocking
 
 Ask = Callable[[str], Awaitable[str]]
-"""Gives a prompt to a model and returns the text of its answer. Raises AlhenaError."""
+"""Sends a prompt to a model and returns the text of its answer. Raises AlhenaError."""
 
 TIMEOUT_S = 40.0
 FILE_LIMIT = 60_000
-"""Characters of the file that are sent; of a longer one what lies around the closest place."""
+"""Maximum characters of the file to send; of a larger file, the region around the closest match."""
 
 EDIT_LIMIT = 20_000
 """Characters of instruction, old and new text together; longer edits are not corrected."""
@@ -45,10 +45,9 @@ _EXPLANATION = 300
 
 
 class Correction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The model's answer: the edit as it should have been, or that none is needed.
+    """The model's answer: the corrected edit, or the claim that none is needed.
 
-    That none is needed may be said by either name: `noChangesRequired` is the one that models know
-    from elsewhere.
+    Both spellings of that claim are accepted: models know `noChangesRequired` from elsewhere.
     """
 
     search: str
@@ -59,7 +58,7 @@ class Correction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @property
     def needless(self) -> bool:
-        """True when the file already is as the edit wants it."""
+        """True when the file already contains the change."""
         return self.no_changes_required or self.none_required
 
     @property
@@ -70,7 +69,7 @@ class Correction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class FailedEdit(msgspec.Struct, frozen=True, kw_only=True):
-    """An edit that found no place in `text`, and what the caller would be told."""
+    """An edit whose old text was not found in `text`, and the error for the caller."""
 
     instruction: str
     old: str
@@ -80,8 +79,7 @@ class FailedEdit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_correctable(path: Path, text: str) -> bool:
-    """True when such a file is corrected: in JSON, by its name or by its text, quoting goes wrong
-    too easily."""
+    """False for JSON, by name or content: models get its quoting wrong too easily."""
     name = path.name.lower()
     if name in _JSON_NAMES or path.suffix.lower() in _JSON_ENDINGS:
         return False
@@ -89,7 +87,7 @@ def is_correctable(path: Path, text: str) -> bool:
 
 
 def _is_json(text: str) -> bool:
-    """True when a text, or the first line of it that is no blank one, is JSON."""
+    """True when a text, or its first non-blank line, is JSON."""
     for whole in (text, text.lstrip().partition("\n")[0]):
         try:
             found: object = msgspec.json.decode(whole)
@@ -101,7 +99,7 @@ def _is_json(text: str) -> bool:
 
 
 def correction_prompt(edit: FailedEdit) -> str | None:
-    """What to ask; None when it would be too long, or no part of the file is near."""
+    """Builds the prompt; None when it would be too long, or no part of the file is similar."""
     from string import Template
 
     if len(edit.instruction) + len(edit.old) + len(edit.new) > EDIT_LIMIT:
@@ -124,7 +122,7 @@ def correction_prompt(edit: FailedEdit) -> str | None:
 
 
 async def corrected(ask: Ask, prompt: str, seconds: float = TIMEOUT_S) -> Correction | str:
-    """The correction, or why there is none."""
+    """Returns the correction, or the reason why there is none."""
     import asyncio
 
     try:
@@ -142,7 +140,7 @@ async def corrected(ask: Ask, prompt: str, seconds: float = TIMEOUT_S) -> Correc
 
 
 def _unfenced(answer: str) -> str:
-    """The inside of an answer that is one fenced block, else the answer."""
+    """Removes the fence from an answer that is a single fenced block."""
     text = answer.strip()
     if text.startswith("```") and text.endswith("```") and "\n" in text:
         return text[text.index("\n") + 1 : -3]
@@ -150,7 +148,7 @@ def _unfenced(answer: str) -> str:
 
 
 def _excerpt(text: str, old: str) -> str | None:
-    """Whole lines around the place most like `old`, FILE_LIMIT characters at most."""
+    """Whole lines around the place most similar to `old`, at most FILE_LIMIT characters."""
     from alhena.tools.edit.nearest import nearest_line
 
     line = nearest_line(text, old)
@@ -169,7 +167,7 @@ def _excerpt(text: str, old: str) -> str | None:
 
 
 class CorrectedEdit(TextEdit):
-    """One edit of one file."""
+    """An edit of one file, corrected by a model if needed."""
 
     fuzzy = True
 
@@ -184,7 +182,8 @@ class CorrectedEdit(TextEdit):
         self._missed = ""
 
     async def work_out(self, context: ExecutionContext) -> Proposal | ToolFailure:
-        """The edit as it was given; when its old text is nowhere, as a model corrects it."""
+        """Applies the edit as given; asks a model for a correction when its old text is not
+        found."""
         missed = await super().work_out(context)
         if (
             self._ask is None
@@ -218,7 +217,7 @@ class CorrectedEdit(TextEdit):
         return await super().work_out(context)
 
     def edited(self, real: Path, current: CurrentFile, file: TextFile) -> Proposal | ToolFailure:
-        """The edit as given, or as corrected."""
+        """Applies the edit as given or as corrected."""
         self._text = file.shown
         if self._correction is None:
             return super().edited(real, current, file)
@@ -243,7 +242,7 @@ class CorrectedEdit(TextEdit):
         return self.proposed(real, current, file, match, replace)
 
     def how(self, file: TextFile, match: Match) -> str:
-        """How the old text was found, when that was not as it was given."""
+        """Explains the match to the model, unless it was exact."""
         if self._correction is None:
             return super().how(file, match)
         reason = self._correction.reason or "no explanation was given"
@@ -253,7 +252,7 @@ class CorrectedEdit(TextEdit):
         )
 
     def _refused(self, reason: str) -> ToolFailure:
-        """The miss as it was before the correction, and why that was not made."""
+        """The original failure, with the reason why no correction was applied."""
         return ToolFailure(
             f"{self._missed} Correction refused: {reason}.",
             ToolErrorType.EDIT_NO_OCCURRENCE_FOUND,

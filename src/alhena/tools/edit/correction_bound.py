@@ -1,10 +1,9 @@
-"""The proof that a correction is the edit that was asked for.
+"""Verifies that a correction makes the requested change.
 
-A model that corrects an edit has read the file, and a file may say anything. So its answer is held
-against the edit that failed: the place has to be like the old text, of about its size, and no other
-place may be more like it; what the correction takes away, puts in and moves there has to be what
-the edit does, word for word. Only names and signs that the place has instead of those of the old
-text may stand instead of them in the new text.
+A model that corrects an edit has read the file, which may contain injected instructions. So its
+answer is compared with the failed edit: the place has to resemble the old text, be about as long,
+and be the most similar one; the words removed, added and moved have to be those of the edit. Only
+names and signs in which the place differs from the old text may differ in the new text too.
 """
 
 import re
@@ -16,15 +15,15 @@ from alhena.tools.edit.splicing import Span, opcodes
 from alhena.tools.edit.whitespace import Pair, aligned, indent_of
 
 _LIKE = 0.6
-"""The share of words and signs of the shorter text that the other one has too, in order."""
+"""Minimum share of the words and signs of the shorter text that occur in the other, in order."""
 _WORDS_LIKE = 1 / 3
-"""The same of words alone: signs are alike everywhere."""
+"""The same for words alone: signs are alike everywhere."""
 _LONGER, _SPARE = 2, 60
-"""How many times longer the place may be than the old text, and characters beyond that."""
+"""Maximum length of the place as a multiple of the old text's, plus a number of characters."""
 _SHORTER = 3
 _CLOSER = 0.1
 _INSIDE = 6
-"""Words and signs within what is taken away that the old text may lack."""
+"""Maximum number of removed words and signs that the old text may lack."""
 
 _EAST_ASIAN = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _TOKEN = re.compile(rf"\n|[{_EAST_ASIAN}]|[^\W{_EAST_ASIAN}]+|[^\w\s]")
@@ -44,8 +43,8 @@ class Change(NamedTuple):
 
 
 def refusal(text: str, span: Span, asked: Change, corrected: Change) -> str | None:
-    """The reason why a correction, whose old text stands at `span` of `text`, is not the edit that
-    was asked for; None when it is."""
+    """The reason why a correction, with its old text at `span` of `text`, does not make the
+    requested change; None when it does."""
     readings = _readings(asked, corrected.old)
     problem = _place_problem(text, span, [change.old for change in readings], corrected)
     if problem is not None:
@@ -60,8 +59,8 @@ def refusal(text: str, span: Span, asked: Change, corrected: Change) -> str | No
 
 
 def _readings(asked: Change, here: str) -> list[Change]:
-    """The edit as given, and, if the place says that its old text was escaped once more than it
-    should be, as it is meant then: with both texts unescaped, or the old one alone."""
+    """The edit as given and, if its old text was escaped once too often, with both texts or the old
+    text alone unescaped."""
     old, new = _unescaped(asked.old), _unescaped(asked.new)
     if _likeness(old, here) <= _likeness(asked.old, here):
         return [asked]
@@ -73,7 +72,7 @@ def _unescaped(text: str) -> str:
 
 
 def _tokens(text: str) -> list[str]:
-    """Words, signs, and one line feed for each run of them between others."""
+    """Words, signs, and one line feed for each run of line feeds between them."""
     found: list[str] = []
     for piece in _TOKEN.findall(text.strip()):
         if piece != "\n" or found[-1] != "\n":
@@ -82,7 +81,7 @@ def _tokens(text: str) -> list[str]:
 
 
 def _common(a: list[str], b: list[str]) -> int:
-    """The length of the longest common subsequence, a row of it at a time in one integer."""
+    """Length of the longest common subsequence; each row is one integer."""
     places: dict[str, int] = {}
     for index, token in enumerate(a):
         places[token] = places.get(token, 0) | 1 << index
@@ -95,7 +94,7 @@ def _common(a: list[str], b: list[str]) -> int:
 
 
 def _place_problem(text: str, span: Span, olds: list[str], corrected: Change) -> str | None:
-    """The reason why the place is not the one that was meant."""
+    """The reason why the place does not match the old text."""
     given = max(len("".join(old.split())) for old in olds)
     cores = [corrected.old, _without_context(corrected)]
     sizes = [len("".join(core.split())) for core in cores]
@@ -111,7 +110,7 @@ def _place_problem(text: str, span: Span, olds: list[str], corrected: Change) ->
 
 
 def _without_context(corrected: Change) -> str:
-    """The old text without the lines at its ends that are the new text's too."""
+    """The old text without the leading and trailing lines it shares with the new text."""
     old, new = corrected.old.split("\n"), corrected.new.split("\n")
     most = min(len(old), len(new)) - 1
     head = tail = 0
@@ -131,7 +130,7 @@ def _is_like(old: str, here: str) -> bool:
 
 
 def _parts(tokens: list[str]) -> list[str]:
-    """The words that names are made of, in lower case."""
+    """The parts of names, in lower case."""
     return [part.lower() for token in tokens for part in _PART.findall(token)]
 
 
@@ -157,11 +156,11 @@ def _likeness(old: str, here: str) -> float:
 
 
 class _Alignment:
-    """How the words and signs of a place correspond to those of an old text.
+    """Correspondence between the words and signs of a place and those of an old text.
 
-    `theirs` has for a position of the old text what stands there; `inside` for a range of the old
-    text what the place has there, which goes only with all of that range; `renamed` what the place
-    always has instead of a word or sign.
+    `theirs` maps a position of the old text to the tokens of the place; `inside` maps a range of
+    the old text to the tokens that the place has there, which are removed only with the whole
+    range; `renamed` maps a word or sign to the one that the place always has instead.
     """
 
     def __init__(self, old: list[str], here: list[str]) -> None:
@@ -182,7 +181,7 @@ class _Alignment:
                         if len(others) == 1 and (other := next(iter(others))) != ours}  # fmt: skip
 
     def named(self, tokens: list[str]) -> list[str]:
-        """`tokens` with the names of the place."""
+        """Renames `tokens` to the names of the place."""
         return [self.renamed.get(token, token) for token in tokens]
 
 
@@ -195,12 +194,12 @@ def _is_word(token: str) -> bool:
 
 
 def _holds_line(tokens: list[str]) -> bool:
-    """True when there are words, and a line end, so that they may be a line of their own."""
+    """True when the tokens include words and a line end, so that they may be a whole line."""
     return "\n" in tokens and any(map(_is_word, tokens))
 
 
 def _change_problem(asked: Change, corrected: Change) -> str | None:
-    """The reason why the correction takes away, puts in or moves something else than the edit."""
+    """The reason why the correction removes, adds or moves other text than the edit."""
     old, new = _tokens(asked.old), _tokens(asked.new)
     here, then = _tokens(corrected.old), _tokens(corrected.new)
     alignment = _Alignment(old, here)
@@ -246,7 +245,7 @@ def _difference(
 
 
 def _named(tokens: Counter[str]) -> str:
-    """Three kinds of them, words first, as people may see them."""
+    """Lists up to three kinds of tokens for people, words first."""
     kinds = sorted(tokens, key=lambda token: not _is_word(token))[:3]
     shown = [token if len(token) <= 40 else token[:40] + "\u2026" for token in kinds]
     return ", ".join(map(repr, shown)) + (" and more" if len(tokens) > 3 else "")
@@ -259,9 +258,9 @@ def _moved(here: list[str], then: list[str], most: int) -> str | None:
 
 
 def _elsewhere(old: list[str], new: list[str], here: list[str], then: list[str]) -> str | None:
-    """True when new text stands among other words than the edit puts it among.
+    """True when the correction puts new text between other words than the edit does.
 
-    New text and corrected new text differ by no more than the two old texts do.
+    The two new texts must not differ more than the two old texts.
     """
     before, after = _common(old, here), _common(new, then)
     if len(new) - after <= len(old) - before and len(then) - after <= len(here) - before:
@@ -270,8 +269,8 @@ def _elsewhere(old: list[str], new: list[str], here: list[str], then: list[str])
 
 
 def _blanks_problem(asked: Change, corrected: Change, before: str) -> str | None:
-    """The reason why lines are joined, indented or spaced otherwise; `before` stands left of the
-    place."""
+    """The reason why lines are joined, indented or spaced differently; `before` is the text left of
+    the place."""
     if not corrected.new.strip():
         return None
     ends = [text.endswith("\n") for text in (*asked, *corrected)]
@@ -294,8 +293,7 @@ def _blanks_problem(asked: Change, corrected: Change, before: str) -> str | None
 
 
 def _respaced(change: Change) -> int:
-    """The number of lines that have other blanks afterwards and the same words, or another
-    indentation."""
+    """Number of lines that keep their words but change their blanks or indentation."""
     return sum(
         line.rstrip() != then.rstrip() if same else indent_of(line) != indent_of(then)
         for line, then, same in _paired(*change)
@@ -303,13 +301,13 @@ def _respaced(change: Change) -> int:
 
 
 def _indents(a: str, b: str) -> list[Pair]:
-    """The indentations of lines that stand for each other."""
+    """Indentations of corresponding lines."""
     return [(indent_of(line), indent_of(other)) for line, other, _ in _paired(a, b)]
 
 
 def _paired(a: str, b: str) -> Iterator[tuple[str, str, bool]]:
-    """Lines that are not blank with those that stand for them, and whether they say the same: they
-    do, or as many lines stand between others that do."""
+    """Pairs of corresponding non-blank lines, with True if they are equal or as many lines lie
+    between others that are."""
     lines, there = a.split("\n"), b.split("\n")
     for tag, i1, i2, j1, j2 in opcodes(_squeezed(lines), _squeezed(there)):
         if i2 - i1 == j2 - j1:

@@ -1,15 +1,14 @@
-"""The ladder by which an edit's old text is found in a file, from exact to nearly the same.
+"""Finds the old text of an edit in a file, in steps from exact to nearly equal.
 
-Each rung is looser than the one before, and the first that finds any place decides: two places by
-an exact match are never narrowed down to one by a looser rule. A looser rung also carries the new
-text over to how the file writes the same lines; where that is not certain it finds nothing.
+Each step is looser than the one before, and the first that finds any place decides: two exact
+matches are never narrowed down to one by a looser step. A looser step also adapts the new text to
+the file's form of the same lines; if that is uncertain it finds nothing. A fuzzy place has as many
+lines as the old text. All its differences together may be a tenth of the given characters (trailing
+blanks aside), all of them typos inside longer words, and no other place within that bound may be
+nearly as close: with another place at up to twice the distance, neither is chosen.
 
-A place is a run of as many lines. All its edits together may be a tenth of the characters that
-were given (blanks at the ends of lines aside), all of them slips inside longer words, and no other
-place within that bound may be nearly as close: at up to twice the distance neither is taken.
-
-With at most k edits, one of any k + 1 pieces of the given lines stands unchanged in the place, so
-that only lines around such pieces have to be compared. What would take too long is not tried.
+With at most k edits, one of any k + 1 pieces of the given lines occurs unchanged in the place, so
+only lines around such pieces are compared. Searches that would take too long are skipped.
 """
 
 import re
@@ -23,14 +22,14 @@ from alhena.tools.edit.splicing import Edit, Span, raw_spans
 from alhena.values import Value
 
 MAX_PLACES = 100_000
-"""Places beyond which only uniform files are edited, where no place has to be looked at."""
+"""Number of places above which only files with uniform line endings are edited."""
 
 LOOSE_LIMIT = 16_000_000
-"""Characters of the largest text that the looser rungs search."""
+"""Maximum characters of a text for the looser steps."""
 
 
 class Rung(StrEnum):
-    """How old text was found."""
+    """The step that found the old text."""
 
     EXACT = "exact"
     LINE_ENDINGS = "line_endings"
@@ -41,10 +40,10 @@ class Rung(StrEnum):
 
 
 class Match(Value, frozen=True):
-    """What a rung found: how many places, the edits there, and whether places overlap.
+    """Result of a step: the number of places, the edits, and True for `overlapping` places.
 
-    `edits` are in order and none overlaps another; None when the count is not the one wanted (or
-    more than 100,000), so that there is nothing to edit. `spans` are the first places found.
+    `edits` are in order and do not overlap; None when the count is not the expected one (or over
+    100,000), so that nothing is edited. `spans` are the first places found.
     """
 
     rung: Rung
@@ -55,7 +54,7 @@ class Match(Value, frozen=True):
 
 
 def exact(text: str, old: str, limit: int = MAX_PLACES) -> list[Span]:
-    """The places where `old` stands as it is, none overlapping another; at most `limit`."""
+    """Non-overlapping exact occurrences of `old`; at most `limit`."""
     spans: list[Span] = []
     at = text.find(old)
     while at >= 0 and len(spans) < limit:
@@ -67,11 +66,11 @@ def exact(text: str, old: str, limit: int = MAX_PLACES) -> list[Span]:
 def find(
     file: TextFile, old: str, new: str, *, expected: int | None = 1, fuzzy: bool = False
 ) -> Match | None:
-    """Where `old` (not empty) stands in the file; None when no rung finds it.
+    """Finds `old` (not empty) in the file; None when no step finds it.
 
-    `expected` is how many places there have to be, None for any number. `old` and `new` come as
-    the model gave them; all that is found refers to `file.text`, with LF line ends. `fuzzy` adds
-    the last rung, which finds one place only.
+    `expected` is the required number of places, None for any number. `old` and `new` are passed as
+    the model gave them; the result refers to `file.text`, with LF line endings. `fuzzy` adds the
+    last step, which finds one place only.
     """
     wanted, given = with_line_feeds(old, file), with_line_feeds(new, file)
     match = _literal(file, old, wanted, given, expected)
@@ -83,12 +82,12 @@ def find(
 
 
 def find_exact(file: TextFile, old: str, new: str) -> Match | None:
-    """As `find`, by nothing looser than other line ends, for one place."""
+    """Like `find`, for one place, with no tolerance but line endings."""
     return _literal(file, old, with_line_feeds(old, file), with_line_feeds(new, file), 1)
 
 
 def with_line_feeds(text: str, file: TextFile) -> str:
-    """Text that a model gave, with LF line ends; a lone CR is one if it ends the file's lines."""
+    """Converts a model's text to LF line endings; a lone CR counts if it ends the file's lines."""
     text = text.replace("\r\n", "\n")
     return text.replace("\r", "\n") if file.line_ending is LineEnding.CR else text
 
@@ -111,14 +110,14 @@ def _literal(
 
 
 def _as_given(file: TextFile, spans: list[Span], old: str, wanted: str) -> bool:
-    """True when the file's own characters at every place are those the model gave."""
+    """True when the file has exactly the given characters at every place."""
     if file.line_ending is not LineEnding.MIXED:
         return old == wanted.replace("\n", file.newline)
     return all(file.raw[start:end] == old for start, end in raw_spans(file, spans))
 
 
 def _overlapping(text: str, spans: list[Span], old: str, new: str) -> bool:
-    """True when a place begins inside another, and it matters which of the two is replaced."""
+    """True when places overlap and the result depends on the one replaced."""
     for start, end in spans:
         other = text.find(old, start + 1, end + len(old) - 1)
         if other < 0:
@@ -174,10 +173,10 @@ def _similar(file: TextFile, old: str, new: str) -> Match | None:
 
 
 def edit_distance(a: str, b: str) -> int:
-    """The least number of insertions, deletions and substitutions that make `a` into `b`.
+    """The Levenshtein distance of `a` and `b`.
 
-    Myers' bit-parallel algorithm: one step for each character of the longer text, on integers as
-    wide as the shorter one.
+    Uses Myers' bit-parallel algorithm: one step for each character of the longer text, on integers
+    as wide as the shorter one.
     """
     if a == b:
         return 0
@@ -210,11 +209,11 @@ def edit_distance(a: str, b: str) -> int:
 
 MIN_LENGTH = 10
 MAX_LENGTH = 8_000
-"""Characters of the text that is looked for, blanks at the ends of lines aside."""
+"""Maximum characters of the searched text, trailing blanks aside."""
 
 _PIECE = 5
 _SLIPPED = 7
-"""Characters of a word in which a letter may be missing, too much or out of place."""
+"""Minimum length of a word in which one missing, extra or swapped letter counts as a typo."""
 _SHORTEST = 3
 _COMMON = 2_000
 _SEARCHED = 1_000_000_000
@@ -222,7 +221,7 @@ _COMPARED = 2_000_000
 
 
 def fuzzy_place(text: str, old: str) -> Span | None:
-    """The one place that is close to `old`; None when there is none, or more than one."""
+    """The one place similar to `old`; None when there is none, or more than one."""
     wanted = [line.strip() for line in old.strip().split("\n")]
     total = sum(map(len, wanted))
     if not MIN_LENGTH <= total <= MAX_LENGTH:
@@ -242,7 +241,7 @@ def fuzzy_place(text: str, old: str) -> Span | None:
 
 
 def _candidates(text: str, ends: list[int], wanted: list[str], needed: int) -> list[int]:
-    """The lines at which a place with fewer than `needed` edits can begin; none if unknown."""
+    """Lines at which a place with fewer than `needed` edits may begin; none if unknown."""
     if needed * len(text) > _SEARCHED:
         return []
     starts: set[int] = set()
@@ -259,7 +258,7 @@ def _candidates(text: str, ends: list[int], wanted: list[str], needed: int) -> l
 
 
 def _pieces(wanted: list[str]) -> list[tuple[str, int]]:
-    """Pieces of the lines, the longest first, each with the number of its line."""
+    """Pieces of the lines, longest first, each with its line number."""
     found: list[tuple[str, int]] = []
     for number, line in enumerate(wanted):
         count = max(len(line) // _PIECE, 1)
@@ -269,7 +268,7 @@ def _pieces(wanted: list[str]) -> list[tuple[str, int]]:
 
 
 def _occurrences(text: str, piece: str) -> list[int] | None:
-    """Where `piece` stands; None when that is so often that it tells nothing."""
+    """Positions of `piece`; None when it occurs too often to be useful. --"""
     found: list[int] = []
     at = text.find(piece)
     while at >= 0:
@@ -283,7 +282,7 @@ def _occurrences(text: str, piece: str) -> list[int] | None:
 def _compared(
     lines: list[str], starts: list[int], wanted: list[str], bound: int
 ) -> list[tuple[int, int]]:
-    """Distance and first line of the places within `bound`, the closest first; none if unknown."""
+    """Distance and first line of the places within `bound`, closest first; none if unknown."""
     near: list[tuple[int, int]] = []
     left = _COMPARED
     for start in starts:
@@ -308,9 +307,9 @@ def _compared(
 
 
 def _only_slips(here: list[str], given: list[str]) -> bool:
-    """True when the lines differ in nothing but the spelling of longer words: the same words and
-    signs in the same order with the same blanks between them, so that no operator, no number and no
-    "not" is taken for another."""
+    """True when the lines differ only in the spelling of longer words: the same words and signs in
+    the same order with the same blanks, so that no operator, number or "not" is taken for another.
+    """
     for line, wanted in zip(here, given, strict=True):
         ours = re.findall(r"(\s*)(\w+|[^\w\s])", line.strip())
         theirs = re.findall(r"(\s*)(\w+|[^\w\s])", wanted.strip())
@@ -322,16 +321,16 @@ def _only_slips(here: list[str], given: list[str]) -> bool:
 
 
 def _names_another(text: str, here: list[str], given: list[str]) -> bool:
-    """Does a word that is taken for a slip stand elsewhere in the file, and so is a name there?"""
+    """True when a presumed typo is a name that occurs elsewhere in the file."""
     words = [set(re.findall(r"\w+", "\n".join(part))) for part in (here, given)]
     return any(re.search(rf"\b{word}\b", text) for word in words[1] - words[0])
 
 
 def _is_slip(one: str, other: str) -> bool:
-    """Is one long word the other with a letter too many or too few, or two neighbours swapped?
+    """True when two long words differ by one extra, missing or swapped letter.
 
-    What differs otherwise may well be another name: `get_value` and `set_value`, `user` and
-    `users`, `synchronous` and `asynchronous`.
+    Other differences may well be different names: `get_value` and `set_value`, `user` and `users`,
+    `synchronous` and `asynchronous`.
     """
     if one == other:
         return True

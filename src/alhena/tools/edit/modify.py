@@ -1,4 +1,4 @@
-"""Changes that a person makes to a proposed call, in an editor or beside the answer (TOOLS-21)."""
+"""Changes a person makes to a proposed call, in an editor or beside the answer (TOOLS-21)."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -25,29 +25,30 @@ if TYPE_CHECKING:
     from asyncio.subprocess import Process
 
 _QUOTED = 10_000
-"""Characters of a changed parameter up to which the model is told all of it, else what changed."""
+"""Characters up to which a changed parameter is reported whole to the model, else as a diff."""
 
 _BOM = "\ufeff"
 
 
 @runtime_checkable
 class ModifiableInvocation(ToolInvocation, Protocol):
-    """A call whose proposed content somebody may change before it is written."""
+    """A call whose proposed content a person may change before it is written."""
 
     async def contents(self, context: ExecutionContext) -> ProposedContents | ToolFailure:
-        """The file's path, what it holds and what it is to hold; or why the call will fail."""
+        """Returns the file's path, its current and its proposed content; or why the call will
+        fail."""
         ...
 
     def with_content(self, new_content: str) -> ToolInvocation:
-        """The call that writes `new_content`, which is all that the file is to hold, instead.
+        """Returns the call that writes `new_content` as the whole file instead.
 
-        The file has to be then what it was when the proposal was made.
+        The file must not have changed since the proposal was made.
         """
         ...
 
 
 class ModifiedEdit(EditInvocation):
-    """An edit of which a person changed the outcome; the model is told."""
+    """An edit whose result a person changed; the model is notified."""
 
     def __init__(
         self, workspace: Workspace, params: dict[str, Any], origin: EditInvocation, content: str
@@ -60,7 +61,7 @@ class ModifiedEdit(EditInvocation):
         self.approve()
 
     async def work_out(self, context: ExecutionContext) -> Proposal | ToolFailure:
-        """The person's content for the file that the proposal was made for."""
+        """Returns the person's content for the file of the proposal."""
         outcome = await self._origin.worked_out(context)
         if isinstance(outcome, ToolFailure):
             return outcome
@@ -68,7 +69,7 @@ class ModifiedEdit(EditInvocation):
         return await super().work_out(context)
 
     def propose(self, real: Path) -> Proposal | ToolFailure:
-        """The person's content; lines that it leaves alone keep their bytes."""
+        """Proposes the person's content; unchanged lines keep their bytes."""
         proposal = self._proposal
         if proposal is None or proposal.real != real:
             return ToolFailure(
@@ -97,19 +98,19 @@ class ModifiedEdit(EditInvocation):
         )
 
     def with_content(self, new_content: str) -> ToolInvocation:
-        """The first proposal with another content."""
+        """Returns the original proposal with different content."""
         return self._origin.with_content(new_content)
 
     def modified_params(self, content: str, original: str | None) -> dict[str, Any]:
-        """As of the first proposal."""
+        """Delegates to the original proposal."""
         return self._origin.modified_params(content, original)
 
     def modified_parameter(self, proposal: Proposal, content: str) -> tuple[str, str] | None:
-        """As of the first proposal."""
+        """Delegates to the original proposal."""
         return self._origin.modified_parameter(proposal, content)
 
     def _note(self, proposal: Proposal, proposed: str, content: str) -> str:
-        """What the model is told of the person's change."""
+        """Describes the person's change to the model."""
         if content == proposed:
             return ""
         changed = self.modified_parameter(proposal, content)
@@ -122,8 +123,8 @@ class ModifiedEdit(EditInvocation):
 
 
 EditorCommand = Callable[[Path, Path], Sequence[str]]
-"""The arguments that open an editor on the file as it is and the file as proposed; the person
-changes the second. The program has to go on running until the person is done."""
+"""Builds the arguments that open an editor on the current and the proposed file; the person changes
+the second. The program has to run until the person is done."""
 
 _PREFIX = "gemini-cli-modify-"
 _KEPT_NAME = 60
@@ -133,10 +134,10 @@ _STOP_GRACE_S = 2.0
 async def edit_externally(
     contents: ProposedContents, command: EditorCommand, environment: Mapping[str, str]
 ) -> str | ToolFailure:
-    """What the person leaves in the proposed file, with LF line ends; or why there is nothing.
+    """Opens the editor and returns the edited proposal with LF line endings, or a failure.
 
-    Both files are readable by their owner only, in a directory of their own that is gone when this
-    returns, however it does. The editor has this process's terminal; on cancellation it is ended.
+    Both files are readable by their owner only, in a temporary directory that is always removed.
+    The editor uses this process's terminal; cancellation kills it.
     """
     import shutil
 
@@ -165,7 +166,7 @@ def _folder() -> Path:
 
 
 def _names(folder: Path, file_path: str) -> tuple[Path, Path]:
-    """Names that tell the person, and the editor by the suffix, which file this is."""
+    """File names that show the person, and by the suffix the editor, which file this is."""
     name = Path(file_path).name
     plain = "".join(char if char.isalnum() or char in "._-" else "_" for char in name)
     suffix = Path(plain).suffix[:_KEPT_NAME]
@@ -184,7 +185,7 @@ def _write(path: Path, text: str) -> None:
 
 
 async def _run(argv: Sequence[str], environment: Mapping[str, str]) -> ToolFailure | None:
-    """The reason why the editor did not come to a regular end; None when it did."""
+    """Runs the editor; returns the reason if it fails, None otherwise."""
     import asyncio
 
     from alhena.system.environment import shield_memory
@@ -193,7 +194,7 @@ async def _run(argv: Sequence[str], environment: Mapping[str, str]) -> ToolFailu
         return _unchanged("There is no editor to start")
     try:
         shield_memory()
-        # In this process's group and on its terminal, unlike any other child: a person works in it.
+        # In this process's group and on its terminal, unlike other children: a person works in it.
         process = await asyncio.create_subprocess_exec(*argv, env=dict(environment))
     except (OSError, ValueError, ProcessStartError) as error:
         return _unchanged(f"The editor {_shown(argv)} could not be started: {error}")

@@ -1,4 +1,4 @@
-"""The lines of a file that come nearest to old text that is not in it, for the error message."""
+"""Finds the lines of a file most similar to old text that it lacks, for the error message."""
 
 import re
 from bisect import bisect_left
@@ -11,28 +11,28 @@ _LINES = 400_000
 _SHOWN = 120
 _SIMILAR = 0.6
 _RARE, _TELLING = 3, 6
-"""A word of so many letters that stands so seldom tells by itself: half the likeness is enough."""
+"""A word this rare and this long identifies a line: half the similarity is enough."""
 _QUOTES = str.maketrans(
     {"\u2018": '"', "\u2019": '"', "\u201c": '"', "\u201d": '"', "\u00b4": '"', "'": '"', "`": '"'}
 )
 
 
 def nearest(text: str, old: str) -> str:
-    """A sentence on the line closest to `old` and how it differs; "" if none is near."""
+    """Describes the line closest to `old` and the difference; "" if none is similar."""
     lines, wanted = text.split("\n", _LINES)[:_LINES], old.split("\n")
     start = _start(text, lines, wanted)
     return "" if start is None else _difference(lines, wanted, start)
 
 
 def nearest_line(text: str, old: str) -> int | None:
-    """The index of the line at which the place closest to `old` begins; None if none is near."""
+    """Index of the line at which the place closest to `old` begins; None if none is similar."""
     lines = text.split("\n", _LINES)[:_LINES]
     start = _start(text, lines, old.split("\n"))
     return None if start is None else max(start, 0)
 
 
 def _start(text: str, lines: list[str], wanted: list[str]) -> int | None:
-    """The line at which the closest place begins; it may lie before the first."""
+    """Index of the line at which the closest place begins; negative if before the first line."""
     anchors = sorted(
         (index for index, line in enumerate(wanted) if line.strip()),
         key=lambda index: -len(wanted[index].strip()),
@@ -53,7 +53,7 @@ def _squeezed(line: str) -> str:
 
 
 def _composed(text: str) -> str:
-    """The text with letters and their marks as one character where there is such a one."""
+    """Composes letters and combining marks into single characters (NFC)."""
     if text.isascii():
         return text
     import unicodedata
@@ -62,14 +62,14 @@ def _composed(text: str) -> str:
 
 
 def _agreeing(lines: list[str], wanted: list[str], start: int) -> int:
-    """The number of wanted lines that stand from `start` on."""
+    """Number of wanted lines that match from `start` on."""
     here = lines[max(start, 0) : max(start + len(wanted), 0)]
     given = wanted[max(-start, 0) :]
     return sum(_squeezed(a) == _squeezed(b) for a, b in zip(here, given, strict=False))
 
 
 def _similar(text: str, lines: list[str], wanted: list[str], anchor: int) -> int | None:
-    """By the line most similar to the anchor among those that have its rarest word."""
+    """Finds the line most similar to the anchor among those with its rarest word."""
     from difflib import SequenceMatcher
 
     given = wanted[anchor].strip()
@@ -120,7 +120,7 @@ def _told(lines: list[str], wanted: list[str], start: int, offset: int, reason: 
 
 
 def _misplaced(lines: list[str], wanted: list[str], start: int) -> int | None:
-    """The first line that stands deeper or less deep relative to those before it than it should.
+    """The first line with a wrong indentation relative to the lines before it.
 
     None when there is no such line, or when more than blanks differ.
     """

@@ -1,5 +1,5 @@
-"""A proposed change of one file: checked, shown as a diff, written; placeholders for left-out
-code refused."""
+"""Proposed change of one file: checks it, shows the diff, writes it; refuses placeholders for
+omitted code."""
 
 import os
 import re
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 class ProposedContents(msgspec.Struct, frozen=True):
-    """A file's path, its text as it is (None: there is none) and as a call wants it, with LF."""
+    """A file's path, its current text (None: no file) and its proposed text, with LF."""
 
     file_path: str
     current: str | None
@@ -57,19 +57,20 @@ EDIT_LIMIT = 64_000_000
 
 
 class CurrentFile(msgspec.Struct, frozen=True):
-    """A file as it stands: its text, None when it is not text, and what it was on disk."""
+    """A file's current state: its text (None for a binary file) and its form on disk."""
 
     text: TextFile | None
     snapshot: Snapshot
 
 
 class Proposal(Value, frozen=True, kw_only=True):
-    """A change, ready to be shown and made. Texts have LF line ends; `original` None: new file.
+    """A change ready to be shown and applied. Texts have LF line endings; `original` None: new
+    file.
 
-    `file` is the file as it was read, None when there was none or it was no text. `proposed` is
-    what the model wanted where a person made something else of it. `place` is the one range of
-    `original` that changes, None when there are several or all of it does. `placeholder` is a new
-    line that stands for left out code: only a person lets that be written.
+    `file` is the file as read, None for a new or binary file. `proposed` is the model's content
+    when a person changed it. `place` is the one range of `original` that changes, None when several
+    ranges or the whole text change. `placeholder` is a new line that stands for omitted code;
+    writing it needs a person's approval.
     """
 
     real: Path
@@ -86,7 +87,7 @@ class Proposal(Value, frozen=True, kw_only=True):
 
 
 def current_file(real: Path) -> CurrentFile | None:
-    """The file at a real path; None when there is none. Raises FileError."""
+    """Reads the file at a real path; None when there is none. Raises FileError."""
     try:
         data, snapshot = read_whole(real, EDIT_LIMIT)
     except MissingFileError:
@@ -113,7 +114,7 @@ def require_encodable(text: str, codec: Codec, path: Path) -> None:
 
 
 def target_problem(workspace: Workspace, path: str) -> ToolFailure | None:
-    """The reason why the `file_path` that a model gave cannot be the file to change."""
+    """The reason why a model's `file_path` cannot be changed."""
     problem = path_problem(workspace, path, "file_path")
     if problem is None and path.endswith("/"):
         return ToolFailure(
@@ -125,7 +126,7 @@ def target_problem(workspace: Workspace, path: str) -> ToolFailure | None:
 
 
 class EditInvocation(BaseInvocation):
-    """A change of one file. What was shown for approval is what is written, or nothing is."""
+    """A change of one file. It writes exactly what was approved, or nothing."""
 
     verb = "Edit"
     parameter = "new_string"
@@ -142,10 +143,10 @@ class EditInvocation(BaseInvocation):
 
     @abstractmethod
     def propose(self, real: Path) -> Proposal | ToolFailure:
-        """The change to the file at a real path, worked out and not made. Raises FileError."""
+        """Computes the change to the file at a real path without applying it. Raises FileError."""
 
     def describe(self) -> str:
-        """The file that changes."""
+        """Names the file."""
         return f"{self.verb} {self.shown}"
 
     def locations(self) -> tuple[ToolLocation, ...]:
@@ -153,7 +154,7 @@ class EditInvocation(BaseInvocation):
         return (ToolLocation(printable(self.path)),)
 
     async def confirmation(self, context: ExecutionContext) -> EditConfirmation | None:
-        """The diff. None when the change cannot be made: `execute` then says why."""
+        """Shows the diff. None when the change is impossible: `execute` then reports the reason."""
         outcome = await self.worked_out(context)
         if isinstance(outcome, ToolFailure):
             return None
@@ -173,11 +174,11 @@ class EditInvocation(BaseInvocation):
         )
 
     def approve(self) -> None:
-        """Lets a placeholder be written: a person has seen it."""
+        """Allows a placeholder: a person has seen it."""
         self._approved = True
 
     async def execute(self, context: ExecutionContext) -> ToolResult:
-        """Makes the change."""
+        """Applies the change."""
         outcome = await self.worked_out(context)
         if isinstance(outcome, ToolFailure):
             return failed(outcome)
@@ -193,14 +194,14 @@ class EditInvocation(BaseInvocation):
             return failed(failure_of(error))
 
     async def contents(self, context: ExecutionContext) -> ProposedContents | ToolFailure:
-        """What the file holds and what it is to hold, for somebody to look at or to change."""
+        """The file's current and proposed content, to be viewed or changed."""
         outcome = await self.worked_out(context)
         if isinstance(outcome, ToolFailure):
             return outcome
         return ProposedContents(printable(self.path), outcome.original, outcome.content)
 
     def with_content(self, new_content: str) -> ToolInvocation:
-        """This call with all that the file is to hold given by a person."""
+        """Returns this call with a person's content for the whole file."""
         from alhena.tools.edit.modify import ModifiedEdit
 
         original = self._outcome.original if isinstance(self._outcome, Proposal) else None
@@ -209,24 +210,24 @@ class EditInvocation(BaseInvocation):
 
     @abstractmethod
     def modified_params(self, content: str, original: str | None) -> dict[str, Any]:
-        """The parameters of a call that makes the file hold `content` instead of `original`."""
+        """The parameters of a call that changes the file from `original` to `content`."""
 
     @abstractmethod
     def modified_parameter(self, proposal: Proposal, content: str) -> tuple[str, str] | None:
-        """The parameter that a person's `content` changes, and what it would have to be.
+        """The parameter changed by a person's `content`, and its new value.
 
-        None when no one value of it comes to that content.
+        None when no single value gives that content.
         """
 
     async def worked_out(self, context: ExecutionContext) -> Proposal | ToolFailure:
-        """The change, worked out once: what a person was shown, or not asked about, must not
-        become another, so a failure is kept too."""
+        """Computes the change once and caches it, failures too: the approved change must not become
+        another."""
         if self._outcome is None:
             self._outcome = await self.work_out(context)
         return self._outcome
 
     async def work_out(self, context: ExecutionContext) -> Proposal | ToolFailure:
-        """The change to the file as it is now."""
+        """Computes the change to the current file."""
         return await run_blocking(context.cancellation, self._proposed)
 
     def _proposed(self) -> Proposal | ToolFailure:
@@ -234,7 +235,7 @@ class EditInvocation(BaseInvocation):
         if isinstance(real, ToolFailure):
             return real
         if os.path.lexists(real) and kept_closed(self._workspace, real, self.path):
-            # Not even its lines around an edit are for the model to see.
+            # The model must not even see its lines around an edit.
             return ToolFailure.of_params(
                 f"File path '{printable(self.path)}' is ignored by configured ignore patterns. It "
                 "was left as it is.",
@@ -250,7 +251,7 @@ class EditInvocation(BaseInvocation):
         return msgspec.structs.replace(proposal, placeholder=found)
 
     def _unprepared(self, error: FileError) -> ToolFailure:
-        """The failure of a change that could not be worked out."""
+        """Converts the error to the failure of a change that could not be computed."""
         if isinstance(error, ReadFailureError):
             return ToolFailure(
                 f"Error preparing edit: {error} Nothing was written. Look at the file with "
@@ -302,14 +303,14 @@ _PLACEHOLDER = (
 _LONGEST = 120
 _PROSE = frozenset({".adoc", ".markdown", ".md", ".mdx", ".org", ".rst", ".tex", ".text", ".txt"})
 _QUOTES = ('"""', "'''", "`")
-"""Delimiters of strings of several lines, in the languages that have them."""
+"""Delimiters of multi-line strings."""
 
 
 def omission_placeholder(path: Path, text: str, known: str) -> str | None:
-    """The first placeholder in `text`, the proposed content of the file at `path`; None without.
+    """The first placeholder for omitted code in `text`, the proposed content of `path`; None
+    without.
 
-    Prose, strings of several lines and lines that are already in the file (`known`) are not
-    searched.
+    Prose, multi-line strings and lines already in the file (`known`) are not searched.
     """
     prose = path.suffix.lower() in _PROSE or (not path.suffix and path.name.isupper())  # README
     if prose or not ("..." in text or "\u2026" in text):
@@ -317,7 +318,7 @@ def omission_placeholder(path: Path, text: str, known: str) -> str | None:
     at = 0
     for line in text.split("\n"):
         stripped = line.strip()
-        # One blank for each run of them: the pattern then has nothing to try twice.
+        # Single blanks keep the pattern from backtracking.
         if (
             len(stripped) <= _LONGEST
             and ("..." in stripped or "\u2026" in stripped)
@@ -340,8 +341,8 @@ GAP = "..."
 def snippet_of(window: "Window") -> str:
     """The changed regions of the new text with five lines around each, gaps as "..."; bounded.
 
-    At most 80 lines of at most 300 characters; of a region over 30 lines the middle is left out.
-    The window has at least five lines of context.
+    At most 80 lines of at most 300 characters; a region over 30 lines loses its middle. The window
+    has at least five lines of context.
     """
     lines = [line.rstrip("\n") for line in window.after]
     out: list[str] = []
@@ -361,7 +362,7 @@ def snippet_of(window: "Window") -> str:
 
 
 def _regions(changes: list[tuple[str, int, int, int, int]], count: int) -> list[tuple[int, int]]:
-    """Ranges of new lines to show, those that touch made one."""
+    """Ranges of new lines to show, with adjacent ranges merged."""
     found: list[tuple[int, int]] = []
     for tag, _, _, j1, j2 in changes:
         if tag == "equal":

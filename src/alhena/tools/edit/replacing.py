@@ -1,4 +1,4 @@
-"""The common part of replace and smart_edit: old text found, new text put in its place."""
+"""The common part of replace and smart_edit: finds old text and replaces it."""
 
 from itertools import islice
 from pathlib import Path
@@ -22,12 +22,12 @@ _NAMED = 10
 
 
 class TextEdit(EditInvocation):
-    """One edit of one file; `fuzzy` tells whether similar text may be taken for the old."""
+    """An edit of one file; `fuzzy` allows similar text to match."""
 
     fuzzy = False
 
     def propose(self, real: Path) -> Proposal | ToolFailure:
-        """The file with every expected occurrence replaced."""
+        """Proposes the file with every expected occurrence replaced."""
         current = current_file(real)
         if not self.params["old_string"]:
             return self._created(real, current)
@@ -49,7 +49,7 @@ class TextEdit(EditInvocation):
         return self.edited(real, current, current.text)
 
     def edited(self, real: Path, current: CurrentFile, file: TextFile) -> Proposal | ToolFailure:
-        """The edit as the parameters describe it."""
+        """Applies the edit described by the parameters."""
         old, new = self.params["old_string"], self.params["new_string"]
         if with_line_feeds(old, file) == with_line_feeds(new, file):
             return self.unchanged() if old == new else self._line_ends_only()
@@ -65,7 +65,7 @@ class TextEdit(EditInvocation):
 
     @property
     def expected(self) -> int | None:
-        """The number of occurrences there have to be; None: any number."""
+        """Required number of occurrences; None: any number."""
         if "expected_replacements" in self.params:
             return self.params["expected_replacements"]
         return None if self.params.get("allow_multiple") else 1
@@ -73,7 +73,7 @@ class TextEdit(EditInvocation):
     def proposed(
         self, real: Path, current: CurrentFile, file: TextFile, match: Match, new: str
     ) -> Proposal | ToolFailure:
-        """The file with the edits of a match; `new` is what the model gave."""
+        """Builds the proposal from a match; `new` is the model's text."""
         edits = match.edits or []
         require_encodable(new, file.codec, self.path)
         content = joined(file.text, edits)
@@ -93,12 +93,12 @@ class TextEdit(EditInvocation):
         )
 
     def modified_params(self, content: str, original: str | None) -> dict[str, Any]:
-        """The whole file as old and new text."""
+        """Returns the whole file as old and new text."""
         old = self.params["old_string"] if original is None else original
         return {**self.params, "old_string": old, "new_string": content}
 
     def modified_parameter(self, proposal: Proposal, content: str) -> tuple[str, str] | None:
-        """The new text, when the person changed nothing outside its place."""
+        """Returns the new text, if the person changed nothing outside its place."""
         if proposal.original is None:
             return "new_string", content
         if proposal.place is None:
@@ -127,7 +127,7 @@ class TextEdit(EditInvocation):
         )
 
     def failure(self, what: str, remedy: str, type: ToolErrorType) -> ToolFailure:
-        """A failure that names the file."""
+        """Builds a failure that names the file."""
         return ToolFailure(f"{what}: {printable(self.path)}. {remedy}", type)
 
     def _damaged(self, codec: Codec, damage: Damage) -> ToolFailure:
@@ -159,7 +159,7 @@ class TextEdit(EditInvocation):
     def _everywhere(
         self, real: Path, current: CurrentFile, file: TextFile, match: Match
     ) -> Proposal | ToolFailure:
-        """Very many exact places at once, in a file whose line ends are all of one kind."""
+        """Replaces very many exact places at once, in a file with uniform line endings."""
         old = with_line_feeds(self.params["old_string"], file)
         new = with_line_feeds(self.params["new_string"], file)
         loose = match.rung not in {Rung.EXACT, Rung.LINE_ENDINGS}
@@ -187,7 +187,7 @@ class TextEdit(EditInvocation):
         return f"Successfully modified file: {printable(self.path)} ({count} replacements)."
 
     def how(self, file: TextFile, match: Match) -> str:
-        """How the old text was found, when that was not as it was given."""
+        """Explains the match to the model, unless it was exact."""
         if match.rung is Rung.EXACT:
             return ""
         where = places(file, match, "line(s) ")
@@ -271,7 +271,7 @@ def places(file: TextFile, match: Match, noun: str) -> str:
     shown = ", ".join(dict.fromkeys(str(a) if a == b else f"{a}-{b}" for a, b in ranges))
     if ", " not in shown and "-" not in shown:
         noun = noun.replace("lines ", "line ")
-    # Of places that overlap, only some are known.
+    # Only some overlapping places are known.
     more = 0 if match.overlapping else match.count - len(ranges)
     return f"{noun}{shown}" + (f" and {more} more" if more > 0 else "")
 
@@ -286,9 +286,9 @@ _NAMED_NAMESAKES = 3
 
 
 def namesakes(workspace: Workspace, path: Path) -> str:
-    """A sentence on up to three files that are called as `path` is; "" when there are none.
+    """A sentence that lists up to three files with the same name as `path`; "" when there are none.
 
-    The first 20,000 files that are not ignored are looked at.
+    Searches the first 20,000 files that are not ignored.
     """
     from alhena.system.ignore import IgnoreRules
     from alhena.system.walk import walk

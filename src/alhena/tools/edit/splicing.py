@@ -1,6 +1,6 @@
-"""Edits put into a text, and the unified diff of two texts, in bounded time.
+"""Applies edits to a text and computes unified diffs, in bounded time.
 
-Edits are ranges of a file's text with LF line ends; what comes out has the file's own.
+Edits are ranges of a file's text with LF line endings; results have the file's own.
 """
 
 from collections.abc import Hashable, Iterator, Sequence
@@ -11,10 +11,10 @@ from alhena.tools.contract import DiffStat
 
 
 def common_prefix(a: str, b: str) -> int:
-    """The number of characters `a` and `b` begin with in common."""
+    """Length of the common prefix of `a` and `b`."""
     low, high = 0, min(len(a), len(b))
     step = 64
-    # Short prefixes are the usual ones: double up to the first difference, then halve.
+    # Short prefixes are usual: double up to the first difference, then halve.
     while step < high and a[low:step] == b[low:step]:
         low, step = step, step * 2
     high = min(high, step)
@@ -28,7 +28,7 @@ def common_prefix(a: str, b: str) -> int:
 
 
 def common_suffix(a: str, b: str, limit: int) -> int:
-    """The number of characters `a` and `b` end with in common, at most `limit`."""
+    """Length of the common suffix of `a` and `b`, at most `limit`."""
     low, high = 0, min(len(a), len(b), limit)
     step = 64
     while step < high and a[len(a) - step : len(a) - low] == b[len(b) - step : len(b) - low]:
@@ -55,7 +55,7 @@ class Edit(NamedTuple):
 
 
 def joined(text: str, edits: list[Edit]) -> str:
-    """`text` with the edits, which are in order and do not overlap."""
+    """Applies edits, which are in order and do not overlap, to `text`."""
     pieces: list[str] = []
     at = 0
     for start, end, new in edits:
@@ -66,10 +66,10 @@ def joined(text: str, edits: list[Edit]) -> str:
 
 
 def spliced(file: TextFile, edits: list[Edit]) -> str:
-    """The raw text with the edits in it: what an edit does not change keeps its line ends.
+    """Applies the edits to the raw text; unchanged text keeps its line endings.
 
-    What old and new text have in common stays as it is in the file; elsewhere line ends are those
-    of the line that the edit stands in, else of the file.
+    Text common to old and new stays as it is in the file; new line endings are those of the edited
+    line, else of the file.
     """
     if file.line_ending is not LineEnding.MIXED:
         newline = file.newline
@@ -92,7 +92,7 @@ def spliced(file: TextFile, edits: list[Edit]) -> str:
 
 
 def raw_spans(file: TextFile, spans: list[Span]) -> list[Span]:
-    """Where ranges of the file's text, in order, lie in its raw text."""
+    """Converts ordered ranges of the file's text to ranges of its raw text."""
     if file.line_ending is LineEnding.MIXED:
         return file.spans(spans)
     if file.line_ending is not LineEnding.CRLF:
@@ -109,10 +109,10 @@ def raw_spans(file: TextFile, spans: list[Span]) -> list[Span]:
 
 
 def rewritten(file: TextFile, content: str) -> str:
-    """The raw text that makes the file's text `content`: lines that stay keep their characters.
+    """The raw text for the new `content`; unchanged lines keep their characters.
 
-    `content` is compared with what people and models are shown of the file, so that a line with
-    stray bytes counts as unchanged when it comes back as it was shown.
+    `content` is compared with the displayed text, so that a line with stray bytes counts as
+    unchanged when it comes back as displayed.
     """
 
     if content == file.shown:
@@ -122,14 +122,14 @@ def rewritten(file: TextFile, content: str) -> str:
 
 
 def by_line(text: str, edit: Edit) -> list[Edit]:
-    """One edit as edits of the lines that it changes."""
+    """Splits an edit into edits of the lines it changes."""
 
     lines = split_lines(text[edit.start : edit.end])
     return _line_edits(lines, lines, edit.start, split_lines(edit.new))
 
 
 def _line_edits(compared: list[str], lines: list[str], at: int, new: list[str]) -> list[Edit]:
-    """The edits that make `compared` into `new`, at the places of `lines`, which begin at `at`."""
+    """Edits that turn `compared` into `new`, at the positions of `lines`, which begin at `at`."""
 
     edits: list[Edit] = []
     done = 0
@@ -144,7 +144,7 @@ def _line_edits(compared: list[str], lines: list[str], at: int, new: list[str]) 
 
 
 def _narrowed(text: str, edit: Edit) -> Edit:
-    """The edit without what old and new text begin and end with in common."""
+    """Removes the common prefix and suffix of old and new text from an edit."""
     old = text[edit.start : edit.end]
     head = common_prefix(old, edit.new)
     tail = common_suffix(old, edit.new, min(len(old), len(edit.new)) - head)
@@ -160,23 +160,23 @@ def _newline_at(file: TextFile, start: int) -> str:
 
 CONTEXT = 3
 _COMPARED_LINES = 6_000
-"""Differing lines on both sides together up to which lines are matched with each other; above,
-the whole differing stretch counts as replaced."""
+"""Maximum number of differing lines, both sides together, that are matched with each other; above
+it the whole range counts as replaced."""
 _SHOWN = 100_000
 _NO_NEWLINE = "\\ No newline at end of file"
 Opcode = tuple[str, int, int, int, int]
 
 
 def unified_diff(old: str, new: str, name: str) -> tuple[str, DiffStat]:
-    """The diff with headers Original and Written, and the lines it adds and removes.
+    """The diff with headers Original and Written, and the numbers of added and removed lines.
 
-    A diff of more than 100,000 characters is cut and says so; the counts are of all of it.
+    A diff over 100,000 characters is truncated with a note; the counts cover all of it.
     """
     return diff_of(changed_window(old, new, CONTEXT), name)
 
 
 def diff_of(window: "Window", name: str) -> tuple[str, DiffStat]:
-    """The diff of what a window shows, which has at least three lines of context."""
+    """The diff of a window, which has at least three lines of context."""
     added, removed = _counted(window.changes)
     if not (added or removed):
         return "", DiffStat()
@@ -192,7 +192,7 @@ def diff_of(window: "Window", name: str) -> tuple[str, DiffStat]:
 
 
 def diff_stat(original: str, proposed: str, written: str) -> DiffStat:
-    """The lines that the model changed, and those that a person changed of its proposal."""
+    """Counts lines changed by the model and lines changed by a person in its proposal."""
     ai_added, ai_removed = line_counts(original, proposed)
     user_added, user_removed = line_counts(proposed, written)
     return DiffStat(
@@ -204,7 +204,7 @@ def diff_stat(original: str, proposed: str, written: str) -> DiffStat:
 
 
 def line_counts(old: str, new: str) -> tuple[int, int]:
-    """The number of lines `new` adds to `old`, and how many it takes away."""
+    """Numbers of lines added and removed from `old` to `new`."""
     if old == new:
         return 0, 0
     return _counted(changed_window(old, new, 0).changes)
@@ -217,9 +217,9 @@ def _counted(changes: list[Opcode]) -> tuple[int, int]:
 
 
 class Window(NamedTuple):
-    """The part of two texts in which they differ, as lines, and how.
+    """The differing part of two texts, as lines, and the changes.
 
-    `base` lines stand before it; `ends` tells whether none follow.
+    `base` lines precede it; `ends` is True if none follow.
     """
 
     base: int
@@ -230,7 +230,7 @@ class Window(NamedTuple):
 
 
 def changed_window(old: str, new: str, context: int) -> Window:
-    """The lines from the first to the last that differ, with `context` lines around them."""
+    """The lines from the first to the last difference, with `context` lines around them."""
     head = common_prefix(old, new)
     start = old.rfind("\n", 0, head) + 1
     tail = common_suffix(old, new, min(len(old), len(new)) - head)
@@ -251,7 +251,7 @@ def _begins_line(text: str, at: int) -> bool:
 
 
 def _line_end(text: str, at: int) -> int:
-    """Where the line that `at` stands in is over, its LF included."""
+    """End of the line that contains `at`, its LF included."""
     feed = text.find("\n", at)
     return len(text) if feed < 0 else feed + 1
 
@@ -264,7 +264,7 @@ def split_lines(text: str) -> list[str]:
 
 
 def opcodes(before: Sequence[Hashable], after: Sequence[Hashable]) -> list[Opcode]:
-    """As difflib gives them; what both begin and end with is not compared."""
+    """Like difflib's opcodes, without comparing common prefix and suffix."""
     shortest = min(len(before), len(after))
     head = 0
     while head < shortest and before[head] == after[head]:
@@ -307,7 +307,7 @@ def _hunks(window: Window) -> Iterator[str]:
 
 
 def _grouped(changes: list[Opcode]) -> Iterator[list[Opcode]]:
-    """Changes that are closer than twice the context, with the context around them."""
+    """Groups changes closer than twice the context, with the context around them."""
     group: list[Opcode] = []
     for index, (tag, i1, i2, j1, j2) in enumerate(changes):
         if tag != "equal":

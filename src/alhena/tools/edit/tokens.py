@@ -1,7 +1,7 @@
-"""The rung of the ladder that takes any blanks between tokens.
+"""Finds old text with any blanks between tokens.
 
-Blanks that mean something are not free: line ends outside brackets, what stands in quotes, how deep
-lines stand relative to each other. Places are found by a plain search in texts without blanks.
+Blanks with a meaning have to match: line ends outside brackets, quoted text, relative indentation.
+Places are found by a plain search in texts without blanks. --
 """
 
 import re
@@ -20,33 +20,33 @@ from alhena.tools.edit.whitespace import (
 )
 
 Element = tuple[str, str]
-"""A word or sign, after the blanks before it."""
+"""A word or sign with the blanks before it."""
 
 _MIN_CHARACTERS = 4
 _COMPARED = 1_000_000
-"""Characters of places that are compared, besides an eighth of the file; more is not tried."""
+"""Maximum characters of places compared, plus an eighth of the file."""
 
 _WORD_OR_SIGN = r"\w+|[^\w\s]"
 _QUOTES = frozenset("\"'`")
 _OPERATORS = frozenset("+-*/%=<>!&|^~?:.")
 _TOUCHING = frozenset("#$@~\\")
-"""Signs that mean something together with what they touch."""
+"""Signs whose meaning depends on adjacent characters."""
 
 _END_OF_TAG = "/>"
 _CLOSED_BY = {"(": ")", "[": "]"}
 
 
 def token_places(text: str, old: str) -> list[Span]:
-    """Where the words and signs of `old` stand, with any blanks or none between them.
+    """Finds the words and signs of `old`, separated by any blanks or none.
 
-    Two words that blanks separate are never one word, and no word is matched in part. Of places
-    that overlap, two are given.
+    Two words separated by blanks never match one word, and no word matches in part. Of overlapping
+    places, two are returned.
     """
     wanted = _canonical(old)
     size = len(wanted) - wanted.count(" ")
     if size < _MIN_CHARACTERS or len(_elements(wanted)) < 2:
         return []
-    if "".join(old.split()) not in "".join(text.split()):  # far quicker than what follows
+    if "".join(old.split()) not in "".join(text.split()):  # far quicker than the search below
         return []
     canonical = _canonical(text)
     words = [found.span() for found in re.finditer(r"\S+", text)]
@@ -76,12 +76,12 @@ def token_places(text: str, old: str) -> list[Span]:
 
 
 def _says_the_same(text: str, span: Span, old: str, ours: list[Element]) -> bool:
-    """True when blanks that differ between two texts of the same tokens change no meaning.
+    """True when the blanks that differ between two texts of the same tokens change no meaning.
 
     `ours` are the elements of `old`.
 
-    Line ends and indentation differ only within parentheses and brackets, blanks within quotes not
-    at all, and signs that touch (`++`) are not signs that do not.
+    Line ends and indentation may differ only within parentheses and brackets, blanks within quotes
+    not at all, and adjacent signs (`++`) do not match separate ones.
     """
     here = _elements(text[span[0] : span[1]])
     if _reads_otherwise(here, ours):
@@ -101,8 +101,8 @@ def _says_the_same(text: str, span: Span, old: str, ours: list[Element]) -> bool
 
 
 def _reads_otherwise(here: list[Element], ours: list[Element]) -> bool:
-    """True when blanks differ in a text where they may mean something that is not told apart here:
-    comments and statements end with lines, and escapes, templates and prose keep their blanks."""
+    """True when differing blanks may have a meaning that is not analysed here: line ends end
+    comments and statements, and escapes, templates and prose keep their blanks."""
     differing = [(gap, given) for (gap, _), (given, _) in zip(here[1:], ours[1:], strict=True)
                  if gap != given]  # fmt: skip
     if not differing:
@@ -118,7 +118,7 @@ def _reads_otherwise(here: list[Element], ours: list[Element]) -> bool:
 
 
 def _ends_with_lines(elements: list[Element]) -> bool:
-    """Are there comments, statements or blocks, which a line end may end?"""
+    """True when there are comments, statements or blocks that a line end may end."""
     tokens = [token for _, token in elements]
     if not {"#", ";", "{", "}"}.isdisjoint(tokens):
         return True
@@ -129,10 +129,10 @@ def _ends_with_lines(elements: list[Element]) -> bool:
 
 
 def _parted(here: list[Element], ours: list[Element], index: int) -> bool:
-    """True when a blank stands in one text alone where it may part selectors, arguments, strings,
-    signs of numbers or descriptors: before a dot, a colon or an opening bracket behind a word, at a
-    quote, at a sign that belongs to what it touches, on one side of an operator, after a number
-    before a redirection."""
+    """True when a blank in only one text may separate selectors, arguments, strings, signs of
+    numbers or descriptors: before a dot, a colon or an opening bracket after a word, at a quote, at
+    a sign that belongs to its neighbour, on one side of an operator, after a number before a
+    redirection."""
     if not _differs(here, ours, index):
         return False
     word, before = here[index][1], here[index - 1][1]
@@ -144,7 +144,7 @@ def _parted(here: list[Element], ours: list[Element], index: int) -> bool:
 
 
 def _differs(here: list[Element], ours: list[Element], index: int) -> bool:
-    """True when there is a blank before an element in one of the texts alone."""
+    """True when only one text has a blank before an element."""
     return bool(here[index][0]) != bool(ours[index][0])
 
 
@@ -153,8 +153,8 @@ def _ends_argument(token: str) -> bool:
 
 
 def _lopsided(here: list[Element], ours: list[Element], index: int) -> bool:
-    """True when the blank in question is on one side of a run of operators, and nothing happens to
-    its other side: then it is a pattern, a path, an option or an assignment that ends there."""
+    """True when the blank is on one side of a run of operators and the other side has none: then it
+    is a pattern, a path, an option or an assignment that ends there."""
     last = len(here) - 1
     if here[index][1] in _OPERATORS:
         end = index
@@ -169,14 +169,14 @@ def _lopsided(here: list[Element], ours: list[Element], index: int) -> bool:
     while start and not here[start][0] and here[start - 1][1] in _OPERATORS:
         start -= 1
     if start == index - 1 and here[start][1] == ":":
-        return False  # what a colon introduces may stand apart from it
+        return False  # text after a colon may be set apart from it
     return start == 0 or not _differs(here, ours, start)
 
 
 def _contexts(elements: list[Element]) -> tuple[set[int], set[int]]:
-    """Which of the elements stand in quotes, and which within parentheses or brackets.
+    """Indexes of the elements in quotes, and of those within parentheses or brackets.
 
-    Strings of one line are meant: an apostrophe in prose is none. A bracket that nothing closes
+    Only strings within one line count: an apostrophe in prose is no quote. An unclosed bracket
     encloses nothing.
     """
     quoted: set[int] = set()
@@ -205,7 +205,7 @@ def _contexts(elements: list[Element]) -> tuple[set[int], set[int]]:
 
 
 def _triple_quotes(elements: list[Element]) -> frozenset[int]:
-    """Which of the elements belong to triple quotes: what they enclose is read as prose."""
+    """Indexes of the elements of triple quotes, whose content is treated as prose."""
     found: set[int] = set()
     for index in range(len(elements) - 2):
         run = elements[index : index + 3]
@@ -216,7 +216,7 @@ def _triple_quotes(elements: list[Element]) -> frozenset[int]:
 
 
 def _line_starts(ours: list[Element], here: list[Element]) -> list[tuple[int, Pair]]:
-    """The elements after the first that begin a line in both texts, with the indentation there."""
+    """The elements after the first that begin a line in both texts, with their indentations."""
     return [
         (index, (_after_feed(given), _after_feed(gap)))
         for index, ((given, _), (gap, _)) in enumerate(zip(ours, here, strict=True))
@@ -229,13 +229,13 @@ def _after_feed(gap: str) -> str:
 
 
 def _first_line(text: str, start: int, old: str) -> Pair | None:
-    """How the line is indented that `old` begins with; None when it begins within a line."""
+    """The indentations of the line at which `old` begins; None when it begins within a line."""
     before = text[text.rfind("\n", 0, start) + 1 : start]
     return None if before.strip() else (_after_feed(old[: len(old) - len(old.lstrip())]), before)
 
 
 def _canonical(text: str) -> str:
-    """`text` with one space where blanks separate two words, and no other blanks."""
+    """`text` with one space between adjacent words and no other blanks."""
     return re.sub(r" (?=\W)|(?<=\W) ", "", " ".join(text.split()))
 
 
@@ -248,7 +248,7 @@ def _is_word(char: str) -> bool:
 
 
 def _place(words: list[Span], ends: list[int], count: int) -> int:
-    """Where the character stands that `count` characters which are no blanks stand before."""
+    """Position of the character preceded by `count` non-blank characters."""
     index = bisect_right(ends, count)
     return words[index][1] - (ends[index] - count)
 
@@ -264,7 +264,7 @@ def _elements(text: str) -> list[Element]:
 
 
 def graft_tokens(text: str, span: Span, old: str, new: str) -> Edit | None:
-    """The edit that makes the tokens of `span`, which are those of `old`, into `new`."""
+    """The edit that turns the tokens of `span`, which equal those of `old`, into `new`."""
     start, end = span
     if not new.strip():
         return _deletion(text, span, old) if not new else None
@@ -280,7 +280,7 @@ def graft_tokens(text: str, span: Span, old: str, new: str) -> Edit | None:
         for (gap, _), (given, _) in zip(here[1:], ours[1:], strict=True)
     )
     if moved and _ends_with_lines(wanted):
-        return None  # the file's line ends would stand where the new text's comments end
+        return None  # the file's line endings would move into comments of the new text
     map_ = Indentation(known.pairs, [*old.split("\n"), new], text)
     gaps: list[str] = []
     for gap, theirs in _paired(here, ours, wanted):
@@ -300,9 +300,9 @@ def graft_tokens(text: str, span: Span, old: str, new: str) -> Edit | None:
 
 
 class _Known(NamedTuple):
-    """The lines that the model's text and the file's both have: all, and those outside brackets.
+    """The lines common to the model's and the file's text: all, and those outside brackets.
 
-    `floor` is how deep all lines have to be where that of the only known one was left out.
+    `floor` is the minimum depth of all lines when the only known line lost its indentation.
     """
 
     pairs: list[Pair]
@@ -327,7 +327,7 @@ def _known_lines(
 
 
 def _stands_as_given(wanted: list[Element], out: list[Element], known: _Known) -> bool:
-    """Whether, outside brackets, lines end and stand to each other as the new text has it."""
+    """True when lines outside brackets end and are indented, relatively, as in the new text."""
     _, enclosed = _contexts(wanted)
     for index in range(1, len(out)):
         if index not in enclosed and out[index][0].count("\n") != wanted[index][0].count("\n"):
@@ -340,7 +340,7 @@ def _stands_as_given(wanted: list[Element], out: list[Element], known: _Known) -
 def _paired(
     here: list[Element], old: list[Element], new: list[Element]
 ) -> list[tuple[str, str | None]]:
-    """The blanks before each new element, and the file's when it stands for an old one."""
+    """The blanks before each new element, and the file's blanks if an old element corresponds."""
     out: list[tuple[str, str | None]] = []
     for tag, i1, i2, j1, j2 in opcodes(old, new):
         for offset, (gap, _) in enumerate(new[j1:j2]):
@@ -350,7 +350,7 @@ def _paired(
 
 
 def _deletion(text: str, span: Span, old: str) -> Edit:
-    """Takes the tokens away, and the line ends that `old` takes with them."""
+    """The edit that deletes the tokens, and the line ends that `old` includes."""
     start, end = span
     line = text.rfind("\n", 0, start) + 1
     feed = text.find("\n", end)

@@ -1,14 +1,13 @@
-"""The rung that takes other blanks at line ends and in indentation, and maps the model's
-indentation onto the file's.
+"""Matches lines with other trailing blanks or indentation, and maps the model's indentation to the
+file's.
 
-What the lines do not tell is not guessed: an indentation that cannot be derived has no counterpart.
-Other blanks are fine, another structure is not: lines of which one stands deeper than the other in
-one of the two texts only do not say the same.
+Nothing is guessed: an indentation that cannot be derived has no counterpart. Blanks may differ, the
+structure may not: lines that are nested differently in the two texts do not match.
 
-It finds places in time that grows with the text alone, by turning lines into a text in which a
-plain search finds them. The lines have to stand to each other as those of the model do: of two that
-are equally deep here, neither is deeper there. The graft then carries new text over: what the model
-repeats of the old stays as the file has it, and what is new gets the file's indentation.
+Places are found in linear time, by turning lines into a text for a plain search. The lines must
+have the relative depth of the model's: two equally deep lines here are equally deep there. The
+graft then inserts the new text: lines repeated from the old text stay as in the file, and new lines
+get the file's indentation.
 """
 
 import re
@@ -24,7 +23,7 @@ _WORDS_AND_BLANKS = r"\w+|\s+|[^\w\s]"
 
 
 def merged(base: str, theirs: str, ours: str) -> str:
-    """`base` with the changes of both; where they meet, ours are made and theirs are not."""
+    """`base` with the changes of both sides; where they conflict, ours win."""
     tokens, here, new = (re.findall(_WORDS_AND_BLANKS, line) for line in (base, theirs, ours))
     mine = [code for code in opcodes(tokens, new) if code[0] != "equal"]
     changes = [(i1, i2, new[j1:j2]) for _, i1, i2, j1, j2 in mine]
@@ -42,7 +41,7 @@ def merged(base: str, theirs: str, ours: str) -> str:
 
 
 def _met(start: int, end: int, changes: list[Opcode]) -> bool:
-    """True when a change of the tokens from `start` to `end` has any in common with others."""
+    """True when a change of the tokens from `start` to `end` overlaps other changes."""
     return any(
         (first < end and start < last) or first == last == start == end
         for _, first, last, _, _ in changes
@@ -62,10 +61,10 @@ def indent_of(line: str) -> str:
 
 
 def same_structure(pairs: list[Pair]) -> bool:
-    """True when any two lines are as deep, or one is deeper, in the one text as in the other.
+    """True when any two lines have the same relative depth in both texts.
 
-    How far lines are indented, and by what, may differ. Where a text mixes tabs and spaces, its
-    tabs count as any one width that makes it fit.
+    The amount and characters of indentation may differ. Where a text mixes tabs and spaces, its
+    tabs count as any one width that fits.
     """
     known = list(set(pairs))
     if all(ours == theirs for ours, theirs in known):
@@ -75,7 +74,7 @@ def same_structure(pairs: list[Pair]) -> bool:
 
 
 def _depths(indents: list[str]) -> list[list[int]]:
-    """The number of others that each indentation is deeper than, for every width of tabs."""
+    """For every tab width, the number of other indentations that each one exceeds."""
     found: list[list[int]] = []
     for stop in _TAB_STOPS if any("\t" in indent for indent in indents) else _TAB_STOPS[:1]:
         columns = [len(indent.expandtabs(stop)) for indent in indents]
@@ -85,19 +84,19 @@ def _depths(indents: list[str]) -> list[list[int]]:
 
 
 def bare_start(pairs: list[Pair]) -> bool:
-    """True when the model left out the indentation of the first line, and of no other.
+    """True when the model omitted the indentation of the first line, and of no other.
 
-    Models tend to: then it says nothing of how deep that line is. It is certain only when all other
-    lines are indented, and exactly as in the file.
+    Models tend to do that; the first line's depth is then unknown. It is certain only when all
+    other lines are indented, and exactly as in the file.
     """
     (ours, theirs), *rest = pairs
     return ours == "" != theirs and all(a == b != "" for a, b in rest)
 
 
 def left_out_for(pairs: list[Pair], indents: list[str]) -> bool:
-    """True when `bare_start` is how new text with these further indentations is meant.
+    """True when `bare_start` explains new text with these further indentations.
 
-    A line that is not indented either stands as deep as the first, if the structure allows it.
+    An unindented line may also be as deep as the first, if the structure allows it.
     """
     return bare_start(pairs) and (len(pairs) == 1 or "" not in indents or not same_structure(pairs))
 
@@ -105,7 +104,7 @@ def left_out_for(pairs: list[Pair], indents: list[str]) -> bool:
 def shifted_alone(pairs: list[Pair], old: list[str], new: list[str]) -> bool:
     """True when the old text is indented too far as a block, and the new text as in the file.
 
-    The new text then begins as deep as the file does there, and repeats no line of the old one.
+    The new text then begins at the file's depth and repeats no line of the old text.
     """
     ours, theirs = pairs[0]
     shift = ours.removesuffix(theirs)
@@ -119,15 +118,15 @@ def shifted_alone(pairs: list[Pair], old: list[str], new: list[str]) -> bool:
 
 
 def aligned(pairs: list[Pair]) -> bool:
-    """True when lines, from the first on, have the structure that they have in the file."""
+    """True when lines, from the first on, have the structure they have in the file."""
     return same_structure(pairs) or bare_start(pairs)
 
 
 class Indentation:
-    """The map from the model's indentations to the file's.
+    """Maps the model's indentations to the file's.
 
-    `pairs` are the two indentations of lines that correspond, `given` the lines of the model,
-    `text` the file, from which its unit of indentation is known.
+    `pairs` are the two indentations of corresponding lines, `given` the lines of the model, `text`
+    the file, from which its unit of indentation is derived.
     """
 
     def __init__(self, pairs: list[Pair], given: list[str], text: str) -> None:
@@ -141,7 +140,7 @@ class Indentation:
         self._file_unit: str | None = None
 
     def counterpart(self, indent: str) -> str | None:
-        """The file's indentation for a line that the model indents so; None when it is unsure."""
+        """The file's indentation for a model's indentation; None when uncertain."""
         if indent in self._known:
             return self._known[indent]
         if indent in self._unsure:
@@ -163,10 +162,11 @@ class Indentation:
         return None if self._between_levels(self._known[base], found) else found
 
     def _deeper(self, base: str, blanks: str) -> str | None:
-        """Below a line that the model indents by `base`, by `blanks` more."""
+        """The file's indentation below a line indented by `base` in the model's text, by `blanks`
+        more."""
         known = self._known[base]
         deeper = self._by_evidence(blanks)
-        # Without evidence the model's own levels are not the file's if `base` is none of those.
+        # Without evidence, the model's levels do not apply if `base` is not one of them.
         odd = deeper is not None or self._between_levels(known, base)
         if deeper is None:
             deeper = self._by_unit(blanks)
@@ -175,17 +175,17 @@ class Indentation:
         return known + deeper
 
     def _between_levels(self, base: str, found: str) -> bool:
-        """True when the file is indented in even steps, and `found` is none though `base` is: then
-        the lines were not all moved alike, and how deep this one is meant to stand is not known."""
+        """True when the file is indented in even steps, and `found` is not one of them though
+        `base` is: then the lines were not shifted alike, and the intended depth is unknown."""
         unit = self._unit_of_file()
         return len(unit) > 1 and len(base) % len(unit) == 0 < len(found) % len(unit)
 
     def _converted(self, blanks: str) -> str | None:
-        """Further indentation by `blanks`, as the file does it."""
+        """Converts further indentation by `blanks` to the file's form."""
         return self._by_evidence(blanks) or self._by_unit(blanks)
 
     def _by_evidence(self, blanks: str) -> str | None:
-        """From two known lines of which one is indented deeper than the other."""
+        """Derives it from two known lines with different depths."""
         known = self._known.items()
         for outer, outer_file in known:
             for inner, inner_file in known:
@@ -212,7 +212,7 @@ class Indentation:
 
 
 def _scaled(blanks: str, step: str, other: str) -> str | None:
-    """`blanks` in steps of `other` as it is in steps of `step`; None when that comes out uneven."""
+    """Converts `blanks` from steps of `step` to steps of `other`; None if uneven."""
     if len(set(blanks)) != 1 or set(blanks) != set(step):
         return None
     total = len(blanks) * len(other)
@@ -222,7 +222,7 @@ def _scaled(blanks: str, step: str, other: str) -> str | None:
 
 
 def _unit(lines: list[str]) -> str:
-    """What one level of these lines is indented by; "" when none is."""
+    """The unit of indentation of these lines; "" when none is indented."""
     indents = [indent_of(line) for line in lines if line.strip()]
     tabs = sum(indent.startswith("\t") for indent in indents)
     spaces = [len(indent) for indent in indents if indent.startswith(" ")]
@@ -238,14 +238,14 @@ def _unit(lines: list[str]) -> str:
 _MAX_LINES = 100_000
 _MAX_HITS = 100_001
 _COMPARED = 1_000_000
-"""Lines whose indentation is compared, besides twice those of the file; more is not tried."""
+"""Maximum number of lines compared by indentation, plus twice those of the file."""
 
 
 def line_places(text: str, old: str) -> list[Span]:
-    """Whole lines that are the lines of `old` but for the blanks they begin and end with.
+    """Whole lines that equal the lines of `old` except for leading and trailing blanks.
 
-    They are indented as in `old` relative to each other, or none is. Blank lines at either end of
-    `old` are left aside. Of places that overlap, two are given.
+    They are indented relative to each other as in `old`, or none is. Leading and trailing blank
+    lines of `old` are ignored. Of overlapping places, two are returned.
     """
     _, core, _ = _parts(old)
     given = core.split("\n")
@@ -273,9 +273,9 @@ def line_places(text: str, old: str) -> list[Span]:
 
 
 def hits_of(text: str, wanted: str, fits: Callable[[int], bool | None]) -> list[int]:
-    """Where `wanted` stands and fits; the last two overlap if any do, and then nothing follows.
+    """Positions of `wanted` that fit; the search stops after two that overlap.
 
-    None at all when `fits` gives up, by None: some of them would be worse than none.
+    Empty when `fits` gives up by returning None: a partial result would mislead.
     """
     found: list[int] = []
     end = 0
@@ -294,7 +294,7 @@ def hits_of(text: str, wanted: str, fits: Callable[[int], bool | None]) -> list[
 
 
 def graft_lines(text: str, span: Span, old: str, new: str) -> Edit | None:
-    """The edit that makes the lines of `span`, which are those of `old`, into `new`."""
+    """The edit that turns the lines of `span`, which match those of `old`, into `new`."""
     lead, core, trail = _parts(old)
     start, end = span
     if new.startswith(lead):
@@ -313,7 +313,8 @@ def graft_lines(text: str, span: Span, old: str, new: str) -> Edit | None:
 
 
 def _parts(old: str) -> tuple[str, str, str]:
-    """Blank lines before, the lines from the first to the last with words, what follows those."""
+    """Splits into leading blank lines, the lines from the first to the last with words, and the
+    rest."""
     blank = old[: len(old) - len(old.lstrip())]
     lead = blank[: blank.rfind("\n") + 1]
     rest = old[len(lead) :]
@@ -352,7 +353,7 @@ def _over_blank_lines_after(text: str, end: int, feeds: int) -> int:
 
 
 def _carried(here: list[str], old: list[str], new: list[str], text: str) -> list[str] | None:
-    """The lines of `new` as the file would have them; None where that is not certain."""
+    """The lines of `new` in the file's form; None when uncertain."""
     pairs = [
         (indent_of(ours), indent_of(theirs))
         for ours, theirs in zip(old, here, strict=True)
@@ -396,12 +397,12 @@ def _carried(here: list[str], old: list[str], new: list[str], text: str) -> list
 
 
 def _as_deep(line: str, indent: str) -> bool:
-    """True when a line that is not blank has this indentation."""
+    """True for a non-blank line with this indentation."""
     return indent_of(line) == indent and line.strip() != ""
 
 
 def _merged(old: str, here: str, new: str) -> str:
-    """The line `new` with what the file has other than `old`, where they are only similar."""
+    """The line `new` with the file's differences from `old`, where they are only similar."""
 
     base, theirs = old.strip(), here.strip()
     return new if base == theirs else merged(base, theirs, new)
