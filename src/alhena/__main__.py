@@ -5,6 +5,10 @@ import sys
 
 from alhena.version import __version__
 
+YOUNG = 20_000
+"""Objects that may be created before the collector looks at them: the imports of a run create some
+ten thousand that all stay."""
+
 
 def main() -> int:
     """Runs the command line of this process; returns its exit code."""
@@ -13,6 +17,7 @@ def main() -> int:
         if arguments in (["--version"], ["-v"]):
             print(__version__, flush=True)
             return 0
+        gc.set_threshold(YOUNG)
         from alhena.frontends.cli.main import run
 
         return run(arguments)

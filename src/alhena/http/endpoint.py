@@ -52,7 +52,9 @@ def parse_endpoint(text: str, source: str) -> Endpoint:
     try:
         parts = urlsplit(url)
         port = parts.port
-        host = (parts.hostname or "").encode("idna").decode("ascii")
+        host = parts.hostname or ""
+        if not host.isascii():
+            host = host.encode("idna").decode("ascii")
         prefix = quote(parts.path.rstrip("/"), safe="/%:@!$&'()*+,;=~-._")
     except (ValueError, UnicodeError) as error:
         raise ConfigError(f"{source} is no usable URL.", remedy=remedy) from error

@@ -1,6 +1,7 @@
 """The arguments of a run: `alhena [options] [PROMPT …]`."""
 
 import argparse
+import os
 from typing import NoReturn
 
 import msgspec
@@ -128,13 +129,22 @@ _PROMPTS = {
 }
 
 
+def _formatter(prog: str) -> argparse.HelpFormatter:
+    """argparse makes a formatter for every argument; its own way to the width imports shutil."""
+    try:
+        columns = int(os.environ.get("COLUMNS") or 0) or os.get_terminal_size().columns
+    except (ValueError, OSError):
+        columns = 80
+    return argparse.RawDescriptionHelpFormatter(prog, width=columns - 2)
+
+
 def run_parser() -> Parser:
     """The parser of a run."""
     parser = Parser(
         prog="alhena",
         description="An agent for Gemini models that works in your files.",
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=_formatter,
         allow_abbrev=False,
         add_help=False,
     )
