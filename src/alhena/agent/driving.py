@@ -136,7 +136,7 @@ async def drive_call(
     )
     try:
         await session.bench.sources.gather()
-        (run.completed,) = await session.scheduler.schedule(request)
+        (run.completed,) = await session.scheduler().schedule(request)
     except asyncio.CancelledError:
         raise InterruptedRunError("the call was interrupted.") from None
     finally:

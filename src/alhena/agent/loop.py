@@ -16,10 +16,7 @@ from alhena.chat.turn import ChantingError, Turn
 from alhena.config.settings import BudgetSettings, Settings
 from alhena.events import Event
 from alhena.models.select import ChosenGenerator
-from alhena.scheduler.scheduler import Scheduler
-from alhena.scheduler.states import CompletedToolCall
 from alhena.tools.contract import ToolErrorType
-from alhena.tools.response import join_responses
 from alhena.wire.calls import ToolCallRequestInfo
 from alhena.wire.content import Part
 
@@ -28,6 +25,8 @@ if TYPE_CHECKING:
     from alhena.agent.loops import LoopJudge, LoopWatch
     from alhena.agent.run import EventChannel
     from alhena.chat.loops import Loop
+    from alhena.scheduler.scheduler import Scheduler
+    from alhena.scheduler.states import CompletedToolCall
     from alhena.tools.builtin.ask_user import Ask
 
 
@@ -88,7 +87,7 @@ class Course:
         """A turn starts."""
         self._limits.take()
 
-    async def after_calls(self, done: Sequence[CompletedToolCall]) -> tuple[Part, ...]:
+    async def after_calls(self, done: "Sequence[CompletedToolCall]") -> tuple[Part, ...]:
         """What to send behind the results of a turn's calls. Raises LimitError, LoopError, and what
         `step` raises: then no further turn is to start."""
         note: tuple[Part, ...] = ()
@@ -197,7 +196,7 @@ CANCELLED = "the run was interrupted"
 
 async def run_prompt(
     chat: Chat,
-    scheduler: Scheduler,
+    scheduler: "Callable[[], Scheduler]",
     course: Course,
     parts: tuple[Part, ...],
     ids: tuple[str, str],
@@ -218,7 +217,7 @@ async def run_prompt(
             continue
         if not turn.calls:
             return turn
-        done = await run_calls(chat, scheduler, turn.calls)
+        done = await run_calls(chat, scheduler(), turn.calls)
         parts = answers(done)
         if any(call.response.error_type == ToolErrorType.STOP_EXECUTION for call in done):
             chat.record_responses(parts)
@@ -232,10 +231,10 @@ async def run_prompt(
 
 async def run_calls(
     chat: Chat,
-    scheduler: Scheduler,
+    scheduler: "Scheduler",
     calls: Sequence[ToolCallRequestInfo],
     known: tuple[Part, ...] = (),
-) -> Sequence[CompletedToolCall]:
+) -> "Sequence[CompletedToolCall]":
     """Runs a turn's calls. When cancelled, however often, ends them, records their responses behind
     those that are `known`, and goes on with the cancellation."""
     running = asyncio.ensure_future(scheduler.schedule(calls))
@@ -250,6 +249,8 @@ async def run_calls(
         raise
 
 
-def answers(done: Sequence[CompletedToolCall]) -> tuple[Part, ...]:
+def answers(done: "Sequence[CompletedToolCall]") -> tuple[Part, ...]:
     """The parts of the user content that answers a batch."""
+    from alhena.tools.response import join_responses
+
     return join_responses(call.response.response_parts for call in done)

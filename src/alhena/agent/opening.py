@@ -200,11 +200,10 @@ def _open(
     bench.edit = given.edit
     _recorded(bench, place, chat, begun)
     checkpoints = _checkpoints(place, bench, chat, begun, channel)
-    scheduler = bench.scheduler(channel.emit, bus=bus)
     course, limits = open_course(given, settings, chat, links, ledger)
     session = Session(
         chat=chat,
-        scheduler=scheduler,
+        scheduler=cache(partial(bench.scheduler, channel.emit, bus=bus)),
         limits=limits,
         course=course,
         processes=processes,

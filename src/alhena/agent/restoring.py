@@ -194,7 +194,7 @@ async def propose(session: Session, ids: tuple[str, str]) -> None:
     bench = session.bench
     bench.filters += (ASKED,)
     try:
-        done = await run_calls(chat, session.scheduler, requests, known)
+        done = await run_calls(chat, session.scheduler(), requests, known)
     finally:
         bench.filters = tuple(each for each in bench.filters if each is not ASKED)
     parts = (*known, *answers(done))

@@ -3,11 +3,13 @@
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from alhena.errors import InterruptedRunError
 from alhena.events import Event
-from alhena.scheduler.states import CompletedToolCall
+
+if TYPE_CHECKING:
+    from alhena.scheduler.states import CompletedToolCall
 
 HIGH_WATER = 1000
 """Unread events above which `pace` waits for the reader."""

@@ -15,7 +15,6 @@ from alhena.agent.toolset.workbench import Workbench, at_once
 from alhena.chat.chat import Chat
 from alhena.events import Event, ToolCallResponseEvent, ToolCallUpdateEvent
 from alhena.models.select import ChosenGenerator
-from alhena.scheduler.scheduler import Scheduler
 from alhena.system.processes import ProcessGroups
 
 if TYPE_CHECKING:
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from alhena.agent.restoring import Proposal
     from alhena.agent.toolset.hooking import PromptHooks
     from alhena.events import CompressedEvent
+    from alhena.scheduler.scheduler import Scheduler
     from alhena.telemetry.telemetry import Telemetry
 
 
@@ -58,14 +58,14 @@ KILL_S = 0.5
 
 
 class Session(msgspec.Struct, kw_only=True):
-    """What a run works with, and what has to be closed behind it. `before_first` is still to be
-    done before the first prompt. `checkpoints` opens those of the session; `proposal` are calls
-    that may be made again after it went back to one. `going_back` stops that, while files are put
-    back."""
+    """Everything a run works with, closed with it. `before_first` is still to be done before the
+    first prompt. `scheduler` is created with the first call. `checkpoints` opens those of the
+    session; `proposal` are calls that may be made again after it went back to one. `going_back`
+    stops that, while files are put back."""
 
     chat: Chat
     room: "ConversationRoom"
-    scheduler: Scheduler
+    scheduler: "Callable[[], Scheduler]"
     limits: TurnLimits
     course: Course
     processes: SessionProcesses
