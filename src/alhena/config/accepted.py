@@ -1,9 +1,8 @@
-"""The servers and commands of workspaces as a person has accepted them, and the comparison
-before each start.
+"""Compares the servers and commands of workspaces with their accepted states before each start.
 
-A state counts as a whole: what two of them have is never put together.
+A state counts as a whole: states are never combined.
 
-Between the comparison and the start a file can still become another; nothing here sees that.
+A file can still change between the comparison and the start; that is not detected.
 """
 
 import os
@@ -38,8 +37,8 @@ from alhena.config.pinned_entries import Bound, bound_entries, part_words, print
 def unaccepted(
     entries: Iterable[Bound], folder: Path, environ: Mapping[str, str]
 ) -> tuple[Bound, ...]:
-    """Those entries that nobody has accepted as they are: all of them, where the file of what was
-    accepted cannot be used."""
+    """The entries that are not accepted in their current state; all of them if the file of accepted
+    entries is unusable."""
     entries = tuple(entries)
     if not entries:
         return ()
@@ -59,30 +58,30 @@ def unaccepted(
 
 
 def own_data(folder: Path, environ: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-    """The files that a person has called the own data of entries of a folder, by the keys of these
-    as they were accepted last. Raises ConfigError."""
+    """The files a person declared as own data of a folder's entries, by entry key, in their last
+    accepted state. Raises ConfigError."""
     of_folder = read_accepted(trusted_commands_path(environ)).get(folder_key(folder), {})
     return {key: each.data for key, each in of_folder.items() if each.data}
 
 
 def folder_key(folder: Path) -> str:
-    """How a folder is called in the file."""
+    """The key of a folder in the file."""
     return printable_path(os.path.realpath(folder))
 
 
 def with_accepted(
     path: Path, data: bytes, folder: Path, accepted: Iterable[Bound], there: Iterable[str]
 ) -> bytes:
-    """The bytes of the file, of which `data` were, with these entries of a folder accepted as they
-    are. States in which they were accepted before stay, and other entries, too: another branch has
-    them. As far as there is room: those whose keys are `there` come before those that are not.
-    Raises ConfigError, and DamagedError where the file cannot be used."""
+    """Returns new file content (`data` is the old) with these entries of a folder accepted in their
+    current state. Earlier states and other entries stay, because other branches have them. Without
+    enough room, entries whose keys are `there` take precedence. Raises ConfigError, and
+    DamagedError for an unusable file."""
     document = parse_accepted(path, data)
     root = folder_key(folder)
     kept = document.pop(root, {})
     new = {each.key: each.kept for each in accepted if each.acceptable}
     for key, state in new.items():
-        kept[key] = with_state(kept.pop(key, None), state)  # at the end: spoken of last
+        kept[key] = with_state(kept.pop(key, None), state)  # moved to the end: most recently used
     if kept:
         document[root] = fitting(kept, new, there)
     whole = written(bounded(document, root))
@@ -95,9 +94,9 @@ def with_accepted(
 
 
 def with_own_data(path: Path, data: bytes, folder: Path, entries: Iterable[Bound]) -> bytes:
-    """The bytes of the file, of which `data` were, with the `data` of these entries of a folder
-    called so where they were accepted, as the settings say them now, and nothing else accepted.
-    Raises DamagedError."""
+    """Returns new file content (`data` is the old) with the `data` of these entries of a folder
+    recorded in their accepted states with the current settings; accepts nothing else. Raises
+    DamagedError."""
     document = parse_accepted(path, data)
     kept = document.get(folder_key(folder), {})
     for each in entries:
@@ -107,8 +106,8 @@ def with_own_data(path: Path, data: bytes, folder: Path, entries: Iterable[Bound
 
 
 def without_accepted(path: Path, data: bytes, revoked: Callable[[str, str], bool]) -> bytes:
-    """The bytes of the file, of which `data` were, without all states of the entries that are
-    `revoked`, who is given a folder and the key of an entry. Raises DamagedError."""
+    """Returns new file content (`data` is the old) without all states of the entries for which
+    `revoked(folder, key)` is true. Raises DamagedError."""
     document = parse_accepted(path, data)
     left = {
         folder: {key: each for key, each in entries.items() if not revoked(folder, key)}
@@ -118,8 +117,8 @@ def without_accepted(path: Path, data: bytes, revoked: Callable[[str, str], bool
 
 
 def _compared(now: Bound, known: Accepted, folder: Path) -> Bound:
-    """An entry of a folder with its difference from that accepted state in which fewest is another:
-    what a person would allow beyond what is allowed already. Of like ones it is the last."""
+    """Compares an entry of a folder with the accepted state that has the fewest differences, the
+    last of equals."""
     nearest = min(known.states, key=lambda state: len(_differing(state, now)))
     keys = _differing(nearest, now)
     gone = [key for key in keys if key not in now.parts]
@@ -139,7 +138,7 @@ def _compared(now: Bound, known: Accepted, folder: Path) -> Bound:
 
 
 def _file_of(key: str) -> str:
-    """The file that a part is of; "" where it is of none."""
+    """The file of a part; "" for other parts."""
     match part_names(key):
         case [kind, name] if kind == FILE:
             return name
@@ -148,13 +147,12 @@ def _file_of(key: str) -> str:
 
 
 def _lies(folder: Path, name: str) -> bool:
-    """True when a file is there still: then it is not what has changed."""
+    """True when a file still exists, so that it is not the change."""
     return "\0" not in name and os.path.lexists(os.path.join(folder, name))
 
 
 def _differing(state: State, now: Bound) -> list[str]:
-    """The keys of the parts that are not as they are in a state, those of an entry's own data left
-    out."""
+    """The keys of parts that differ from a state, without the entry's own data."""
     keys = dict.fromkeys((*now.parts, *state.parts))
     return [
         key
@@ -164,7 +162,8 @@ def _differing(state: State, now: Bound) -> list[str]:
 
 
 def _is_own(key: str, state: State, now: Bound) -> bool:
-    """True when a part is a file that a person has called an entry's own data, and still may be."""
+    """True when a part is a file that a person declared as the entry's own data, and that may still
+    be."""
     match part_names(key):
         case [kind, name] if kind == FILE and name in state.data:
             return name in now.loose or key not in now.parts
@@ -173,10 +172,9 @@ def _is_own(key: str, state: State, now: Bound) -> bool:
 
 
 class Acceptance:
-    """The servers and commands of a workspace's layer as they were read, in `entries`; `pending`
-    are those that nobody had accepted then. `where` is the folder with the user's environment;
-    `variables` are those for the texts of the settings, `dotenv` the ones among them of the
-    project's .env file.
+    """The servers and commands of a workspace layer as read, in `entries`; `pending` are those not
+    accepted at that time. `where` is the folder with the user's environment; `variables` expand the
+    texts of the settings, `dotenv` are those of them from the project's .env file.
     """
 
     def __init__(
@@ -198,16 +196,16 @@ class Acceptance:
 
     @property
     def is_empty(self) -> bool:
-        """True when the workspace has nothing of the kind."""
+        """True when the workspace has no servers or commands."""
         return not self._entries
 
     def server(self, name: str) -> str:
-        """The reason why a server must not be started, as it was read and as its files are now; ""
-        where it may be, or is none of the workspace's. Reads files: nothing for an event loop."""
+        """The reason why a server must not start, checked against its files now; "" if it may, or
+        if it is not from the workspace. Reads files: do not call in an event loop."""
         return self._why(alone for server, alone in self._entries.values() if server == name)
 
     def command(self, key: str) -> str:
-        """The same of a command, by its dotted key."""
+        """The same for a command, by its dotted key."""
         return self._why(alone for path, (_, alone) in self._entries.items() if key == _key(path))
 
     def _why(self, documents: Iterable[Mapping[str, Any]]) -> str:
@@ -223,7 +221,7 @@ class Acceptance:
 
 
 def held_words(entry: Bound) -> str:
-    """The reason why an entry is held back, and what to do about it."""
+    """The reason why an entry is blocked, and the remedy."""
     remedy = "alhena trust --status shows it, alhena trust accepts it"
     return f"{entry.why}; {remedy}" if entry.acceptable else entry.why
 
@@ -233,7 +231,7 @@ def _key(path: tuple[str, ...]) -> str:
 
 
 def _alone(document: Mapping[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
-    """The document with nothing but what stands at a path."""
+    """The document reduced to the value at a path."""
     name, *rest = path
     value = document[name]
     return {name: _alone(cast("dict[str, Any]", value), tuple(rest)) if rest else value}

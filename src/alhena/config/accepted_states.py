@@ -1,7 +1,7 @@
-"""The file of what was accepted of workspaces: for each folder its entries, and of each entry the
-states in which a person has accepted it.
+"""The file of accepted workspace entries: for each folder its entries, and for each entry its
+accepted states.
 
-A state counts as a whole: what two of them have is never put together.
+A state counts as a whole: states are never combined.
 """
 
 import os
@@ -14,17 +14,17 @@ from alhena.config.documents import MAX_BYTES, NotReadableError, read_limited
 from alhena.config.errors import ConfigError, DamagedError
 
 MAX_STATES = 8
-"""States of an entry that are kept."""
+"""Maximum states of an entry."""
 MAX_ENTRY = MAX_BYTES // 8
 MAX_FOLDER = MAX_BYTES // 4
-"""Bytes that are kept of a state of an entry, and of all entries of a folder."""
+"""Maximum bytes of a state of an entry, and of all entries of a folder."""
 WHOLE, FILE = "whole", "file"
-"""What parts are of: the entry as a whole, and a file that it names."""
+"""Kinds of parts: the entry as a whole, and a file it names."""
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An entry as it was accepted: the digests of its parts, whose keys are JSON arrays, and in
-    words. `data` are the files that the person has called its own data: they may change."""
+    """An entry as accepted: a text for people and the digests of its parts, whose keys are JSON
+    arrays. `data` are files declared as its own data: they may change."""
 
     parts: dict[str, str]
     text: str = ""
@@ -32,42 +32,41 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Accepted(State, frozen=True, kw_only=True, omit_defaults=True):
-    """The state that was accepted last, and `earlier` those before it, the last first."""
+    """The last accepted state, and `earlier` states, latest first."""
 
     earlier: tuple[State, ...] = ()
 
     @property
     def states(self) -> tuple[State, ...]:
-        """All of them, the last first."""
+        """All states, latest first."""
         return (self, *self.earlier)
 
 
 Folder = dict[str, Accepted]
 Document = dict[str, Folder]
-"""Those that were spoken of last are at the end."""
+"""Most recently used entries are last."""
 
 
 def part_key(*names: str) -> str:
-    """The key of a part: no two parts have the same, whatever their names are."""
+    """The key of a part, unique for any names."""
     return msgspec.json.encode(names).decode("utf-8")
 
 
 def part_names(key: str) -> list[str]:
-    """What the key of a part was made of."""
+    """The names encoded in a part key."""
     try:
         return msgspec.json.decode(key, type=list[str]) or [""]
     except (msgspec.MsgspecError, UnicodeError):
-        return [key]  # of an earlier form
+        return [key]  # an older form
 
 
 def whole_of(parts: dict[str, str]) -> str:
-    """The digest of all that the settings say of an entry."""
+    """The digest of the whole entry in the settings."""
     return parts.get(part_key(WHOLE), "")
 
 
 def read_accepted(path: Path) -> Document:
-    """What is in the file, nothing when it is not there. Raises ConfigError: DamagedError where it
-    holds something else."""
+    """Reads the file; empty if missing. Raises ConfigError: DamagedError for an invalid file."""
     try:
         return parse_accepted(path, read_limited(path))
     except FileNotFoundError:
@@ -82,14 +81,14 @@ def read_accepted(path: Path) -> Document:
 
 
 def parse_accepted(path: Path, data: bytes) -> Document:
-    """What the bytes of the file say. Raises DamagedError."""
+    """Parses the content of the file. Raises DamagedError."""
     if not data.strip():
         return {}
     try:
         document = msgspec.json.decode(data, type=Document)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise _damaged(path, str(error).replace("`", "")) from error
-    # An earlier form had no digest of the whole: whoever accepted that is asked once more.
+    # An older form had no digest of the whole: such entries have to be accepted again.
     return {
         folder: {key: each for key, each in entries.items() if whole_of(each.parts)}
         for folder, entries in document.items()
@@ -98,19 +97,19 @@ def parse_accepted(path: Path, data: bytes) -> Document:
 
 
 def written(document: Document) -> bytes:
-    """The bytes of a file that says this."""
+    """Encodes the file."""
     return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
 
 
 def size_of(key: str, state: State) -> int:
-    """The number of bytes a state of an entry takes, or some more."""
+    """Upper estimate of the encoded size of a state."""
     kept = State(parts=state.parts, text=state.text, data=state.data)
     return len(written({"": {key: Accepted(parts={}, earlier=(kept,))}}))
 
 
 def with_state(known: Accepted | None, state: State) -> Accepted:
-    """An entry that is accepted in this state, too. What was called its own data stays so, as long
-    as the settings say the same of the entry."""
+    """Adds an accepted state to an entry. Files declared as its own data stay so while the settings
+    of the entry are unchanged."""
     states = () if known is None else known.states
     whole = whole_of(state.parts)
     data = set(state.data).union(*(each.data for each in states if whole_of(each.parts) == whole))
@@ -120,7 +119,7 @@ def with_state(known: Accepted | None, state: State) -> Accepted:
 
 
 def with_data(known: Accepted, whole: str, data: Iterable[str]) -> Accepted:
-    """The same, and files are its own data in those states that have this digest of the whole."""
+    """Declares files as own data in the states with this digest of the whole."""
     more = set(data)
     return _entry(
         msgspec.structs.replace(each, data=tuple(sorted(more.union(each.data))))
@@ -131,10 +130,9 @@ def with_data(known: Accepted, whole: str, data: Iterable[str]) -> Accepted:
 
 
 def fitting(entries: Folder, required: Iterable[str], there: Iterable[str]) -> Folder:
-    """The entries of a folder with as many of their states as there is room for. The last states of
-    those that are `required` are kept in any case; first of the others are the last states of those
-    that are `there`, then those of all others, then the earlier ones; of like ones those that were
-    spoken of last."""
+    """Limits the entries of a folder to the available room. The last states of `required` entries
+    always stay; next come the last states of entries that are `there`, of all others, then earlier
+    states; among equals the most recently used."""
     first, second = frozenset(required), frozenset(there)
     order = [*reversed(entries)]
     order.sort(key=lambda key: 0 if key in first else 1 if key in second else 2)
@@ -153,9 +151,8 @@ def fitting(entries: Folder, required: Iterable[str], there: Iterable[str]) -> F
 
 
 def bounded(document: Document, root: str) -> Document:
-    """The document as small as it has to be to be read again: first the folders go that are gone,
-    then what was accepted earlier of the others, then these, but never `root`; of like ones those
-    first of which nobody has spoken for longest."""
+    """Shrinks the document to a readable size: first drops folders that no longer exist, then
+    earlier states, then other folders, least recently used first, but never `root`."""
     kept = dict(document)
     excess = len(written(kept)) - MAX_BYTES
     others = [each for each in kept if each != root]

@@ -1,4 +1,5 @@
-"""Wrong and odd values in a settings file, keys of older versions and of the reference."""
+"""Checks a settings file for wrong values and unknown keys, and renames keys of older versions and
+of the reference."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -10,9 +11,9 @@ from alhena.config.documents import union, value_at, with_value, without_value
 from alhena.config.settings import Settings, known_keys
 
 MAX_TOLD = 20
-"""How many wrong values of one file are told of."""
+"""Maximum wrong values reported per file."""
 MAX_MESSAGE = 200
-"""How much is said of one, in characters."""
+"""Maximum characters of one message."""
 _KINDS = {
     "object": "an object",
     "array": "a list",
@@ -26,7 +27,7 @@ _PLACE = re.compile(r" - at `(?:key in `)?\$([^`]*)`*$")
 
 
 class SettingsProblem(msgspec.Struct, frozen=True, kw_only=True):
-    """A value that cannot be used. `line` counts from 1; None where nobody knows."""
+    """A value that cannot be used. `line` counts from 1; None if unknown."""
 
     file: str
     key: str
@@ -40,7 +41,7 @@ class SettingsProblem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OddKey(msgspec.Struct, frozen=True):
-    """A key that means nothing, and the one that was perhaps meant."""
+    """An unknown key, and the known key it resembles."""
 
     key: tuple[str, ...]
     near: str | None
@@ -49,8 +50,8 @@ class OddKey(msgspec.Struct, frozen=True):
 def wrong_values(
     document: Any, file: str, line_of: Callable[[tuple[str, ...]], int | None]
 ) -> list[SettingsProblem]:
-    """The values of a document that no setting takes, in the order in which they are met. `line_of`
-    says on which line a key has its value."""
+    """The invalid values of a document in document order. `line_of` returns the line of a key's
+    value."""
     found: list[SettingsProblem] = []
     while len(found) < MAX_TOLD:
         try:
@@ -82,8 +83,8 @@ def wrong_values(
 def texts_with_nul(
     document: dict[str, Any], file: str, line_of: Callable[[tuple[str, ...]], int | None]
 ) -> list[SettingsProblem]:
-    """The settings that hold a NUL character, which no path and no command can have. Servers and
-    hooks are left out: each is told of by itself, and costs only itself."""
+    """The settings with a NUL character, which no path or command can contain. Servers and hooks
+    are reported elsewhere, each by itself."""
     found = _nuls(document, (), known_keys() - {"mcpServers", "hooks"})
     return [
         SettingsProblem(
@@ -123,8 +124,7 @@ def _has_nul(value: Any) -> bool:
 
 
 def odd_keys(document: dict[str, Any]) -> list[OddKey]:
-    """The keys that neither this program nor the reference knows; of the first MAX_TOLD, what was
-    perhaps meant."""
+    """The keys unknown to this program and the reference, the first MAX_TOLD with a suggestion."""
 
     every = known_keys() | REFERENCE_KEYS
     sections = {
@@ -152,8 +152,8 @@ def _unknown(
 
 
 def _near(path: tuple[str, ...], every: frozenset[str]) -> str | None:
-    """The known key or section that is most like this one, or the key that has its last name in
-    another section."""
+    """The most similar known key or section, or the key with the same last name in another
+    section."""
     from difflib import get_close_matches
 
     if len(".".join(path)) > MAX_MESSAGE:
@@ -166,7 +166,7 @@ def _near(path: tuple[str, ...], every: frozenset[str]) -> str | None:
 
 
 def plain_message(text: str) -> str:
-    """What msgspec says, without its marks and its names of types."""
+    """Converts msgspec's message to plain words."""
     found = re.fullmatch(r"Expected `(.+)`, got `(.+)`", text)
     if found is None:
         return text.replace("`", "").rstrip(".")[:MAX_MESSAGE]
@@ -182,7 +182,7 @@ def _remedy(path: tuple[str, ...], message: str) -> str:
 
 
 def _allowed(path: tuple[str, ...]) -> tuple[str, ...]:
-    """The words that a key takes; none for one that takes other values."""
+    """The words that a key accepts; none for a key with other values."""
     kind: Any = Settings
     for name in path:
         fields = msgspec.structs.fields(kind)
@@ -254,15 +254,15 @@ MOVED = {
     "context.loadFromIncludeDirectories": "context.loadMemoryFromIncludeDirectories",
     "tools.approvalMode": "general.defaultApprovalMode",
 }
-"""The old dotted key -> the new one."""
+"""Old dotted key -> new dotted key."""
 RESTRICTING = frozenset({"tools.exclude", "mcp.excluded", "advanced.excludedEnvVars"})
-"""Lists of which nothing may get lost."""
+"""Lists of which no entry may be lost."""
 
 
 def renewed(document: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """`document` under the new keys, and which of them came from which old ones (new -> old).
+    """`document` with new keys, and the renamed keys (new -> old).
 
-    Where both are there the new one counts; of lists that only restrict, both do.
+    If both exist the new key wins; restricting lists are combined.
     """
     found = document
     moved: dict[str, str] = {}
@@ -386,7 +386,7 @@ _SECTIONS = {
         skills.enabled
     """,
 }
-"""Section -> the names in it; "" has those of no section."""
+"""Section -> names in it; "" has the names outside sections."""
 
 REFERENCE_KEYS = frozenset(
     f"{section}.{name}" if section else name

@@ -1,7 +1,7 @@
-"""Variables that choose what runs, or whom a program asks: as far as they are known by their names.
+"""Names of variables known to determine the program that runs, or the server a program contacts.
 
-No such list is ever complete. So it decides nothing by itself: it says what a person is told of
-first, and what of a project's .env file is refused with a word about it.
+Such a list is never complete. So it grants nothing: it decides the order of warnings, and the
+variables of a project's .env file that are refused with a warning.
 """
 
 from alhena.config.environment import is_hijacking
@@ -38,7 +38,7 @@ _NAMES = frozenset(
         *("PYLINTRC", "MYPYPATH", "MAGICK_CONFIGURE_PATH", "TEXINPUTS"),
     }
 )
-"""What shells, loaders and tools read that everybody has: files they take in, whom they ask."""
+"""Variables read by common shells, loaders and tools: files they load, servers they contact."""
 _BEGINNINGS = (
     *("GEMINI_", "GOOGLE_", "CODE_ASSIST_", "ALHENA_", "OPENAI_", "ANTHROPIC_", "OAUTH_"),
     *("SANDBOX", "CLOUDSDK_", "OTEL_", "GIT_", "SSH_", "XDG_", "LD_", "DYLD_", "PYTHON"),
@@ -59,7 +59,7 @@ _ENDINGS = (
 
 
 def is_choosing(name: str) -> bool:
-    """True when a variable of this name is known to choose what runs, or whom a program asks."""
+    """True when a variable is known to determine the program that runs, or the server contacted."""
     upper = name.upper()
     return (
         upper in _NAMES

@@ -1,5 +1,5 @@
-"""Settings files as plain values: read within limits, keys by their dotted names, one merged
-upon another."""
+"""Settings files as plain values: reads them within limits, resolves dotted keys, merges
+documents."""
 
 import os
 import stat
@@ -14,18 +14,18 @@ MAX_BYTES = 1024 * 1024
 
 
 class NotReadableError(OSError):
-    """Said of a file that is no regular file, or larger than it may be."""
+    """A file is not regular, or too large."""
 
 
 class TooLargeError(NotReadableError):
-    """Said of a file that is larger than it may be."""
+    """A file is too large."""
 
 
 def read_limited(path: str | Path, limit: int = MAX_BYTES) -> bytes:
-    """The bytes of a regular file of at most `limit` bytes.
+    """Reads a regular file of at most `limit` bytes.
 
-    Raises FileNotFoundError, NotReadableError for FIFOs, devices, directories and what is too
-    large, or another OSError. Never waits for a writer.
+    Raises FileNotFoundError, NotReadableError for FIFOs, devices, directories and files that are
+    too large, or another OSError. Never waits for a writer.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     with os.fdopen(descriptor, "rb") as file:
@@ -39,14 +39,14 @@ def read_limited(path: str | Path, limit: int = MAX_BYTES) -> bytes:
 
 
 def settings_document(path: Path) -> Any:
-    """What a settings file holds, in plain values; None when it is not there or empty. Raises
-    ConfigError when it cannot be read or is no JSON."""
+    """Parses a settings file; None when it is missing or empty. Raises ConfigError when it is
+    unreadable or not JSON."""
     data = settings_bytes(path)
     return None if data is None else parse_settings(path, data)
 
 
 def settings_bytes(path: Path) -> bytes | None:
-    """The bytes of a settings file; None when it is not there or empty. Raises ConfigError."""
+    """The bytes of a settings file; None when it is missing or empty. Raises ConfigError."""
     try:
         data = read_limited(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -60,11 +60,11 @@ def settings_bytes(path: Path) -> bytes | None:
 
 
 def parse_settings(path: Path, data: bytes) -> Any:
-    """The values in the bytes of a settings file. Raises ConfigError that names the line."""
+    """Parses the bytes of a settings file. Raises ConfigError that names the line."""
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        pass  # perhaps it has comments
+        pass  # it may have comments
     except RecursionError as error:
         raise too_deep(path) from error
     from alhena.config.jsonc import strip_comments
@@ -82,7 +82,7 @@ def parse_settings(path: Path, data: bytes) -> Any:
 
 
 def settings_text(path: Path, data: bytes) -> str:
-    """The bytes of a settings file as text. Raises ConfigError that names the line."""
+    """Decodes the bytes of a settings file. Raises ConfigError that names the line."""
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -94,7 +94,7 @@ def settings_text(path: Path, data: bytes) -> str:
 
 
 def too_deep(path: Path) -> ConfigError:
-    """What is said of a file that no reader gets to the bottom of."""
+    """The error for a file nested too deeply."""
     return ConfigError(f"{path}: the settings file is nested too deeply.", remedy="Correct it.")
 
 
@@ -110,12 +110,12 @@ def _line_of(text: str, message: str) -> str:
 
 
 def value_at(document: Any, key: str) -> Any:
-    """The value of a dotted key; None where there is none."""
+    """The value of a dotted key; None if missing."""
     return value_on(document, tuple(key.split(".")))
 
 
 def value_on(document: Any, path: tuple[str, ...]) -> Any:
-    """The value at a path, whose names may hold dots; None where there is none."""
+    """The value at a path, whose names may contain dots; None if missing."""
     for name in path:
         if not isinstance(document, dict):
             return None
@@ -124,7 +124,7 @@ def value_on(document: Any, path: tuple[str, ...]) -> Any:
 
 
 def with_value(document: dict[str, Any], path: tuple[str, ...], value: Any) -> dict[str, Any]:
-    """`document` with a value at a path; what stands in the way of an object is replaced."""
+    """`document` with a value at a path; a non-object on the way is replaced."""
     name, *rest = path
     if rest:
         inner = document.get(name)
@@ -134,7 +134,7 @@ def with_value(document: dict[str, Any], path: tuple[str, ...], value: Any) -> d
 
 
 def without_value(document: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
-    """`document` without what is at a path; the same where nothing is."""
+    """`document` without the value at a path; the same if there is none."""
     name, *rest = path
     if name not in document:
         return document
@@ -153,15 +153,16 @@ UNION = frozenset(
         *("context.fileFiltering.customIgnoreFilePaths", "tools.confirmationRequired"),
     }
 )
-"""Lists that hold the entries of all layers, each once; `*.disabled` are such, too."""
+"""Lists with the entries of all layers, without duplicates; `*.disabled` are merged the same
+way."""
 CONCATENATED = frozenset({"context.includeDirectories"})
-"""Lists that are put one behind the other; those of `hooks` are such, too."""
+"""Lists that are concatenated; those of `hooks` are merged the same way."""
 SHALLOW = frozenset({"mcpServers"})
-"""Objects of which a higher layer's members replace those of a lower one whole."""
+"""Objects whose members are replaced as a whole by a higher layer."""
 
 
 def merged(lower: Any, higher: Any, key: str = "") -> Any:
-    """`higher` upon `lower`; `key` is the dotted key whose values they are. Neither is changed."""
+    """Merges `higher` over `lower`; `key` is their dotted key. Neither is changed."""
     if isinstance(lower, dict) and isinstance(higher, dict):
         below, above = cast("dict[str, Any]", lower), cast("dict[str, Any]", higher)
         if key in SHALLOW:
@@ -182,7 +183,7 @@ def merged(lower: Any, higher: Any, key: str = "") -> Any:
 
 
 def union(entries: list[Any]) -> list[Any]:
-    """The entries, each once, in their order."""
+    """The distinct entries, in order."""
     found: list[Any] = []
     for entry in entries:
         if entry not in found:

@@ -1,14 +1,13 @@
-"""The .env files: read as Node's dotenv does, and which of their variables count for whom.
+"""Reads .env files in the form of Node's dotenv, and decides who gets their variables.
 
-Those of the user's own file: nearly all, for the agent and all that it runs. Those of a project: a
-few that are named here, for the agent; the others stand for `$NAME` in the settings of the project
-and reach nothing else. Whatever they are called, no program that is run gets them by itself.
+The user's own file: nearly all variables, for the agent and its child processes. A project's file:
+a few variables listed here, for the agent; the others expand `$NAME` in the project's settings
+only. No child process ever gets them automatically.
 
-A line is `NAME=value`, with `export` before it or not; `NAME: value` is the same. A value in single
-quotes, double quotes or backticks is taken whole, over several lines, too; in double quotes `\n`
-and `\r` are line breaks. A value without quotes goes to a `#` or the end of its line, without the
-blanks around it. Nothing is put in for `$NAME`. Lines of any other form say nothing. Of a name that
-stands there twice the last counts.
+A line is `NAME=value` or `NAME: value`, optionally after `export`. A value in single quotes, double
+quotes or backticks may span lines; in double quotes `\\n` and `\\r` are line breaks. An unquoted
+value ends at a `#` or the end of its line and is stripped. `$NAME` is not expanded. Other lines are
+ignored. The last definition of a name wins.
 """
 
 import os
@@ -26,8 +25,7 @@ _NAME = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012345678
 
 
 def parse_env(text: str) -> dict[str, str]:
-    """The variables of a .env file, in the order in which their names come up. Linear in the length
-    of the text."""
+    """Parses a .env file, in order of first definition. Linear in the length of the text."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     closing = _Closing(text)
     found: dict[str, str] = {}
@@ -45,15 +43,15 @@ def parse_env(text: str) -> dict[str, str]:
 
 
 class _Closing:
-    """Where quotes end. What is known of a text is kept: one without a closing quote is looked
-    through once."""
+    """Positions of closing quotes. Caches results: a text without a closing quote is searched
+    once."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._unclosed: dict[str, int] = {}
 
     def end(self, start: int) -> int:
-        """The offset of the quote that closes the one at `start`; -1 where none does."""
+        """The offset of the quote that closes the one at `start`; -1 if there is none."""
         quote = self._text[start]
         if start >= self._unclosed.get(quote, len(self._text)):
             return -1
@@ -69,7 +67,7 @@ class _Closing:
 
 
 def _name(text: str, position: int) -> tuple[str, int] | None:
-    """The name of the line that begins at `position`, and where its value may begin."""
+    """The name on the line that begins at `position`, and the possible start of its value."""
     position = _skip(text, position)
     if text.startswith("export", position):
         after = _skip(text, position + 6)
@@ -89,7 +87,7 @@ def _name(text: str, position: int) -> tuple[str, int] | None:
 
 
 def _value(text: str, position: int, closing: _Closing) -> tuple[str, int]:
-    """The value that begins at `position`, and where the next line does."""
+    """The value that begins at `position`, and the start of the next line."""
     start = _skip(text, position)
     if text[start : start + 1] in QUOTES:
         end = closing.end(start)
@@ -130,7 +128,7 @@ PLACES = frozenset(
         *("GEMINI_CLI_TRUST_WORKSPACE", "GEMINI_RESTRICTED_MODE"),
     }
 )
-"""They say which files are read at all, and are taken from no file."""
+"""Variables that locate configuration files; never read from a file."""
 
 PROJECT_CREDENTIALS = frozenset(
     {
@@ -139,13 +137,14 @@ PROJECT_CREDENTIALS = frozenset(
         "GOOGLE_GENAI_USE_GCA",
     }
 )
-"""Of what the agent itself reads, these a project may say: who pays for it, not who hears it."""
+"""Variables of the agent that a project may set: those that decide who pays, not who receives
+data."""
 
 
 class FoundEnvFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A .env file and what is taken from it: `variables` that were not set, and of a project
-    (`local`) of these what the agent itself takes (`own`). `admitted` is what it may set, set
-    already or not."""
+    """A .env file and the variables taken from it: `variables` that were unset and, for a project
+    (`local`), the subset for the agent itself (`own`). `admitted` are the allowed variables,
+    already set or not."""
 
     path: Path
     local: bool
@@ -156,7 +155,7 @@ class FoundEnvFile(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def own(self) -> dict[str, str]:
-        """The variables that the agent itself takes."""
+        """The variables for the agent itself."""
         if not self.local:
             return self.variables
         return {name: text for name, text in self.variables.items() if name in PROJECT_CREDENTIALS}
@@ -165,8 +164,8 @@ class FoundEnvFile(msgspec.Struct, frozen=True, kw_only=True):
 def read_env_file(
     path: Path, environ: Mapping[str, str], excluded: Collection[str], *, local: bool
 ) -> FoundEnvFile:
-    """What a .env file adds to the environment. `excluded` are names that no file outside of a
-    .gemini directory sets. A file that cannot be read says nothing, which is a warning."""
+    """Reads the variables that a .env file adds to the environment. `excluded` names are only set
+    by files in a .gemini directory. An unreadable file adds none and gives a warning."""
     try:
         text = read_limited(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -215,22 +214,22 @@ def read_env_file(
 
 
 def is_admitted(name: str, value: str, *, local: bool) -> bool:
-    """True when a variable may come from a .env file, the user's own or a project's (`local`), and
-    be it for the settings of that project alone."""
+    """True when a variable may come from a .env file of the user or of a project (`local`), if only
+    for the settings of that project."""
     upper = name.upper()
     if upper in PLACES or "\0" in value:
         return False
     if not local:
         return True
     if name in PROJECT_CREDENTIALS:
-        # Of a model another service may be part of the name.
+        # Part of a model's name may select another service.
         return name != "GEMINI_MODEL" or not ({":", "/"} & set(value))
     return not is_choosing(name)
 
 
 def is_ours(path: Path) -> bool:
-    """True when a file above the working directory is this user's or the administrator's: there may
-    be directories that everybody writes to."""
+    """True when a file above the working directory belongs to this user or the administrator: a
+    parent directory may be writable by everybody."""
     try:
         owner = path.stat().st_uid
     except OSError:

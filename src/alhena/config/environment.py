@@ -1,8 +1,8 @@
-"""Variables of the environment: which are secret, which a child process gets, and settings shown
-without secrets.
+"""Detects secret environment variables, builds the environment of child processes, and redacts
+secrets in settings.
 
-A secret is known by its name, taken apart into words (API_KEY and apiKey are, KEYBOARD and AUTHOR
-are not), or by its value. Names are compared without regard to case.
+A secret is detected by the words of its name (API_KEY and apiKey match, KEYBOARD and AUTHOR do
+not), or by its value. Names are compared without case.
 """
 
 import re
@@ -32,7 +32,7 @@ CREDENTIALS = frozenset(
         "ALHENA_OAUTH_CLIENT_SECRET",
     }
 )
-"""What the agent itself signs in to a model with; removed even where redaction is off."""
+"""The agent's own model credentials; removed even if redaction is off."""
 
 ALWAYS_KEPT = frozenset(
     {
@@ -45,8 +45,8 @@ ALWAYS_KEPT = frozenset(
         *("SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "SSH_AUTH_SOCK"),
     }
 )
-"""Kept whatever their names look like, in strict mode too. The last four are no secrets but paths,
-without which TLS behind a company's proxy and git over ssh do not work."""
+"""Kept whatever their names, in strict mode too. The last four are paths, not secrets; TLS behind a
+corporate proxy and git over ssh need them."""
 
 NEVER_KEPT = frozenset(
     {
@@ -93,24 +93,24 @@ _SECRET_STEMS = ("PASSWORD", "PASSWD", "PASSPHRASE", "SESSIONID", "SESSID")
 _KEY_OWNERS = ("API", "ACCESS", "AUTH", "ENCRYPTION", "MASTER", "PRIVATE", "SECRET", "SIGNING")
 _LAST_WORDS = frozenset({"PASS", "PWD", "PW", "PAT"})
 _PLACES = frozenset({"FILE", "PATH", "HASH"})
-"""Behind "PASS" these say of what it is."""
+"""After "PASS" these words describe the kind of secret."""
 _PASSWORD_ENDINGS = ("PASS", "PWD")
 _NO_PASSWORDS = (
     *("OLDPWD", "COMPASS", "BYPASS", "TRESPASS", "SURPASS", "UNDERPASS", "OVERPASS", "ASKPASS"),
     *("LOWPASS", "HIGHPASS", "BANDPASS", "MULTIPASS", "SINGLEPASS"),
 )
-"""Words that end like the name of a password. Of ASKPASS the value is a program."""
+"""Words that end like a password's name. The value of ASKPASS is a program."""
 _DESKTOP_SESSIONS = frozenset(
     {
         *("XDG_SESSION_ID", "TERM_SESSION_ID", "ITERM_SESSION_ID", "SECURITYSESSIONID"),
         *("GNOME_DESKTOP_SESSION_ID", "VTE_SESSION_ID", "KONSOLE_DBUS_SESSION"),
     }
 )
-"""Numbers of windows and of logins, which open nothing."""
+"""Identifiers of windows and logins, which grant nothing."""
 _GIT_SETTINGS = ("GIT_CONFIG_COUNT", "GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_")
 _WORD = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+"
 
-# Each alternative begins at a boundary and runs over one class of characters: linear time.
+# Each alternative begins at a boundary and matches one character class: linear time.
 _VALUE_PATTERN = r"""
     -----BEGIN\ (?:[A-Za-z0-9]+\ ){0,3}(?:PRIVATE\ KEY|CERTIFICATE)
   | ://[^\s/:@]*:[^\s/@]+@
@@ -132,10 +132,10 @@ _VALUE_PATTERN = r"""
 
 
 REDACTED = "[redacted]"
-"""What stands where a secret was taken out of a text."""
+"""Replaces a secret in a text."""
 
-# A key is taken out whole; of anything else what follows it, up to a blank or a quote. Letters of
-# an escape (\n) may stand before it, as in a string of a program.
+# A key is removed whole; other secrets up to a blank or a quote. They may follow an escape
+# sequence (\n), as in a string literal.
 _AFTER_ESCAPE = r"(?<=\\[nrt])"
 _ANYWHERE_PATTERN = _VALUE_PATTERN.replace(r"\b", rf"(?:\b|{_AFTER_ESCAPE})").replace(
     r"(?<![A-Za-z0-9_-])eyJ", rf"(?:(?<![A-Za-z0-9_-])|{_AFTER_ESCAPE})eyJ"
@@ -145,7 +145,7 @@ _IN_TEXT_PATTERN = rf"""
   | (?:{_ANYWHERE_PATTERN}) [^\s"'<>\\]*
 """
 
-# What secrets begin with. Looking for this alone is thirty times faster than for all that follows.
+# Prefixes of secrets. Searching for these first is thirty times faster than the full pattern.
 _MARKS = (
     r"-----BEGIN|[Hh][Tt][Tt][Pp][Ss]?://|://|[Aa][Uu][Tt][Hh][Oo][Rr][Ii][Zz][Aa][Tt][Ii][Oo][Nn]:"
     r"|gh[pousr]_|github_pat_|glpat-|npm_|AIza|ya29\.|GOCSPX-|AKIA|ASIA|eyJ|[sr]k_|sk-|xox|hf_"
@@ -153,16 +153,16 @@ _MARKS = (
 
 
 class SanitisedEnvironment(msgspec.Struct, frozen=True):
-    """What a child may see, and the names of what was taken out, in alphabetical order."""
+    """The environment of a child, and the names of removed variables in alphabetical order."""
 
     variables: dict[str, str]
     removed: tuple[str, ...]
 
 
 def sanitised(environ: Mapping[str, str], rules: EnvironmentRedaction) -> SanitisedEnvironment:
-    """`environ` without secrets. A name in `rules.allowed` is kept whatever it holds.
+    """Removes secrets from `environ`. A name in `rules.allowed` is kept whatever its value.
 
-    Where GITHUB_SHA is set (or SURFACE is Github) only the names known to be harmless are kept.
+    If GITHUB_SHA is set (or SURFACE is Github) only names known to be harmless are kept.
     """
     strict = bool(environ.get("GITHUB_SHA")) or environ.get("SURFACE") == "Github"
     allowed = frozenset(name.upper() for name in rules.allowed)
@@ -176,7 +176,7 @@ def sanitised(environ: Mapping[str, str], rules: EnvironmentRedaction) -> Saniti
         if named or ((rules.enabled or strict) and _looks_secret(name, value, strict=strict)):
             removed.add(name)
     if any(name.startswith(_GIT_SETTINGS) for name in removed):
-        # git refuses to work with a numbered setting of which a part is missing.
+        # git fails on a numbered setting with a missing part.
         removed.update(name for name in environ if name.startswith(_GIT_SETTINGS))
     kept = {name: value for name, value in environ.items() if name not in removed}
     return SanitisedEnvironment(kept, tuple(sorted(removed)))
@@ -194,14 +194,13 @@ def _looks_secret(name: str, value: str, *, strict: bool) -> bool:
 
 
 def _is_certificate(name: str, value: str) -> bool:
-    """True when this is a certificate itself; the path of one is what programs are told whom to
-    trust with."""
+    """True for the content of a certificate; the path of one is kept, because programs need it."""
     words = {word.upper() for word in _words().findall(name)}
     return not words.isdisjoint({"CERT", "CERTS"}) and not value.startswith(("/", "~", "."))
 
 
 def has_secret_name(name: str) -> bool:
-    """True when a word of the name says that its value is a secret."""
+    """True when a word of the name marks the value as secret."""
     if name.upper() in _DESKTOP_SESSIONS:
         return False
     words = [word.upper() for word in _words().findall(name)]
@@ -218,7 +217,7 @@ def has_secret_name(name: str) -> bool:
 
 
 def _is_password(before: str, last: str) -> bool:
-    """What the last two words of a name say together."""
+    """True when the last two words of a name mark a password or a session id."""
     if last in _LAST_WORDS:
         return True
     return (before == "PASS" and last in _PLACES) or (before == "SESSION" and last == "ID")
@@ -229,16 +228,17 @@ def _is_password_ending(word: str) -> bool:
 
 
 def has_secret_value(value: str) -> bool:
-    """True when a value holds a private key, a certificate, a password in a URL or a known token.
+    """True when a value contains a private key, a certificate, a password in a URL or a known
+    token.
 
-    In a URL of the web a user by itself counts, too: that is how tokens are written there.
+    In a web URL a user name alone counts too: tokens are written that way.
     """
     return len(value) > 5 and _secret_value().search(value) is not None
 
 
 def credentials(environ: Mapping[str, str]) -> frozenset[str]:
-    """The values that the agent signs in with, those of its own headers one by one. Values too
-    short to be told from words are left out."""
+    """The values of the agent's credentials, and of its own headers one by one. Values too short to
+    be distinctive are left out."""
     found: set[str] = set()
     for name in CREDENTIALS:
         value = environ.get(name, "")
@@ -249,7 +249,7 @@ def credentials(environ: Mapping[str, str]) -> frozenset[str]:
 
 
 def without_secrets(text: str) -> str:
-    """`text` without what `has_secret_value` finds in it."""
+    """Redacts everything that `has_secret_value` detects in `text`."""
     secret = _secret_in_text()
     kept: list[str] = []
     done = 0
@@ -266,16 +266,16 @@ def without_secrets(text: str) -> str:
 
 
 def is_hijacking(name: str) -> bool:
-    """True when a variable of this name makes other programs run code of its choosing.
+    """True when the variable makes other programs run code.
 
-    Such a one is left as the user has it, and never taken from a workspace or an extension.
+    Such a variable keeps the user's value and is never taken from a workspace or an extension.
     """
     upper = name.upper()
     return upper in HIJACKING or upper.startswith(_HIJACKING_PREFIXES)
 
 
 class ProjectEnvironment(dict[str, str]):
-    """An environment with the variables of a project's .env file; `own` is it without them."""
+    """An environment with the variables of a project's .env file; `own` is the one without them."""
 
     def __init__(self, own: Mapping[str, str], added: Mapping[str, str]) -> None:
         super().__init__(own)
@@ -284,7 +284,7 @@ class ProjectEnvironment(dict[str, str]):
 
 
 def own_environment(environ: Mapping[str, str]) -> Mapping[str, str]:
-    """An environment without what a project's .env file has added: for what may be the user's, and
+    """The environment without variables from a project's .env file: for programs of the user that
     act with the user's secrets."""
     return environ.own if isinstance(environ, ProjectEnvironment) else environ
 
@@ -310,8 +310,8 @@ def _marks() -> re.Pattern[str]:
 
 
 class SecretVariables:
-    """The variables of a place whose values are nobody's business, and where its files name them.
-    Where a project has some of its own, both its values and the user's count."""
+    """The secret variables of a directory's settings, and their references in the settings files.
+    If a project overrides some, both its values and the user's count."""
 
     def __init__(self, place: Place) -> None:
         blocked = place.settings.security.environment_variable_redaction.blocked
@@ -324,13 +324,13 @@ class SecretVariables:
             for name, value in every
             if value and (name.upper() in names or has_secret_name(name) or has_secret_value(value))
         ]
-        # A value that is a part of another must not be found first.
+        # Longer values first: a value may be part of another.
         self._variables = sorted(found, key=lambda pair: (-len(pair[1]), pair))
         self._written = [layer.written for layer in place.layers]
 
     def named(self, path: tuple[str, ...], value: Any) -> Any:
-        """What stands at a path of the settings with `${NAME}` for what such a variable holds, as
-        far as a file has named it there. `value` is plain."""
+        """Replaces values of secret variables at a path of the settings by `${NAME}`, if a settings
+        file refers to them there. `value` is plain."""
         meant = {name for written in self._written for name in names_in(value_on(written, path))}
         texts = {held: f"${{{name}}}" for name, held in self._variables if name.upper() in meant}
         if not texts:

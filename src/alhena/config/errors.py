@@ -1,14 +1,14 @@
-"""What can be wrong with settings, policies and environment."""
+"""Errors of settings, policies and environment."""
 
 from alhena.errors import AlhenaError
 
 
 class ConfigError(AlhenaError):
-    """A configuration file or variable cannot be used; the message names it and the place."""
+    """A configuration file or variable is unusable; the message names it and the position."""
 
     exit_code = 52
     kind = "config"
 
 
 class DamagedError(ConfigError):
-    """A file in which is written down what the user has said holds something else."""
+    """A file with recorded user decisions is invalid."""

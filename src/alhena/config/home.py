@@ -1,4 +1,4 @@
-"""Where the user's files live: the reference's places, so that both programs share them."""
+"""Paths of the user's files, shared with the reference program."""
 
 import errno
 import os
@@ -20,7 +20,7 @@ PROMPT_HISTORY = "prompt_history.jsonl"
 _HEADER = 1 << 16
 _TRIES, _PAUSE_S = 200, 0.05
 _LINKS = 40
-# Network file systems lock only what is open for writing (EBADF), which no directory is.
+# Network file systems lock only files open for writing (EBADF), which excludes directories.
 _NO_LOCKS = (
     *(errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL),
     errno.EBADF,
@@ -29,7 +29,7 @@ _NO_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EROFS, errno.EACCES)
 
 
 class _Header(msgspec.Struct, frozen=True):
-    """What the first line of a session says of where it is."""
+    """The location in the first line of a session file."""
 
     project: str = ""
 
@@ -51,13 +51,13 @@ def user_settings_path(environ: Mapping[str, str]) -> Path:
 
 
 def system_settings_path(environ: Mapping[str, str]) -> Path:
-    """An administrator's settings.json, which comes above all others."""
+    """An administrator's settings.json, which overrides all others."""
     given = environ.get("GEMINI_CLI_SYSTEM_SETTINGS_PATH")
     return Path(given) if given else _system_directory() / "settings.json"
 
 
 def system_defaults_path(environ: Mapping[str, str]) -> Path:
-    """An administrator's defaults, which all others come above."""
+    """An administrator's defaults, which all others override."""
     given = environ.get("GEMINI_CLI_SYSTEM_DEFAULTS_PATH")
     return Path(given) if given else system_settings_path(environ).with_name("system-defaults.json")
 
@@ -73,7 +73,7 @@ def user_policies_path(environ: Mapping[str, str]) -> Path:
 
 
 def saved_policies_path(environ: Mapping[str, str]) -> Path:
-    """The file of what a person approved for good, among the user's policies."""
+    """The file of saved approvals, among the user's policies."""
     return user_policies_path(environ) / "auto-saved.toml"
 
 
@@ -94,12 +94,12 @@ def trusted_hooks_path(environ: Mapping[str, str]) -> Path:
 
 
 def trusted_commands_path(environ: Mapping[str, str]) -> Path:
-    """What the user has accepted of the servers and commands of workspaces."""
+    """The file of accepted servers and commands of workspaces."""
     return config_home(environ) / "trusted_commands.json"
 
 
 def installation_id_path(environ: Mapping[str, str]) -> Path:
-    """The file of the random number by which telemetry knows this installation."""
+    """The file of the random installation id used by telemetry."""
     return config_home(environ) / "installation_id"
 
 
@@ -114,16 +114,16 @@ def workspace_policies_path(project: Path) -> Path:
 
 
 def user_memory_path(environ: Mapping[str, str], name: str = "GEMINI.md") -> Path:
-    """The user's memory file, which every session reads. `name` is what settings call it."""
+    """The user's memory file, read by every session. `name` comes from the settings."""
     return config_home(environ) / name
 
 
 def project_temp(environ: Mapping[str, str], project: Path) -> Path:
-    """`~/.gemini/tmp/<slug>`: where what belongs to `project`, an absolute path, is kept, or would
-    be once `claim_project_temp` has made it the project's.
+    """`~/.gemini/tmp/<slug>`: the data directory of `project`, an absolute path; it need not exist
+    before `claim_project_temp` assigns it to the project.
 
-    The slug is the folder's name in lower-case letters, digits and dashes. A folder of the same
-    name that is another project's (its `.project_root` says so) gets -1, -2 and so on behind it.
+    The slug is the folder's name in lower-case letters, digits and dashes. If another project has a
+    folder of the same name (recorded in its `.project_root`), the suffix -1, -2 and so on is added.
     """
     base = temps(environ)
     slug = _slug(project.name)
@@ -131,7 +131,7 @@ def project_temp(environ: Mapping[str, str], project: Path) -> Path:
         return real_temp(base / slug)
     there = namesakes(environ, project)
     roots = {number: root_of(temp) for number, temp in there.items()}
-    for number, temp in there.items():  # one of its own, also behind one that was removed
+    for number, temp in there.items():  # its own directory may follow one that was removed
         if roots[number] == str(project):
             return temp
     for number in range(MAX_NAMESAKES):
@@ -144,14 +144,13 @@ def project_temp(environ: Mapping[str, str], project: Path) -> Path:
 
 
 def temps(environ: Mapping[str, str]) -> Path:
-    """`~/.gemini/tmp`, which holds the temporary directories of all projects."""
+    """`~/.gemini/tmp`, which contains the temporary directories of all projects."""
     return config_home(environ) / "tmp"
 
 
 def namesakes(environ: Mapping[str, str], project: Path) -> dict[int, Path]:
-    """The directories that there are of projects whose folder is called like this one's, by the
-    numbers behind their names, in order. That of a project which was called otherwise has a symlink
-    there."""
+    """The directories of projects whose folder has the same name, by numeric suffix, in order. A
+    project that had another name is listed through a symlink."""
     base = temps(environ)
     slug = _slug(project.name)
     found = {number: real_temp(_namesake(base, slug, number)) for number in _numbers(base, slug)}
@@ -159,36 +158,36 @@ def namesakes(environ: Mapping[str, str], project: Path) -> dict[int, Path]:
 
 
 def link_namesake(environ: Mapping[str, str], project: Path, temp: Path) -> None:
-    """Has a directory be among the `namesakes` of a project. Raises OSError."""
+    """Adds a directory to the `namesakes` of a project through a symlink. Raises OSError."""
     taken = namesakes(environ, project)
     number = next(each for each in range(len(taken) + 1) if each not in taken)
     _namesake(temps(environ), _slug(project.name), number).symlink_to(temp.name)
 
 
 def project_checkpoints(temp: Path) -> Path:
-    """Where the checkpoints of the project are whose temporary directory this is."""
+    """The checkpoint directory in a project's temporary directory."""
     return temp / "checkpoints"
 
 
 def project_history(environ: Mapping[str, str], temp: Path) -> Path:
-    """`~/.gemini/history/<slug>`: the shadow repository of that project."""
+    """`~/.gemini/history/<slug>`: the project's shadow repository."""
     return config_home(environ) / "history" / temp.name
 
 
 class TakenError(FileExistsError):
-    """The directory has become another project's."""
+    """Another project has claimed the directory."""
 
 
 def claimed_project_temp(environ: Mapping[str, str], project: Path) -> Path:
-    """`project_temp`, made the project's, whoever else wants one at the same moment. Raises
-    OSError, ConfigError."""
+    """`project_temp`, claimed for the project despite concurrent claims. Raises OSError,
+    ConfigError."""
     lost: set[Path] = set()
     while True:
         temp = project_temp(environ, project)
         try:
             claim_project_temp(temp, project)
         except TakenError:
-            if temp in lost:  # it is none, and none of those that can be seen
+            if temp in lost:  # neither it nor any visible directory is the project's
                 raise
             lost.add(temp)
         else:
@@ -196,9 +195,8 @@ def claimed_project_temp(environ: Mapping[str, str], project: Path) -> Path:
 
 
 def claim_project_temp(temp: Path, project: Path) -> None:
-    """Makes the directory that `project_temp` named, for the user alone, and marks it as the
-    project's; on the disk when it returns. Raises OSError, and TakenError where another project
-    was faster."""
+    """Creates the directory named by `project_temp` for the user only and marks it as the
+    project's, durably. Raises OSError, and TakenError when another project claimed it first."""
     if _marked(temp) == str(project):
         return
     temp.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -206,15 +204,15 @@ def claim_project_temp(temp: Path, project: Path) -> None:
         _require(temp, None, project)
         if _marked(temp) is None:
             _mark(temp, project)
-    with suppress(OSError):  # it may be one that cannot be read
+    with suppress(OSError):  # it may be unreadable
         _synchronise(temp.parent)
 
 
 def hand_over(
     temp: Path, former: str, project: Path, first: Callable[[], None] = lambda: None
 ) -> None:
-    """Makes a directory that belongs to the folder `former` the project's, which was there before,
-    and does `first` what has to be done: nobody makes it his meanwhile. Raises OSError."""
+    """Transfers an existing directory of the folder `former` to the project and runs `first`, under
+    a lock against other claims. Raises OSError."""
     with _marking(temp):
         _require(temp, former, project)
         first()
@@ -223,13 +221,13 @@ def hand_over(
 
 
 def note_former_root(temp: Path, former: str) -> None:
-    """Notes in a project's directory that it was in the folder `former` before. Raises OSError."""
+    """Records that a project's directory was in the folder `former`. Raises OSError."""
     known = dict.fromkeys((*former_roots(temp), former))
     _write(temp / _FORMER_ROOTS, "\0".join(known))
 
 
 def former_roots(temp: Path) -> tuple[str, ...]:
-    """The folders in which the project was before it was moved."""
+    """The former folders of a project that was moved."""
     try:
         data = read_limited(temp / _FORMER_ROOTS)
     except OSError:
@@ -239,40 +237,39 @@ def former_roots(temp: Path) -> tuple[str, ...]:
 
 
 def root_of(temp: Path) -> str | None:
-    """The project whose temporary directory this is; None when it is nobody's. Where the mark is
-    gone or was never written, it is that of the session that was last at work in it."""
+    """The project of a temporary directory; None if unclaimed. Without a mark, the project of the
+    last session in it."""
     root = _marked(temp)
     return _recorded(temp) if root is None else root
 
 
 def _marked(temp: Path) -> str | None:
-    """What the mark of a directory says; None where there is none, or what is there names no
-    folder: it was never written to its end."""
+    """Reads the mark of a directory; None if missing or incomplete."""
     try:
         data = read_limited(temp / _ROOT_MARK)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except OSError:  # unreadable: somebody's, and not ours
+    except OSError:  # unreadable: another user's
         return ""
     text = data.decode("utf-8", "surrogateescape").removesuffix("\n")
     return text if os.path.isabs(text) and "\0" not in text else None
 
 
 def _mark(temp: Path, project: Path) -> None:
-    """Writes the mark, at whose end one newline more may stand than the folder's name has."""
+    """Writes the mark, followed by a newline that is not part of the folder's name."""
     said = str(project)
     _write(temp / _ROOT_MARK, f"{said}\n" if said.endswith("\n") else said)
 
 
 def _require(temp: Path, former: str | None, project: Path) -> None:
-    """Raises TakenError unless the directory is nobody's, the project's or that of `former`."""
+    """Raises TakenError unless the directory is unclaimed, the project's or that of `former`."""
     if root_of(temp) not in (None, former, str(project)):
         raise TakenError(errno.EEXIST, "it has become another project's", str(temp))
 
 
 def _write(path: Path, text: str) -> None:
-    """Writes a file in one step, where nobody else does so now. What does that for others stands
-    above this room, and would be loaded before the first request."""
+    """Writes a file atomically, without concurrent writers. The general function is in a higher
+    room and would be loaded before the first request."""
     made = path.with_name(f"{path.name}.new")
     descriptor = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     with open(descriptor, "w", encoding="utf-8", errors="surrogateescape") as file:
@@ -288,8 +285,8 @@ def _write(path: Path, text: str) -> None:
 
 @contextmanager
 def _marking(temp: Path) -> Generator[None]:
-    """Nobody else marks a directory meanwhile, where there are locks; on the disk is then what was
-    done. Raises OSError."""
+    """Locks the marks of directories, where locks are supported, and syncs changes to disk. Raises
+    OSError."""
     import fcntl
 
     directory = os.open(temp, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -308,7 +305,7 @@ def _marking(temp: Path) -> Generator[None]:
             said = "another process has been marking it for too long"
             raise OSError(errno.EAGAIN, said, str(temp))
         yield
-        with suppress(OSError):  # not every file system can, and what was done is in its place
+        with suppress(OSError):  # not all file systems can sync directories
             os.fsync(directory)
     finally:
         os.close(directory)
@@ -323,8 +320,8 @@ def _synchronise(path: Path) -> None:
 
 
 def real_temp(temp: Path) -> Path:
-    """The directory that a link stands for which `link_namesake` made. One that a person has linked
-    to a place elsewhere is called as the link is."""
+    """Resolves a link made by `link_namesake`. A link a person made to another place keeps its own
+    name."""
     for _ in range(_LINKS):
         try:
             target = os.readlink(temp)
@@ -337,7 +334,7 @@ def real_temp(temp: Path) -> Path:
 
 
 def _recorded(temp: Path) -> str | None:
-    """The project of the session that was last at work in a directory, as its header says."""
+    """The project in the header of the latest session in a directory."""
     last: tuple[float, str] | None = None
     try:
         with os.scandir(temp / "sessions") as entries:
@@ -355,7 +352,7 @@ def _recorded(temp: Path) -> str | None:
 
 
 def project_of(journal: str | Path) -> str:
-    """The project that the first line of a session's record names, "" when it names none."""
+    """The project named in the first line of a session file; "" if none."""
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
     try:
         descriptor = os.open(journal, flags)

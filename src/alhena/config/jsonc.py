@@ -1,5 +1,5 @@
-"""JSON with comments: read, its keys found by line, values set and removed with the comments
-kept."""
+"""JSON with comments: parses it, finds lines of keys, sets and removes values without losing
+comments."""
 
 import json
 import re
@@ -8,10 +8,10 @@ from typing import Any, NamedTuple, cast
 
 
 def strip_comments(text: str) -> str:
-    """`text` with // and /* */ comments and trailing commas replaced by spaces.
+    """Replaces // and /* */ comments and trailing commas in `text` by spaces.
 
-    Lines and offsets stay as they were, so that a parser's error position fits the original.
-    Strings are left alone. An unterminated comment is left for the parser to complain about.
+    Lines and offsets are unchanged, so that a parser's error position fits the original. Strings
+    are unchanged. The parser will report an unterminated comment.
     """
     out = list(text)
     position = 0
@@ -39,7 +39,7 @@ def strip_comments(text: str) -> str:
 
 
 def _end_of_string(text: str, start: int) -> int:
-    """The offset behind the string that starts at `start`."""
+    """The offset after the string that starts at `start`."""
     position = start + 1
     while position < len(text):
         if text[position] == "\\":
@@ -52,7 +52,7 @@ def _end_of_string(text: str, start: int) -> int:
 
 
 def _end_of_comment(text: str, start: int) -> int:
-    """The offset behind the comment at `start`; `start` itself when there is none."""
+    """The offset after the comment at `start`; `start` itself if there is none."""
     if text.startswith("//", start):
         end = text.find("\n", start)
         return len(text) if end < 0 else end
@@ -66,7 +66,7 @@ _TOKENS = r'"(?:[^"\\]|\\.)*"|[{}\[\],:\n]|[^\s{}\[\],:"]+'
 
 
 class _Member(NamedTuple):
-    """A key and its value: in which object, counted as they begin, and on which lines."""
+    """A key and its value: the number of its object, by start, and its lines."""
 
     around: int
     path: tuple[str, ...]
@@ -76,8 +76,8 @@ class _Member(NamedTuple):
 
 
 class _Around:
-    """An object or a list that has begun and not ended. `entries` are those of a list so far;
-    `listed`: it is one, or is in one."""
+    """An open object or list. `entries` counts those of a list; `listed`: it is a list, or inside
+    one."""
 
     def __init__(self, number: int, path: tuple[str, ...], *, is_list: bool, listed: bool) -> None:
         self.number = number
@@ -87,22 +87,21 @@ class _Around:
         self.entries = 0
 
     def next_entry(self) -> tuple[str, ...]:
-        """The path of the entry of a list that begins, like `hooks[1]`."""
+        """The path of the next list entry, like `hooks[1]`."""
         self.entries += 1
         *above, last = self.path or ("",)
         return (*above, f"{last}[{self.entries - 1}]")
 
 
 def key_lines(text: str) -> dict[tuple[str, ...], int]:
-    """The line on which each value of a JSON object begins, by its keys from the top; lines count
-    from 1. Of a key that stands there twice it is the last. What is in lists has no keys. `text` is
-    valid JSON with comments."""
+    """The line, from 1, of each value of a JSON object, by its keys from the top; the last one of a
+    repeated key. List contents have no keys. `text` is valid JSON with comments."""
     return {each.path: each.value_line for each in _members(text) if not each.listed}
 
 
 def repeated_keys(text: str) -> list[tuple[tuple[str, ...], tuple[int, ...]]]:
-    """The keys that stand more than once in one object, with the lines they stand on; the last one
-    counts. `text` is valid JSON with comments."""
+    """The keys repeated within an object, with their lines; the last one is used. `text` is valid
+    JSON with comments."""
     lines: dict[tuple[int, tuple[str, ...]], list[int]] = {}
     for each in _members(text):
         lines.setdefault((each.around, each.path), []).append(each.key_line)
@@ -110,7 +109,7 @@ def repeated_keys(text: str) -> list[tuple[tuple[str, ...], tuple[int, ...]]]:
 
 
 def _members(text: str) -> Iterator[_Member]:
-    """The members of all objects, in the order in which their values begin."""
+    """The members of all objects, in order of their values."""
     line = key_line = begun = 1
     inside: list[_Around] = []
     key: str | None = None
@@ -141,14 +140,14 @@ def _members(text: str) -> Iterator[_Member]:
 
 
 class JsonEditError(ValueError):
-    """The value cannot be set; the message says why, for people."""
+    """The value cannot be set; the message explains why."""
 
 
 def with_value(text: str, path: tuple[str, ...], value: Any) -> str:
     """`text`, a JSON object with comments, with `value` at `path`; "" counts as `{}`.
 
-    Objects that are missing on the way are made. Raises JsonEditError when the text is no JSON,
-    something on the way is no object, or a comment stands in what would be replaced.
+    Creates missing objects on the path. Raises JsonEditError when the text is not JSON, a value on
+    the path is not an object, or the replaced value contains a comment.
     """
     if not text.strip():
         text = "{}\n"
@@ -157,9 +156,9 @@ def with_value(text: str, path: tuple[str, ...], value: Any) -> str:
 
 
 def without_value(text: str, path: tuple[str, ...]) -> str:
-    """`text`, a JSON object with comments, without the member at `path`, however often it stands
-    there; comments within its value go with it, and every other one stays. Raises JsonEditError
-    when the text is no JSON object."""
+    """`text`, a JSON object with comments, without all members at `path`, comments inside their
+    values included; other comments stay. Raises JsonEditError when the text is not a JSON object.
+    """
     while True:
         clean, start, value = _opened(text)
         _object(value)
@@ -175,8 +174,8 @@ def without_value(text: str, path: tuple[str, ...]) -> str:
 
 
 def without_keys(text: str, names: Collection[str]) -> str:
-    """`text`, a JSON object, without some of its members. Raises JsonEditError when it is none, or
-    has comments, which would be lost."""
+    """`text`, a JSON object, without some members. Raises JsonEditError when it is not one, or has
+    comments, which would be lost."""
     clean, _, value = _opened(text)
     entries = _object(value)
     if _has_comment(text, clean):
@@ -186,7 +185,7 @@ def without_keys(text: str, names: Collection[str]) -> str:
 
 
 def _opened(text: str) -> tuple[str, int, Any]:
-    """The text with its comments as spaces, where its value begins, and the value. Raises
+    """The text with comments as spaces, the start of its value, and the value. Raises
     JsonEditError."""
     clean = strip_comments(text)
     try:
@@ -203,10 +202,10 @@ def _object(value: Any) -> dict[str, Any]:
 
 
 def _cut(text: str, clean: str, start: int, index: int) -> str:
-    """`text` without one member of the object at `start`, and without one comma beside it."""
+    """`text` without one member of the object at `start` and one adjacent comma."""
     spans = [span for _, span in _members_edit(clean, start)]
     _, close = json.JSONDecoder().raw_decode(clean, start)
-    # With something behind it the comma of the last member is none that trails, and is seen.
+    # The inserted 0 keeps the comma of the last member from being stripped as trailing.
     bare = strip_comments(f"{text[: close - 1]}0{text[close - 1 :]}")
     before = bare.find(",", spans[index - 1][1]) if index else -1
     begin = _skip(clean, before + 1 if index else start + 1)
@@ -230,7 +229,7 @@ def _set(text: str, clean: str, start: int, path: tuple[str, ...], value: Any) -
         found = [span for name, span in _members_edit(clean, start) if name == key]
         if not found:
             return _inserted(text, clean, start, path[depth:], value)
-        start, end = found[-1]  # of a key that stands there twice, the last counts
+        start, end = found[-1]  # the last one of a repeated key is used
     old = text[start:end]
     if _has_comment(old, clean[start:end]):
         raise JsonEditError(f"has a comment in {'.'.join(path)}, which would be lost")
@@ -238,7 +237,7 @@ def _set(text: str, clean: str, start: int, path: tuple[str, ...], value: Any) -
 
 
 def _inserted(text: str, clean: str, start: int, path: tuple[str, ...], value: Any) -> str:
-    """`text` with a new member at the beginning of the object at `start`."""
+    """`text` with a new member at the start of the object at `start`."""
     for key in reversed(path[1:]):
         value = {key: value}
     line = text.rfind("\n", 0, start) + 1
@@ -254,8 +253,8 @@ def _inserted(text: str, clean: str, start: int, path: tuple[str, ...], value: A
 
 
 def _members_edit(clean: str, start: int) -> Iterator[tuple[str, tuple[int, int]]]:
-    """The keys of the object at `start`, each with where its value begins and ends. `clean` is
-    valid JSON without comments."""
+    """The keys of the object at `start`, each with the range of its value. `clean` is valid JSON
+    without comments."""
     decoder = json.JSONDecoder()
     position = _skip(clean, start + 1)
     while clean[position] != "}":
@@ -275,5 +274,5 @@ def _skip(clean: str, position: int) -> int:
 
 
 def _has_comment(old: str, clean: str) -> bool:
-    """True when stripping has taken more out than trailing commas."""
+    """True when stripping removed more than trailing commas."""
     return any(was not in (now, ",") for was, now in zip(old, clean, strict=True))

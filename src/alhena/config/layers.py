@@ -1,4 +1,4 @@
-"""Layers of settings, merged one upon the other, variables of the environment expanded."""
+"""Merges layers of settings and expands environment variables in them."""
 
 import re
 from collections.abc import Collection, Iterator, Mapping
@@ -22,16 +22,16 @@ from alhena.config.errors import ConfigError
 from alhena.config.settings import Settings, known_keys
 
 MAX_NAMED = 10
-"""How many keys one warning names."""
+"""Maximum keys named in one warning."""
 MAX_KEY = 100
-"""How much of a key it shows, in characters."""
+"""Maximum characters of a key in a warning."""
 _STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"(\s*:)?')
 _UNSUPPORTED = ("security.toolSandboxing", "security.enableConseca")
-"""Keys that would restrict something, and do not here."""
+"""Restricting keys that are not supported."""
 
 
 class LayerKind(StrEnum):
-    """Whose settings a layer holds."""
+    """The source of a layer of settings."""
 
     SYSTEM_DEFAULTS = "system defaults"
     USER = "user"
@@ -40,11 +40,11 @@ class LayerKind(StrEnum):
 
 
 ORDER = tuple(LayerKind)
-"""From the lowest to the highest."""
+"""From lowest to highest precedence."""
 
 
 class LayerFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A file of settings that is there, as it is."""
+    """An existing settings file with its content."""
 
     kind: LayerKind
     path: Path
@@ -52,9 +52,8 @@ class LayerFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Layer(msgspec.Struct, frozen=True, kw_only=True):
-    """What a file of settings says: under today's keys, with the variables put in, and of a
-    workspace only what counts. `data` is the file as it is; `moved` says which keys stand there by
-    older names (new -> old)."""
+    """The settings of one file: keys renamed, variables expanded and, for a workspace, reduced to
+    allowed values. `data` is the file content; `moved` maps renamed keys (new -> old)."""
 
     kind: LayerKind
     path: Path
@@ -66,11 +65,11 @@ class Layer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def written(self) -> dict[str, Any]:
-        """All that the file says, under today's keys, no variable put in."""
+        """All of the file, with renamed keys and unexpanded variables."""
         return renewed(cast("dict[str, Any]", parse_settings(self.path, self.data)))[0]
 
     def says(self, path: tuple[str, ...]) -> bool:
-        """True when there is a value at a path that counts."""
+        """True when there is an effective value at a path."""
         value: Any = self.document
         for name in path:
             if not isinstance(value, dict) or name not in value:
@@ -79,7 +78,7 @@ class Layer(msgspec.Struct, frozen=True, kw_only=True):
         return True
 
     def line(self, path: tuple[str, ...]) -> int | None:
-        """Where a key, or what it is part of, has its value."""
+        """The line of a key's value, or of the closest parent."""
         lines = _lines(self.path, self.data)
         for count in range(len(path), 0, -1):
             part = path[:count]
@@ -91,7 +90,7 @@ class Layer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Layered(msgspec.Struct, frozen=True, kw_only=True):
-    """All layers together; `document` has their values as plain ones, without the defaults."""
+    """The merged layers; `document` has their values without the defaults."""
 
     settings: Settings
     document: dict[str, Any]
@@ -104,10 +103,10 @@ def layered(
     workspace_environ: Mapping[str, str] | None = None,
     held: frozenset[tuple[str, ...]] = frozenset(),
 ) -> Layered:
-    """The settings of some files, in any order. The variables in the texts of a workspace's own
-    are those of `workspace_environ`; what stands at the paths `held` is left out of it.
+    """Merges settings files given in any order. The texts of a workspace's file are expanded with
+    `workspace_environ`; the values at the paths `held` are dropped from it.
 
-    Raises ConfigError that names file, line and remedy of each value that cannot be used.
+    Raises ConfigError that names file, line and remedy of each invalid value.
     """
     without = Settings()
     layers = {
@@ -130,7 +129,7 @@ def layered(
 
 
 def _with_command(settings: Settings) -> Settings:
-    """The same with the server of a workspace's `mcp.serverCommand` among its servers."""
+    """Adds the server of a workspace's `mcp.serverCommand` to the servers."""
     command = settings.mcp.server_command
     if not (command and command.strip()):
         return settings
@@ -138,7 +137,7 @@ def _with_command(settings: Settings) -> Settings:
 
     try:
         entry = {**command_entry(command), **OF_WORKSPACE}
-    except ValueError:  # whoever makes servers of the settings says so
+    except ValueError:  # reported when servers are built from the settings
         return settings
     servers = {**settings.mcp_servers, COMMAND_SERVER: entry}
     servers.update(settings.mcp_servers)
@@ -150,7 +149,7 @@ def _together(layers: Mapping[LayerKind, Layer]) -> dict[str, Any]:
     for kind in ORDER:
         if kind in layers:
             own = layers[kind].document
-            if kind is not LayerKind.USER:  # hooks of others are read by `hooks/gather.py`
+            if kind is not LayerKind.USER:  # hooks of other layers are read by `hooks/gather.py`
                 own = {name: value for name, value in own.items() if name != "hooks"}
             document = merged(document, own)
     return document
@@ -159,7 +158,7 @@ def _together(layers: Mapping[LayerKind, Layer]) -> dict[str, Any]:
 def _settings(document: dict[str, Any]) -> Settings:
     try:
         return msgspec.convert(document, Settings)
-    except msgspec.ValidationError as error:  # each layer was checked: it is in how they meet
+    except msgspec.ValidationError as error:  # the combination is invalid
         raise ConfigError(
             f"the settings do not go together: {str(error).replace('`', '')}.",
             remedy="See alhena settings show --origin.",
@@ -194,8 +193,8 @@ def _read(file: LayerFile, environ: Mapping[str, str], withheld: frozenset[str])
 
 
 def _repeated(file: LayerFile, document: Any) -> Iterator[str]:
-    """A line for the keys that stand twice in an object, of which a reader takes the last."""
-    # Looking closely is for files in which more seem to stand than there are.
+    """A line on the keys repeated in an object, of which the last is used."""
+    # Only files with more strings than the parsed document need a closer look.
     commented = b"//" in file.data or b"/*" in file.data
     if not commented and sum(map(bool, _STRING.findall(file.data))) == _members(document):
         return
@@ -209,7 +208,7 @@ def _repeated(file: LayerFile, document: Any) -> Iterator[str]:
 
 
 def _counting(lines: tuple[int, ...]) -> str:
-    """Which of the members on these lines counts."""
+    """Explains which of the members on these lines is used."""
     *others, last = dict.fromkeys(lines)
     if lines[-2] == lines[-1]:
         return f"the last one on line {last} counts"
@@ -219,7 +218,7 @@ def _counting(lines: tuple[int, ...]) -> str:
 
 
 def _members(value: Any) -> int:
-    """The number of members the objects in a document have."""
+    """Number of members of all objects in a document."""
     match value:
         case dict():
             members = cast("dict[str, Any]", value)
@@ -231,7 +230,7 @@ def _members(value: Any) -> int:
 
 
 def _require_usable(layer: Layer) -> None:
-    """Raises ConfigError that names the values that no setting takes."""
+    """Raises ConfigError that names the invalid values."""
     try:
         msgspec.convert(layer.document, Settings)
     except msgspec.ValidationError:
@@ -250,7 +249,7 @@ def _require_usable(layer: Layer) -> None:
 
 
 def _oddities(layer: Layer) -> Iterator[str]:
-    """What is odd about a layer: keys that nobody knows, restrictions that are none."""
+    """Warnings on a layer: unknown keys and unsupported restrictions."""
     if _has_others(layer.document, ""):
         from alhena.config.checking import odd_keys
 
@@ -269,7 +268,7 @@ def _oddities(layer: Layer) -> Iterator[str]:
 
 
 def _has_others(document: dict[str, Any], above: str) -> bool:
-    """True when there are keys that are not used here."""
+    """True when there are unused keys."""
     known = known_keys()
     for name, value in document.items():
         key = f"{above}{name}"
@@ -282,7 +281,7 @@ def _has_others(document: dict[str, Any], above: str) -> bool:
 
 
 def _workspace(file: LayerFile, environ: Mapping[str, str], without: Settings) -> Layer:
-    """The layer of a workspace: of what it says, what it may."""
+    """Builds the layer of a workspace from its allowed values."""
     from alhena.config.environment import CREDENTIALS
     from alhena.config.workspace_layer import restricted
 
@@ -331,19 +330,18 @@ def _list(named: list[str]) -> str:
 
 
 MAX_ADDED = 4 * 1024 * 1024
-"""Characters that the variables of one document come to, at most; what is beyond stays as it is."""
+"""Maximum characters added by variables in one document; further ones stay unexpanded."""
 _COMMANDS = frozenset({"command"})
-"""Keys of hooks whose texts a shell reads, which knows how to quote what a variable holds."""
+"""Keys of hooks whose texts a shell reads; the shell expands variables safely."""
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 _VARIABLE = rf"\\\$|\$(?:(?P<plain>{_NAME})|\{{(?P<braced>{_NAME})(?::-(?P<default>[^{{}}]*))?\}})"
 
 
 def expanded(value: Any, environ: Mapping[str, str], *, withheld: Collection[str] = ()) -> Any:
-    """`value`, a document of settings or a text, with the variables in its texts put in; keys of
-    objects stay as they are.
+    """Expands variables in the texts of `value`, a document or a text; keys are unchanged.
 
-    A variable that is not set or empty stands for its default. The text stays as it is where a
-    variable is not set and has no default, and where its name is in `withheld`.
+    The default of an expression replaces an unset or empty variable. The text stays unchanged for
+    an unset variable without a default, and for names in `withheld`.
     """
     return _Expansion(environ, withheld).of(value)
 
@@ -356,7 +354,7 @@ class _Expansion:
         self._pattern = re.compile(_VARIABLE)
 
     def of(self, value: Any, key: str = "") -> Any:
-        """`value` with its variables; `key` is its dotted key."""
+        """Expands variables in `value`; `key` is its dotted key."""
         match value:
             case str():
                 return self._pattern.sub(self._put_in, value) if "$" in value else value
@@ -388,7 +386,7 @@ class _Expansion:
 
 
 def names_in(value: Any) -> frozenset[str]:
-    """The variables that the texts of a value name, in upper case."""
+    """The variables named in the texts of a value, in upper case."""
     found: set[str] = set()
     pattern = re.compile(_VARIABLE)
     waiting: list[Any] = [value]

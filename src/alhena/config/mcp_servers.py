@@ -1,6 +1,6 @@
-"""The MCP servers of the settings: their entries, what is odd in them, and those turned off.
+"""The configured MCP servers: their entries, warnings, and disabled servers.
 
-An entry that cannot be used is a problem of that one server; the others are there all the same.
+An invalid entry affects only its own server.
 """
 
 import shlex
@@ -27,31 +27,31 @@ class _EntryEnablement(msgspec.Struct, frozen=True):
 
 
 class Enablement(msgspec.Struct, frozen=True):
-    """The servers that are turned off, by the keys of the file. `problem` says why it cannot be
-    used: then all count as turned off, for nobody knows which are."""
+    """The disabled servers, by their keys in the file. With a `problem` that makes the file
+    unusable, all servers count as disabled."""
 
     off: frozenset[str] = frozenset()
     problem: str = ""
 
     def why_off(self, name: str) -> str:
-        """The reason why a server is turned off; "" when it is not."""
+        """The reason why a server is disabled; "" when it is not."""
         if self.problem:
             return self.problem
         return f"alhena mcp enable {name} turns it on" if server_key(name) in self.off else ""
 
 
 def enablement_path(environ: Mapping[str, str]) -> Path:
-    """The file."""
+    """Path of the file."""
     return config_home(environ) / FILE
 
 
 def server_key(name: str) -> str:
-    """What a server is called in the file, whose names know no upper case."""
+    """The key of a server in the file, in lower case."""
     return name.strip().lower()
 
 
 def enablement(environ: Mapping[str, str]) -> Enablement:
-    """What the file says; a file that is not there turns nothing off."""
+    """Reads the file; a missing file disables nothing."""
     path = enablement_path(environ)
     try:
         data = read_limited(path)
@@ -67,8 +67,8 @@ def enablement(environ: Mapping[str, str]) -> Enablement:
 
 
 def with_server(path: Path, data: bytes, name: str, *, enabled: bool) -> bytes:
-    """The bytes of the file, of which `data` were, with one server turned on or off. Raises
-    ConfigError for a file that holds something else."""
+    """Returns new file content (`data` is the old) with one server enabled or disabled. Raises
+    ConfigError for an invalid file."""
     _entries_enablement(path, data)
     known: dict[str, Any] = msgspec.json.decode(data) if data.strip() else {}
     known.pop(server_key(name), None)
@@ -91,21 +91,21 @@ def _entries_enablement(path: Path, data: bytes) -> dict[str, _EntryEnablement]:
 
 
 COMMAND_SERVER = "mcp"
-"""What the server of `mcp.serverCommand` is called."""
+"""The name of the server from `mcp.serverCommand`."""
 EVERY = "*"
-"""Stands for all servers in `mcp.allowed` and `mcp.excluded`."""
+"""Matches all servers in `mcp.allowed` and `mcp.excluded`."""
 OF_WORKSPACE: Mapping[str, Any] = {"trust": False, "ofWorkspace": True}
-"""What the entry of a server says that a workspace has brought, whatever that wrote."""
+"""Forced members of a server entry from a workspace."""
 OF_GOOGLE = GOOGLE, IMPERSONATION = "google_credentials", "service_account_impersonation"
-"""Values of `authProviderType` by which a server is shown who somebody is at Google."""
+"""Values of `authProviderType` that authenticate with Google credentials."""
 
 
 class _Entry(Value, frozen=True, kw_only=True, rename="camel"):
-    """A table of an entry."""
+    """A table in a server entry."""
 
 
 class McpOAuth(_Entry, frozen=True, kw_only=True):
-    """`mcpServers.NAME.oauth.*`. The secret does not show in the repr."""
+    """`mcpServers.NAME.oauth.*`. The repr does not show the secret."""
 
     enabled: bool = False
     client_id: str | None = None
@@ -124,7 +124,7 @@ class McpOAuth(_Entry, frozen=True, kw_only=True):
 
 
 class Transport(StrEnum):
-    """How a server is reached; HTTP_OR_SSE tries the first, then the second."""
+    """The transport of a server; HTTP_OR_SSE tries HTTP, then SSE."""
 
     STDIO = "stdio"
     SSE = "sse"
@@ -133,10 +133,10 @@ class Transport(StrEnum):
 
 
 class McpServer(_Entry, frozen=True, kw_only=True):
-    """`mcpServers.NAME.*`. `timeout` is in milliseconds, None what is usual. Tools of a server with
-    `trust` need no approval. `include_tools` None means all. `of_workspace`: a workspace has
-    brought it, which is said when its layer is read. The repr shows no header and no variable, for
-    both hold secrets."""
+    """`mcpServers.NAME.*`. `timeout` is in milliseconds, None for the default. Tools of a server
+    with `trust` need no approval. `include_tools` None means all. `of_workspace`: the entry comes
+    from a workspace; set when its layer is read. The repr shows no headers and no variables, which
+    may be secret."""
 
     command: str | None = None
     args: tuple[str, ...] = ()
@@ -167,12 +167,12 @@ class McpServer(_Entry, frozen=True, kw_only=True):
 
     @property
     def address(self) -> str | None:
-        """The URL, whichever key it stands under; None where it is reached by a command."""
+        """The URL under either key; None for a server started by a command."""
         return self.http_url or self.url or None
 
     @property
     def transport(self) -> Transport:
-        """How it is reached, by the reference's order: httpUrl, url with its type, command."""
+        """The transport, in the reference's order: httpUrl, url with its type, command."""
         if self.http_url:
             return Transport.HTTP
         if self.url:
@@ -182,7 +182,7 @@ class McpServer(_Entry, frozen=True, kw_only=True):
         return Transport.STDIO
 
     def takes(self, tool: str) -> bool:
-        """True when a tool of this name is wanted. Of a list, `name(…)` means the name, too."""
+        """True when the tool is included. List entries may be written `name(…)`."""
         if tool in self.exclude_tools:
             return False
         wanted = self.include_tools
@@ -190,8 +190,8 @@ class McpServer(_Entry, frozen=True, kw_only=True):
 
 
 class ConfiguredServers(msgspec.Struct, frozen=True):
-    """The servers in the order of the settings. `problems` says of each entry that cannot be used
-    why, and `disabled` of those that are not wanted."""
+    """The servers in the order of the settings. `problems` maps unusable entries to the reasons,
+    and `disabled` those that are turned off."""
 
     servers: dict[str, McpServer]
     problems: dict[str, str]
@@ -205,12 +205,11 @@ def configured_servers(
     *,
     held: Mapping[str, str] | None = None,
 ) -> ConfiguredServers:
-    """What the settings say of servers. `turned` says which are turned off; None: as the user's
-    file of that says. `held` are those of a workspace that are held back, each with why.
+    """Builds the servers from the settings. `turned` are the disabled servers; None: read the
+    user's file. `held` maps blocked servers of a workspace to the reasons.
 
-    What stands there is taken as it is: the variables in a file of settings are put in when its
-    layer is read, each with the environment of whoever wrote it. `environ` says where the user's
-    file is.
+    Entries are used as they are: variables were expanded when the layer was read, with the
+    environment of its author. `environ` locates the user's file.
     """
     entries = dict(settings.mcp_servers)
     problems: dict[str, str] = {}
@@ -239,14 +238,14 @@ def configured_servers(
 
 
 def command_entry(line: str) -> dict[str, Any]:
-    """What `mcp.serverCommand` is as an entry of `mcpServers`. Raises ValueError where quotes are
-    missing."""
+    """Converts `mcp.serverCommand` to an entry of `mcpServers`. Raises ValueError for unclosed
+    quotes."""
     command, *arguments = shlex.split(line) or [""]
     return {"command": command, "args": arguments}
 
 
 def trusted_names(entries: Mapping[str, Any]) -> tuple[str, ...]:
-    """The servers of `mcpServers` whose entries say `"trust": true`."""
+    """The servers of `mcpServers` with `"trust": true`."""
     return tuple(
         name
         for name, entry in entries.items()
@@ -255,7 +254,7 @@ def trusted_names(entries: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def untrusted_names(entries: Mapping[str, Any]) -> tuple[str, ...]:
-    """Those whose entries say `"trust": false`, as those of a workspace do."""
+    """The servers with `"trust": false`, such as those of a workspace."""
     return tuple(
         name
         for name, entry in entries.items()
@@ -273,7 +272,7 @@ def _unwanted(name: str, settings: Settings) -> str:
 
 
 def server_of(name: str, entry: object) -> McpServer | str:
-    """The server of an entry of `mcpServers`, or why there is none."""
+    """Builds a server from an entry of `mcpServers`, or returns the reason why it is invalid."""
     where = f"settings: mcpServers.{name}"
     try:
         server = msgspec.convert(entry, McpServer)
@@ -291,7 +290,7 @@ def server_of(name: str, entry: object) -> McpServer | str:
         return f"{where}: names neither command nor url nor httpUrl. Give one of them."
     if server.address and not server.address.startswith(("http://", "https://")):
         unset = " (is that variable set?)" if "$" in server.address else ""
-        # What it says instead may be what a secret variable holds.
+        # The value may come from a secret variable: do not quote it.
         return f"{where}: its URL begins with neither http:// nor https://{unset}. Correct it."
     if server.timeout is not None and not server.timeout > 0:
         return f"{where}: timeout is {server.timeout:g}. Give milliseconds above 0."
@@ -305,12 +304,12 @@ def _word(value: str | float | bool) -> str:
 
 SERVERS = "mcpServers"
 _OTHERS = frozenset({"extension", "name"})
-"""Members that the reference writes itself."""
+"""Members written by the reference itself."""
 
 
 def server_problems(layers: Iterable[Layer]) -> dict[str, str]:
-    """What is wrong with each server that cannot be used, as the strongest layer has it (the last
-    of them): file, line, the value and the remedy."""
+    """The problems of invalid servers, from the highest (last) layer: file, line, value and
+    remedy."""
     found: dict[str, str] = {}
     for layer, name, entry in _entries(layers):
         found.pop(name, None)
@@ -321,7 +320,7 @@ def server_problems(layers: Iterable[Layer]) -> dict[str, str]:
 
 
 def odd_members(layers: Iterable[Layer]) -> Iterator[str]:
-    """A line for each member of an entry that means nothing, and for what was perhaps meant."""
+    """A line for each unknown member of an entry, with a suggestion."""
     members = _members(McpServer) | _OTHERS
     for layer, name, entry in _entries(layers):
         if not isinstance(entry, dict):
@@ -359,7 +358,7 @@ def _members(kind: type[msgspec.Struct]) -> frozenset[str]:
 
 
 def _path_in(problem: str, name: str, entry: object) -> tuple[str, ...]:
-    """The member that a problem of an entry speaks of."""
+    """The path of the member that a problem of an entry refers to."""
     said = problem.partition(f"{SERVERS}.{name}.")[2].partition(":")[0].partition("[")[0]
     parts = tuple(said.split("."))
     there = isinstance(entry, dict) and parts[0] in entry

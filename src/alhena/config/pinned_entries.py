@@ -1,11 +1,11 @@
-"""Servers and commands of a workspace as they are now: the entry, its variables, and the files
-that its command names.
+"""Servers and commands of a workspace in their current state: the entry, its variables, and the
+files its command names.
 
-Looked at is each word of the command: as it stands, behind a `=`, and word by word where it is a
-command line itself (`sh -c "python srv.py"`). What a program reads by itself is not seen.
+Each word of the command is examined: as it is, after a `=`, and split into words if it is itself a
+command line (`sh -c "python srv.py"`). Files a program reads by itself are not seen.
 
-A `git pull` can put another program under the name of a server, or other text into the file that it
-runs. So each entry is kept as it was accepted, part by part, and is held back while it is not that.
+A `git pull` can replace the program under a server's name, or the content of the file it runs. So
+each accepted entry is recorded part by part, and is blocked when it changes.
 """
 
 import os
@@ -37,9 +37,9 @@ from alhena.config.environment import (
 from alhena.config.layers import expanded, names_in
 
 MAX_FILE = 64 << 20
-"""Bytes of a file that are read; a larger one is known by its size and time."""
+"""Maximum bytes of a file that are read; a larger one is identified by size and time."""
 MAX_READ = 256 << 20
-"""Bytes that are read for all entries of a folder together."""
+"""Maximum bytes read for all entries of a folder together."""
 MAX_WORDS = 10_000
 _DATA = frozenset(
     {
@@ -56,25 +56,26 @@ _CODE = frozenset(
 
 
 class TooManyWordsError(Exception):
-    """A command cannot be looked at; the text says why, as in "it cannot be accepted, for …"."""
+    """A command cannot be analysed; the text completes "it cannot be accepted, for …"."""
 
 
 class NamedFiles(dict[str, str]):
-    """Files by their path in the folder, each with its digest. `loose` are those that may be a
-    program's own data: only a person can tell."""
+    """Digests of files by their path in the folder. `loose` are those that may be a program's own
+    data: only a person can tell."""
 
     loose: frozenset[str] = frozenset()
 
 
 class Looks:
-    """The files of a folder's entries, each read once, and as many bytes as may still be read."""
+    """The files of a folder's entries, each read once, and the remaining number of bytes to
+    read."""
 
     def __init__(self) -> None:
         self._bytes = MAX_READ
         self._digests: dict[str, str] = {}
 
     def digest(self, path: str) -> str:
-        """The digest of a file; of a very large one its size and time. Raises TooManyWordsError."""
+        """The digest of a file; for a very large one, size and time. Raises TooManyWordsError."""
         from hashlib import sha256
 
         if path not in self._digests:
@@ -97,8 +98,8 @@ class Looks:
 
 
 def named_files(entry: Any, folder: Path, looks: Looks | None = None) -> NamedFiles:
-    """The files that a command line, or the command and arguments of a server's entry, name in a
-    folder or from there. Data that is known by its suffix is left out. Raises TooManyWordsError."""
+    """The files in a folder named by a command line, or by the command and arguments of a server
+    entry. Files with a suffix of data are left out. Raises TooManyWordsError."""
     looks = looks or Looks()
     root = os.path.realpath(folder)
     words, cwd = _command(entry)
@@ -125,12 +126,12 @@ def named_files(entry: Any, folder: Path, looks: Looks | None = None) -> NamedFi
 
 
 def printable_path(path: str) -> str:
-    """A path as a text that can be written down, whatever bytes are in it."""
+    """A path as encodable text, whatever its bytes."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def _command(entry: Any) -> tuple[list[str], str]:
-    """The words of a command, and the directory that it starts in."""
+    """The words of a command, and its working directory."""
     if isinstance(entry, str):
         return _split(entry), ""
     if not isinstance(entry, dict):
@@ -144,7 +145,7 @@ def _command(entry: Any) -> tuple[list[str], str]:
 
 
 def _readings(word: str) -> Iterator[str]:
-    """The texts of a word that may be paths."""
+    """The texts in a word that may be paths."""
     for each in dict.fromkeys([word, *(_split(word) if " " in word else ())]):
         for text in (each, each.partition("=")[2]):
             if text and "\0" not in text:
@@ -154,7 +155,7 @@ def _readings(word: str) -> Iterator[str]:
 def _split(text: str) -> list[str]:
     try:
         return shlex.split(text)
-    except ValueError:  # a quote that is not closed
+    except ValueError:  # an unclosed quote
         return text.split()
 
 
@@ -163,7 +164,7 @@ def _within(path: str, root: str) -> bool:
 
 
 def _runs(path: str) -> bool:
-    """True for a file that can be executed, or begins with `#!`."""
+    """True for a file that is executable or begins with `#!`."""
     try:
         with open(path, "rb") as file:
             return os.access(path, os.X_OK) or file.read(2) == b"#!"
@@ -174,27 +175,26 @@ def _runs(path: str) -> bool:
 SERVERS = "mcpServers"
 COMMANDS = ("mcp.serverCommand", "tools.discoveryCommand", "tools.callCommand")
 MAX_TEXT = 20_000
-"""Characters of an entry that are kept to show the difference; the digests are of all of it."""
+"""Maximum characters of an entry kept for the diff; the digests cover all of it."""
 MAX_NAMED = 8
 _HARMLESS = frozenset({"description", "timeout", "trust", "includeTools", "excludeTools"})
-"""Members of a server's entry that do not say what it is."""
+"""Members of a server entry that do not affect its identity."""
 _TABLES = frozenset({"env", "headers", "oauth"})
 _MEMBER, _DOTENV = "member", ".env"
-"""What else parts are of."""
+"""Further kinds of parts."""
 UNWATCHED = "none of its files is watched: what it runs may change unasked"
 
 
 class Bound(msgspec.Struct, frozen=True, kw_only=True):
-    """An entry at `path` of the settings, as it is now: in words, and the digests of its parts,
-    whose keys are JSON arrays. `given` names the person's variables that it is given. `obstacle`
-    says why it could not be accepted at all. `loose` are those of its files that may be its own
-    data, `data` those that a person calls so.
+    """The current state of an entry at `path` of the settings: its text, and the digests of its
+    parts, whose keys are JSON arrays. `given` names the person's variables it receives. `obstacle`
+    is the reason why it cannot be accepted at all. `loose` are its files that may be its own data,
+    `data` those that a person declared so.
 
-    `before` has the words of that accepted state which is most like this one, None when nobody has
-    accepted any, and `among` says how many there are; `changed` are the parts that are others than
-    there, in words, and `doubtful` those of these files that are `loose`. `unwatched` are files
-    that were watched there, are not any more, and still lie where they did. `unknown` says why
-    nobody can tell what was accepted."""
+    `before`: text of the closest accepted state, None if there is none; `among` is the number of
+    accepted states; `changed` describes the parts that differ from it, and `doubtful` lists those
+    of these files that are `loose`. `unwatched` are files watched in that state, no longer watched,
+    and still present. `unknown` is the reason why accepted states cannot be determined."""
 
     path: tuple[str, ...]
     text: str
@@ -217,35 +217,35 @@ class Bound(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def label(self) -> str:
-        """What it is called in messages."""
+        """The name used in messages."""
         return f"MCP server {self.path[1][:100]}" if self.path[0] == SERVERS else self.key
 
     @property
     def server(self) -> str:
-        """The name of the server that it is; "" where it is none."""
+        """The name of the server; "" for other entries."""
         if self.path[0] == SERVERS:
             return self.path[1]
         return "mcp" if self.key == "mcp.serverCommand" else ""
 
     @property
     def acceptable(self) -> bool:
-        """True when it could be accepted at all."""
+        """True when it can be accepted."""
         return not self.obstacle
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The files that are watched for it."""
+        """The files watched for it."""
         return tuple(names[1] for names in map(part_names, self.parts) if names[0] == FILE)
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """The names of the variables that it sets."""
+        """The names of the variables it sets."""
         names = map(part_names, self.parts)
         return tuple(each[2] for each in names if each[:2] == [_MEMBER, "env"] and len(each) > 2)
 
     @property
     def why(self) -> str:
-        """The reason why it is held back."""
+        """The reason why it is blocked."""
         if not self.acceptable:
             return f"it cannot be accepted, for {self.obstacle}"
         if self.unknown:
@@ -263,7 +263,7 @@ class Bound(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def kept(self) -> State:
-        """What would be kept of it."""
+        """The state to record."""
         return State(parts=self.parts, text=self.text[:MAX_TEXT], data=self.data)
 
 
@@ -273,9 +273,9 @@ def bound_entries(
     environ: Mapping[str, str],
     dotenv: Mapping[str, str] | None = None,
 ) -> tuple[Bound, ...]:
-    """The entries of a workspace's document as it is written, under today's keys. `dotenv` are the
-    variables of the project's .env file, which are among `environ`. However many entries there are,
-    looking at them has an end: `obstacle` says so of those for which nothing was left."""
+    """The entries of a workspace document as written, with renamed keys. `dotenv` are the variables
+    of the project's .env file, which are part of `environ`. The work is bounded: `obstacle` marks
+    entries beyond the limit."""
     found: list[Bound] = []
     variables, looks = (environ, dotenv or {}), Looks()
     servers = settings.get(SERVERS)
@@ -291,8 +291,7 @@ def bound_entries(
 
 
 def runs_command(entry: Any) -> bool:
-    """True when an entry has something run, or may have: where it says a URL, too, which of them it
-    is shows only when its variables are put in."""
+    """True when an entry runs a command, or may: with a URL as well, only expansion decides."""
     if not isinstance(entry, dict):
         return isinstance(entry, str)
     members = cast("dict[str, Any]", entry)
@@ -340,8 +339,8 @@ def _bound(
 
 
 def _that_fit(entries: Iterable[Bound]) -> Iterator[Bound]:
-    """The entries; those have an obstacle of which too much would have to be kept. So the file has
-    room for what was accepted of other folders, whatever a workspace brings."""
+    """Marks entries that would need too much room with an obstacle, so that the file keeps room for
+    entries of other folders."""
     room = MAX_FOLDER
     for each in entries:
         if each.obstacle:
@@ -366,7 +365,7 @@ def _first_of(names: tuple[str, ...]) -> str:
 
 
 def part_words(key: str) -> str:
-    """The key of a part in words."""
+    """Describes a part key in words."""
     match part_names(key):
         case [kind, name] if kind == FILE:
             return f"the file {name}"
@@ -381,7 +380,7 @@ def part_words(key: str) -> str:
 
 
 def _parts(entry: Any) -> Iterator[tuple[tuple[str, ...], str]]:
-    """What an entry says, member by member, as digests."""
+    """The digests of an entry, member by member."""
     if not isinstance(entry, dict):
         yield ("the command",), _digest(entry)
         return
@@ -394,7 +393,7 @@ def _parts(entry: Any) -> Iterator[tuple[tuple[str, ...], str]]:
 
 
 def _deciding(entry: Any) -> Any:
-    """An entry without what does not say what it is."""
+    """An entry without the members that do not affect its identity."""
     if not isinstance(entry, dict):
         return entry
     members = cast("dict[str, Any]", entry)
@@ -402,8 +401,8 @@ def _deciding(entry: Any) -> Any:
 
 
 def _of_dotenv(entry: Any, dotenv: Mapping[str, str]) -> Iterator[str]:
-    """The variables of a .env file that decide what an entry is. A secret that goes where a secret
-    belongs does not: it is renewed."""
+    """The variables of a .env file that affect an entry's identity. Secrets in places for secrets
+    do not: they are rotated."""
     if not dotenv:
         return
     deciding = names_in(_without_secrets(entry))

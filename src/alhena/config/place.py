@@ -1,5 +1,4 @@
-"""The settings of a place: what holds for a session, or a command, in a directory. The one way to
-them that all commands and sessions take."""
+"""Loads the effective settings of a directory, for all commands and sessions."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -27,16 +26,16 @@ if TYPE_CHECKING:
     from alhena.config.pinned_entries import Bound
 
 _MAX_TOLD = 5
-"""How much of what is held back one warning names."""
+"""Maximum blocked entries named in one warning."""
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """What holds in a directory. `environ` has the variables of .env files, too: of the user's, and
-    of a project's those that the agent itself takes. `unread` are the files of the directory that
-    are left alone for it is not trusted, and `notice` is what to tell a person of that; "" for
-    nothing. `pending` are its servers and commands that are held back, for they are not what was
-    accepted; `acceptance` tells that of the others whenever they are about to be started, None
-    where nothing is ever held back. `warnings` are for people, `notes` for those who look closer.
+    """The effective settings of a directory. `environ` includes variables of .env files: the
+    user's, and the project's for the agent itself. `unread` are files of the directory that are
+    ignored because it is not trusted, and `notice` is the message about them; "" for none.
+    `pending` are its servers and commands blocked because they differ from the accepted state;
+    `acceptance` checks the others before each start, None if nothing can be blocked. `warnings` are
+    for people, `notes` for diagnosis.
     """
 
     cwd: Path
@@ -54,12 +53,12 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def told(self) -> tuple[str, ...]:
-        """What a person who begins a session here should know."""
+        """The messages for a person who starts a session here."""
         return (*self.warnings, self.notice) if self.notice else self.warnings
 
     @property
     def held_servers(self) -> Mapping[str, str]:
-        """The MCP servers that are held back, each with why."""
+        """The blocked MCP servers, each with the reason."""
         if not self.pending:
             return {}
         from alhena.config.accepted import held_words
@@ -67,25 +66,25 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         return {each.server: held_words(each) for each in self.pending if each.server}
 
     def named(self, path: tuple[str, ...], value: Any) -> Any:
-        """What stands at a path of the settings as people may see it: in the place of what a secret
-        variable has put in, its name."""
+        """A value at a path of the settings for display: values of secret variables are replaced by
+        their names."""
         from alhena.config.environment import SecretVariables
 
         return SecretVariables(self).named(path, value)
 
     @property
     def undecided(self) -> bool:
-        """True when somebody should say if this directory is trusted: something waits for that."""
+        """True when the person should decide about trust, because files are ignored until then."""
         return bool(self.unread) and not self.trust.known
 
 
 def open_place(
     cwd: Path, environ: Mapping[str, str], *, skip_trust: bool = False, env_files: bool = True
 ) -> Place:
-    """The settings for a directory, from all their layers, and its variables (those of .env files
+    """Loads the settings of a directory from all layers, and its variables (those of .env files
     only with `env_files`). `skip_trust` is `--skip-trust`.
 
-    Raises ConfigError for a file that cannot be used, with its line and the remedy.
+    Raises ConfigError for an unusable file, with its line and the remedy.
     """
     own = _own_files(environ)
     base = _layered(own, environ, None)
@@ -147,8 +146,8 @@ def open_place(
 def _with(
     environ: Mapping[str, str], found: "FoundEnvFile | None"
 ) -> tuple[Mapping[str, str], Mapping[str, str]]:
-    """The environment with what a project's .env file adds: for the agent, and for the texts of the
-    settings of that workspace."""
+    """The environment with variables from a project's .env file: for the agent, and for the texts
+    of the workspace's settings."""
     if found is None or not found.variables:
         return environ, environ
     from alhena.config.environment import ProjectEnvironment
@@ -157,7 +156,7 @@ def _with(
 
 
 def _told(place: Place) -> Place:
-    """The same with a word about what was left alone."""
+    """Adds the notice about ignored files."""
     names = ", ".join(place.unread)
     if place.trust.known:
         note = f"not read in {place.cwd}: {names} ({place.trust.reason})."
@@ -170,7 +169,7 @@ def _told(place: Place) -> Place:
 
 
 def _own_files(environ: Mapping[str, str]) -> "tuple[LayerFile, ...]":
-    """The files of settings of the user and the administrator that are there."""
+    """The existing settings files of the user and the administrator."""
     found = [
         (name, path, data)
         for name, path in (
@@ -208,7 +207,7 @@ def _acceptance(
     variables: Mapping[str, str],
     dotenv: Mapping[str, str],
 ) -> "Acceptance | None":
-    """What a person has accepted of what a workspace would have run, or be connected to."""
+    """The acceptance state of a workspace's commands and servers; None if it has none."""
     from alhena.config.layers import LayerKind
 
     layer = next(each for each in base.layers if each.kind is LayerKind.WORKSPACE)
@@ -221,7 +220,7 @@ def _acceptance(
 
 
 def _held_back(pending: "tuple[Bound, ...]") -> list[str]:
-    """What to tell a person of that."""
+    """Warnings about blocked entries."""
     if not pending:
         return []
     unknown = pending[0].unknown
@@ -244,7 +243,7 @@ def _workspace_file(
     cwd: Path, environ: Mapping[str, str], unread: list[str], *, trusted: bool
 ) -> "LayerFile | None":
     path = workspace_settings_path(cwd)
-    # In the home directory these are the user's own, and count already.
+    # In the home directory this is the user's own file, already loaded.
     if not os.path.lexists(path) or _same(path, user_settings_path(environ)):
         return None
     if not trusted:
@@ -265,8 +264,7 @@ def _projects_env(
     trust_of: Callable[[Path], FolderTrust],
     unread: list[str],
 ) -> "FoundEnvFile | None":
-    """The nearest .env file of a project. Looking for one is cheap; reading one is imported when
-    there is."""
+    """The nearest .env file of a project. The parser is imported only if there is one."""
     home = config_home(environ)
     homes = (home.parent, Path(os.path.realpath(home.parent)))
     for folder in () if settings.advanced.ignore_local_env else (cwd, *cwd.parents):
@@ -286,7 +284,7 @@ def _projects_env(
 
 
 def _users_env(environ: Mapping[str, str], settings: Settings) -> "FoundEnvFile | None":
-    """The .env file of the user."""
+    """The user's .env file."""
     home = config_home(environ)
     for path in (home / ".env", home.parent / ".env"):
         if os.path.isfile(path):
@@ -297,7 +295,7 @@ def _users_env(environ: Mapping[str, str], settings: Settings) -> "FoundEnvFile 
 
 
 def _others(cwd: Path, environ: Mapping[str, str], settings: Settings) -> list[str]:
-    """What else of a directory would be read if it were trusted."""
+    """Other files of a directory that would be read if it were trusted."""
     found = [name for name in settings.context.file_names if os.path.lexists(cwd / name)]
     own = _same(cwd / ".gemini", config_home(environ))
     if not own and os.path.lexists(workspace_policies_path(cwd)):

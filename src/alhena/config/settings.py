@@ -1,8 +1,8 @@
-"""The keys of settings.json that are used, by the reference's names.
+"""The supported keys of settings.json, named as in the reference.
 
-Keys not listed here are left alone. `place.open_place` gives the settings that hold somewhere, from
-all their layers; which of them a workspace may set is said in `workspace_layer`. The sections are
-to be had from here, wherever they are written.
+Other keys are ignored. `place.open_place` returns the effective settings of a directory, merged
+from all layers; `workspace_layer` defines the keys a workspace may set. All sections can be
+imported from here.
 """
 
 from collections.abc import Iterator
@@ -22,8 +22,8 @@ class Section(Value, frozen=True, kw_only=True, rename="camel"):
 
 
 class SessionRetention(Section, frozen=True, kw_only=True):
-    """`general.sessionRetention.*`: when sessions are removed. Ages are like `30d` or `12h`; one
-    that was used within `min_retention` stays, whatever the others say."""
+    """`general.sessionRetention.*`: deletion of old sessions. Ages are like `30d` or `12h`;
+    sessions used within `min_retention` are always kept."""
 
     enabled: bool = True
     max_age: str | None = "30d"
@@ -32,15 +32,14 @@ class SessionRetention(Section, frozen=True, kw_only=True):
 
 
 class CheckpointingSettings(Section, frozen=True, kw_only=True):
-    """`general.checkpointing.*`: whether the files are kept before each call that may change
-    them."""
+    """`general.checkpointing.*`: snapshots of files before each call that may change them."""
 
     enabled: bool = False
 
 
 class GeneralSettings(Section, frozen=True, kw_only=True):
-    """`general.*`. `max_attempts`: how often a request that fails is sent in all;
-    `retry_fetch_errors`: network errors of no known cause count as passing."""
+    """`general.*`. `max_attempts`: total attempts for a failing request; `retry_fetch_errors`:
+    unknown network errors count as transient."""
 
     default_approval_mode: Literal["default", "auto_edit", "plan"] = "default"
     max_attempts: int = 10
@@ -62,7 +61,7 @@ class ShellSettings(Section, frozen=True, kw_only=True):
 
 
 class EnvironmentRedaction(Section, frozen=True, kw_only=True):
-    """`security.environmentVariableRedaction.*`: what child processes may not see.
+    """`security.environmentVariableRedaction.*`: variables hidden from child processes.
 
     `allowed` and `blocked` are names of variables. The model's own credentials are removed even
     when it is not `enabled`.
@@ -74,14 +73,14 @@ class EnvironmentRedaction(Section, frozen=True, kw_only=True):
 
 
 class FolderTrustSettings(Section, frozen=True, kw_only=True):
-    """`security.folderTrust.*`: not `enabled`, every folder is trusted."""
+    """`security.folderTrust.*`: unless `enabled`, every folder is trusted."""
 
     enabled: bool = True
 
 
 class OAuthSettings(Section, frozen=True, kw_only=True):
-    """`security.auth.oauth.*`: the OAuth client of `alhena auth login`. `redirect_uri` is where the
-    browser goes when the code is to be pasted. The secret does not show in the repr."""
+    """`security.auth.oauth.*`: the OAuth client of `alhena auth login`. `redirect_uri` is the
+    browser's target when the code is pasted by hand. The repr does not show the secret."""
 
     client_id: str | None = None
     client_secret: str | None = None
@@ -92,9 +91,9 @@ class OAuthSettings(Section, frozen=True, kw_only=True):
 
 
 class AuthSettings(Section, frozen=True, kw_only=True):
-    """`security.auth.*`: how to sign in to a model (`models/auth_type.py` has the words).
-    `enforced_type`: in no other way. `use_external`: whoever runs this says how, by the
-    environment, and `selected_type` counts for nothing."""
+    """`security.auth.*`: the sign-in method for models (`models/auth_type.py` has the words).
+    `enforced_type` is the only allowed one. With `use_external` the environment decides, and
+    `selected_type` is ignored."""
 
     selected_type: str | None = None
     enforced_type: str | None = None
@@ -103,7 +102,7 @@ class AuthSettings(Section, frozen=True, kw_only=True):
 
 
 class SecuritySettings(Section, frozen=True, kw_only=True):
-    """`security.*`. With `disable_always_allow` an approval holds for its call and no further; with
+    """`security.*`. With `disable_always_allow` an approval covers its call only; with
     `disable_yolo_mode` nothing runs in yolo mode."""
 
     environment_variable_redaction: EnvironmentRedaction = EnvironmentRedaction()
@@ -114,15 +113,15 @@ class SecuritySettings(Section, frozen=True, kw_only=True):
 
 
 class PrivacySettings(Section, frozen=True, kw_only=True):
-    """`privacy.*`. With `usage_statistics_enabled` requests name this installation."""
+    """`privacy.*`. With `usage_statistics_enabled` requests identify this installation."""
 
     usage_statistics_enabled: bool = False
 
 
 class McpSettings(Section, frozen=True, kw_only=True):
     """`mcp.*`: names of servers, `*` for all. `allowed` None means all that are configured.
-    `auto_allow_in_headless`: where no person can be asked, calls need no approval. `server_command`
-    is the command line of one more server."""
+    `auto_allow_in_headless`: calls need no approval if no person can be asked. `server_command` is
+    the command line of an additional server."""
 
     allowed: tuple[str, ...] | None = None
     excluded: tuple[str, ...] = ()
@@ -131,7 +130,7 @@ class McpSettings(Section, frozen=True, kw_only=True):
 
 
 class SandboxSettings(Section, frozen=True, kw_only=True):
-    """`tools.sandbox` as an object; `network` and `network_access` are one thing."""
+    """`tools.sandbox` as an object; `network` and `network_access` are synonyms."""
 
     enabled: bool = True
     command: str | None = None
@@ -142,14 +141,14 @@ class SandboxSettings(Section, frozen=True, kw_only=True):
 
 
 class ToolSettings(Section, frozen=True, kw_only=True):
-    """`tools.*`. The entries of `core`, `allowed`, `confirmation_required` and `exclude` are tool
-    names, or `run_shell_command(prefix)`: only these built-in tools are there (None: all), these
-    need no approval, these need one each time, these are denied.
+    """`tools.*`. Entries are tool names, or `run_shell_command(prefix)`: `core` are the only
+    built-in tools available (None: all), `allowed` need no approval, `confirmation_required` need
+    one each time, `exclude` are denied.
 
-    Of a result over `truncate_tool_output_threshold` characters the model gets the two ends; 0 or
-    less turns that off. `sandbox`: whether commands run in one, or which
+    A result over `truncate_tool_output_threshold` characters is truncated to its two ends; 0 or
+    less turns that off. `sandbox` enables or selects a sandbox for commands
     (`system/sandbox/model.py` reads it); `sandbox_allowed_paths` are writable in it, and
-    `sandbox_network_access` false cuts the network. `discovery_command` lists further tools as
+    `sandbox_network_access` false blocks the network. `discovery_command` lists further tools as
     JSON, `call_command` runs one of them.
     """
 
@@ -175,8 +174,8 @@ class HooksConfig(Section, frozen=True, kw_only=True):
 
 
 class TelemetrySettings(Section, frozen=True, kw_only=True):
-    """`telemetry.*`. `log_prompts` false: the outfile has nothing of what people, models, tools and
-    hooks wrote."""
+    """`telemetry.*`. With `log_prompts` false, the outfile has no text from people, models, tools
+    or hooks."""
 
     enabled: bool = False
     outfile: str | None = None
@@ -196,8 +195,8 @@ LONG_PROMPT = 200_000
 
 
 class PriceSettings(Section, frozen=True, kw_only=True):
-    """`model.prices.NAME.*`: US dollars for a million tokens. The long ones are those of requests
-    with more than LONG_PROMPT tokens; what is None costs what stands beside it."""
+    """`model.prices.NAME.*`: US dollars for a million tokens. The long prices apply to requests
+    with more than LONG_PROMPT tokens; None means the regular price."""
 
     input: float
     output: float
@@ -208,8 +207,8 @@ class PriceSettings(Section, frozen=True, kw_only=True):
 
 
 class BudgetSettings(Section, frozen=True, kw_only=True):
-    """`model.budget.*`: the tokens and US dollars that a session may take, and the seconds of a
-    run; null for no limit."""
+    """`model.budget.*`: limits of tokens and US dollars for a session, and of seconds for a run;
+    null for no limit."""
 
     max_tokens: int | None = None
     max_seconds: float | None = None
@@ -217,12 +216,12 @@ class BudgetSettings(Section, frozen=True, kw_only=True):
 
 
 class ModelSettings(Section, frozen=True, kw_only=True):
-    """`model.*`. `max_session_turns` -1 means no limit. `fallback`: whether a smaller model takes
-    over when this one is out of quota or room: after a person agreed, always, or never.
-    `compression_threshold`: from which share of the model's window on a conversation is compressed,
-    0 for never; `context_window`: how many tokens that is, None for what is known of the model.
-    `loop_check_turns`: after how many turns of a prompt a model is asked whether it goes in
-    circles, 0 for never. `prices` are those of models by name, which may end in `*`."""
+    """`model.*`. `max_session_turns` -1 means no limit. `fallback`: use a smaller model when this
+    one is out of quota or capacity: after confirmation, always, or never. `compression_threshold`:
+    share of the context window at which a conversation is compressed, 0 for never;
+    `context_window`: its size in tokens, None for the known size of the model. `loop_check_turns`:
+    number of turns of a prompt after which a model checks for loops, 0 for never. `prices` are by
+    model name, which may end in `*`."""
 
     name: str | None = None
     max_session_turns: int = -1
@@ -236,8 +235,8 @@ class ModelSettings(Section, frozen=True, kw_only=True):
 
 
 class ModelConfigSettings(Section, frozen=True, kw_only=True):
-    """`modelConfigs.*`: named configurations of models, and what is changed for which of them
-    (`models/configs.py` reads them). The custom ones add to the others."""
+    """`modelConfigs.*`: named configurations of models, and overrides (`models/configs.py` reads
+    them). The custom ones are added to the others."""
 
     aliases: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
     custom_aliases: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
@@ -246,14 +245,14 @@ class ModelConfigSettings(Section, frozen=True, kw_only=True):
 
 
 class VertexBilling(Section, frozen=True, kw_only=True):
-    """`billing.vertexAi.*`: which of the bought capacities of Vertex answer."""
+    """`billing.vertexAi.*`: the purchased Vertex capacity to use."""
 
     request_type: Literal["dedicated", "shared"] | None = None
     shared_request_type: Literal["priority", "flex"] | None = None
 
     @property
     def headers(self) -> dict[str, str]:
-        """The headers that ask for them."""
+        """The headers that select it."""
         asked = {
             "x-vertex-ai-llm-request-type": self.request_type,
             "x-vertex-ai-llm-shared-request-type": self.shared_request_type,
@@ -268,11 +267,11 @@ class BillingSettings(Section, frozen=True, kw_only=True):
 
 
 class ContextSettings(Section, frozen=True, kw_only=True):
-    """`context.*`: which memory files there are. `file_name`: what they are called, one name or
-    several; `memory_boundary_markers`: what the root of a project holds; `max_import_depth`: how
-    many levels of `@path` imports are followed; `discovery_max_dirs`: directories that `alhena
-    memory` looks into below the workspace; `include_directories`: more workspace roots;
-    `include_directory_tree`: whether sessions begin with a picture of the folders."""
+    """`context.*`: memory files. `file_name`: their names, one or several;
+    `memory_boundary_markers`: files that mark the root of a project; `max_import_depth`: maximum
+    levels of `@path` imports; `discovery_max_dirs`: directories searched by `alhena memory` below
+    the workspace; `include_directories`: additional workspace roots; `include_directory_tree`:
+    start sessions with a tree of the folders."""
 
     file_name: str | tuple[str, ...] = "GEMINI.md"
     import_format: Literal["tree", "flat"] = "tree"
@@ -285,17 +284,17 @@ class ContextSettings(Section, frozen=True, kw_only=True):
 
     @property
     def file_names(self) -> tuple[str, ...]:
-        """The names that can be used, in their order; GEMINI.md when none can."""
+        """The usable names, in order; GEMINI.md if there are none."""
         return tuple(filter(_is_inside, self._given)) or ("GEMINI.md",)
 
     @property
     def unusable_names(self) -> tuple[str, ...]:
-        """The names that cannot be used: absolute, empty, or leading out of a directory."""
+        """The unusable names: absolute, empty, or outside the directory."""
         return tuple(name for name in self._given if not _is_inside(name))
 
     @property
     def boundary_markers(self) -> tuple[str, ...]:
-        """The markers that can be used; the others say nothing."""
+        """The usable markers; others are ignored."""
         return tuple(filter(_is_inside, self.memory_boundary_markers))
 
     @property
@@ -305,7 +304,7 @@ class ContextSettings(Section, frozen=True, kw_only=True):
 
 
 def _is_inside(name: str) -> bool:
-    """True when a relative path leads to something in its directory."""
+    """True when a relative path stays in its directory."""
     steps = name.split("/")
     return (
         not name.startswith("/")
@@ -316,9 +315,9 @@ def _is_inside(name: str) -> bool:
 
 
 class OutputMaskingSettings(Section, frozen=True, kw_only=True):
-    """`contextManagement.tools.outputMasking.*`, in tokens: the newest results that are not masked
-    (negative: none ever is), and how much there has to be to mask. With `protect_latest_turn` the
-    last content stays as it is."""
+    """`contextManagement.tools.outputMasking.*`, in tokens: the newest results are never masked up
+    to a limit (negative: nothing is masked), and masking needs a minimum gain. With
+    `protect_latest_turn` the last content is unchanged."""
 
     protection_threshold_tokens: int = 50_000
     min_prunable_threshold_tokens: int = 30_000
@@ -332,7 +331,7 @@ class ContextToolSettings(Section, frozen=True, kw_only=True):
 
 
 class ContextManagementSettings(Section, frozen=True, kw_only=True):
-    """`contextManagement.*`: what becomes of a conversation that grows."""
+    """`contextManagement.*`: treatment of growing conversations."""
 
     tools: ContextToolSettings = ContextToolSettings()
 
@@ -374,7 +373,7 @@ __all__ = [
 
 
 class Settings(Section, frozen=True, kw_only=True):
-    """The settings in force. `mcp_servers` are read by `config/mcp_servers.py`, where there are
+    """The effective settings. `mcp_servers` are parsed by `config/mcp_servers.py` if there are
     any."""
 
     general: GeneralSettings = GeneralSettings()
@@ -398,17 +397,17 @@ class Settings(Section, frozen=True, kw_only=True):
 
 
 def load_settings(path: Path) -> Settings:
-    """The settings of a file; the defaults when there is none.
+    """Loads the settings of a file; the defaults if it is missing.
 
-    Comments and trailing commas are allowed. Raises ConfigError naming the file, the place and the
-    remedy when it cannot be read, is no JSON, or a known key has a value of the wrong type.
+    Comments and trailing commas are allowed. Raises ConfigError naming the file, the position and
+    the remedy when it is unreadable, not JSON, or a known key has a value of the wrong type.
     """
     value = settings_document(path)
     return Settings() if value is None else settings_of(value, str(path))
 
 
 def settings_of(value: Any, origin: str) -> Settings:
-    """Settings from plain values. `origin` names their source in errors (ConfigError)."""
+    """Converts plain values to settings. `origin` names their source in errors (ConfigError)."""
     try:
         return msgspec.convert(value, Settings)
     except msgspec.ValidationError as error:
@@ -420,7 +419,7 @@ def settings_of(value: Any, origin: str) -> Settings:
 
 @cache
 def known_keys() -> frozenset[str]:
-    """The dotted names of all keys that are used."""
+    """The dotted names of all supported keys."""
     return frozenset(_keys(Settings()))
 
 

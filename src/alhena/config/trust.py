@@ -1,4 +1,4 @@
-"""Is a folder trusted? Nothing in a workspace that is not is interpreted."""
+"""Decides if a folder is trusted. Nothing in an untrusted workspace is interpreted."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -13,7 +13,7 @@ from alhena.config.home import trusted_folders_path
 
 
 class TrustLevel(StrEnum):
-    """What trustedFolders.json can say of a path."""
+    """The trust levels of trustedFolders.json."""
 
     TRUST_FOLDER = "TRUST_FOLDER"
     TRUST_PARENT = "TRUST_PARENT"
@@ -21,8 +21,8 @@ class TrustLevel(StrEnum):
 
 
 class FolderTrust(msgspec.Struct, frozen=True):
-    """True when a folder is trusted, and why, in words. `known` is false when nobody has said.
-    `lasting`: it was said once, of what was there then, and not for this run or of every folder."""
+    """True when a folder is trusted, with the reason in words. `known` is false without a decision.
+    `lasting`: the decision was recorded for this folder, not for this run or for all folders."""
 
     trusted: bool
     reason: str
@@ -33,12 +33,12 @@ class FolderTrust(msgspec.Struct, frozen=True):
 def folder_trust(
     folder: Path, environ: Mapping[str, str], *, enabled: bool = True, skip: bool = False
 ) -> FolderTrust:
-    """True when `folder` is trusted. `enabled` is `security.folderTrust.enabled`, `skip` is
+    """Decides if `folder` is trusted. `enabled` is `security.folderTrust.enabled`, `skip` is
     `--skip-trust`.
 
-    The variables come first, then `skip` and the setting, then the list of trustedFolders.json,
-    of which the longest path that holds the folder decides. A folder nobody has spoken of is not
-    trusted. Raises ConfigError when that list cannot be used.
+    The variables come first, then `skip` and the setting, then the list in trustedFolders.json,
+    where the longest matching path decides. A folder without a decision is not trusted. Raises
+    ConfigError when that list is unusable.
     """
     if environ.get("GEMINI_RESTRICTED_MODE") == "true":
         return FolderTrust(False, "GEMINI_RESTRICTED_MODE is true")
@@ -63,7 +63,7 @@ def _listed(folder: Path, file: Path) -> FolderTrust:
         top = named.parent if level is TrustLevel.TRUST_PARENT else named
         depth = above.depth(top)
         if depth is not None:
-            # At the same depth, distrust counts.
+            # At the same depth, distrust wins.
             trusts = level is not TrustLevel.DO_NOT_TRUST
             found = min(filter(None, (found, (-depth, trusts, path))))
     if found is None:
@@ -74,8 +74,8 @@ def _listed(folder: Path, file: Path) -> FolderTrust:
 
 
 class _Above:
-    """A folder and those above it, by path and by identity: where upper and lower case are one,
-    the same folder has several paths."""
+    """A folder and its parents, by path and by identity: on a case-insensitive file system a folder
+    has several paths."""
 
     def __init__(self, folder: Path) -> None:
         self._place = Path(os.path.realpath(folder))
@@ -86,7 +86,7 @@ class _Above:
                 self._depths.setdefault(identity, len(each.parts))
 
     def depth(self, top: Path) -> int | None:
-        """How deep `top`, a real path, lies when it holds the folder; None when it does not."""
+        """The depth of `top`, a real path, if it contains the folder; None otherwise."""
         if self._place.is_relative_to(top):
             return len(top.parts)
         identity = _identity(top)
@@ -102,8 +102,8 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def trust_entries(file: Path) -> tuple[tuple[str, TrustLevel], ...]:
-    """What a list of trusted folders says, in its order. Raises ConfigError: DamagedError where the
-    file holds no list of paths and words."""
+    """The entries of a list of trusted folders, in order. Raises ConfigError: DamagedError for an
+    invalid file."""
     return tuple(_entries(file))
 
 
@@ -130,14 +130,14 @@ def _entries(file: Path) -> Iterator[tuple[str, TrustLevel]]:
         raise _damaged(file, str(error).replace("`", "")) from error
     try:
         levels = msgspec.convert(words, dict[str, TrustLevel])
-    except msgspec.ValidationError as error:  # perhaps of another program: left as it is
+    except msgspec.ValidationError as error:  # possibly from another program: ignored
         raise ConfigError(
             f"{file}: the trusted folders cannot be used: {str(error).replace('`', '')}.",
             remedy="It is a JSON object of absolute paths, each with TRUST_FOLDER, TRUST_PARENT or "
             "DO_NOT_TRUST; correct it.",
         ) from error
     for path, level in levels.items():
-        if os.path.isabs(path):  # another program could mean any place by a relative one
+        if os.path.isabs(path):  # another program may resolve relative paths differently
             yield path, level
 
 

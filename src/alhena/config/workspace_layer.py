@@ -1,8 +1,8 @@
-"""What a workspace's own settings.json may say. Whoever wrote the repository wrote it: it may make
-things stricter and say what is a matter of taste, and never permit, or choose where secrets go.
+"""Restricts a workspace's own settings.json. It comes with the repository: it may make settings
+stricter and set preferences, but never grant permissions or redirect secrets.
 
-Each key of `settings.Settings` is in one of three: FREE, the rules below, and those that are
-nobody's but the user's and the administrator's.
+Each key of `settings.Settings` is in one of three groups: FREE, the rules below, and those only the
+user and the administrator may set.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,19 +29,19 @@ FREE = frozenset(
         "contextManagement.tools.outputMasking.protectionThresholdTokens",
     }
 )
-"""Keys that a workspace sets as the user would."""
+"""Keys that a workspace sets like the user."""
 ELSEWHERE = frozenset({"hooks", "hooksConfig"})
-"""Read by themselves (`hooks/gather.py`), for each hook has to be accepted."""
+"""Read separately (`hooks/gather.py`), because each hook has to be accepted."""
 REFUSED = object()
-"""Said by a rule of a value that would permit more."""
+"""Returned by a rule for a value that would permit more."""
 
 Rule = Callable[[Any, Any], Any]
-"""From what holds without the workspace (the default, where nothing is set) and what the workspace
-says to what is made of it: REFUSED, or a value that is no laxer than the first."""
+"""Combines the value of the other layers (or the default) with the workspace's value: returns
+REFUSED, or a value at least as strict as the first."""
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """A key of a workspace that does not count, or not all of it, and why."""
+    """A key of a workspace that is ignored or restricted, with the reason."""
 
     key: tuple[str, ...]
     why: str
@@ -59,8 +59,8 @@ _IDENTITY = "it would be shown who you are at Google, which your own settings al
 def restricted(
     document: dict[str, Any], holding: dict[str, Any]
 ) -> tuple[dict[str, Any], tuple[Refusal, ...]]:
-    """The part of a workspace's document that counts, and what does not. `holding` has the values
-    of all other layers, with the defaults. Keys that mean nothing here are kept."""
+    """The allowed part of a workspace's document, and the refused keys. `holding` has the values of
+    all other layers, with the defaults. Unknown keys are kept."""
     found: list[Refusal] = []
     kept = _restricted(document, holding, (), found)
     _without_odd_command(kept, holding, found)
@@ -93,7 +93,7 @@ def _restricted(
             below, above = cast("dict[str, Any]", own), cast("dict[str, Any]", value)
             kept[name] = _restricted(above, below, here, found)
         else:
-            kept[name] = value  # of no effect: nothing reads it
+            kept[name] = value  # unknown key: ignored
     return kept
 
 
@@ -104,8 +104,8 @@ def _ruled(key: str, own: Any, given: Any) -> Any:
 
 
 def _servers(holding: Any, given: Any, found: list[Refusal]) -> dict[str, Any]:
-    """Servers of names that are free, none of them trusted: rules of the user's name servers. That
-    they say so keeps `mcp.allowed` from allowing their calls, too."""
+    """Servers with unused names, none of them trusted: the user's rules refer to servers by name.
+    The explicit distrust keeps `mcp.allowed` from allowing their calls."""
     kept: dict[str, Any] = {}
     for name, entry in given.items():
         if name in holding and holding[name] == entry:
@@ -124,14 +124,14 @@ def _servers(holding: Any, given: Any, found: list[Refusal]) -> dict[str, Any]:
 
 
 def _all_servers(holding: dict[str, Any]) -> dict[str, Any]:
-    """All servers that others than the workspace have, by their names."""
+    """All servers of the other layers, by name."""
     command = value_at(holding, "mcp.serverCommand")
     return {**({} if command is None else {COMMAND_SERVER: command}), **holding["mcpServers"]}
 
 
 def _why_no_server(name: str, entry: Any, holding: Mapping[str, Any]) -> str:
-    """The reason why a workspace cannot have a server of this name; `holding` has all others. "":
-    it can."""
+    """The reason why a workspace cannot define a server of this name; "" if it can. `holding` has
+    all servers of the other layers."""
     if name.casefold() in {each.casefold() for each in holding}:
         return _TAKEN
     if any(_is_alike(_in_names(name), _in_names(each)) for each in holding):
@@ -145,7 +145,7 @@ def _why_no_server(name: str, entry: Any, holding: Mapping[str, Any]) -> str:
 def _without_odd_command(
     kept: dict[str, Any], holding: dict[str, Any], found: list[Refusal]
 ) -> None:
-    """`mcp.serverCommand` is a server like the others: leaves it out where it can be none."""
+    """Removes `mcp.serverCommand` if that server is not allowed."""
     section = kept.get("mcp")
     if not isinstance(section, dict) or value_at(holding, "mcp.serverCommand") is not None:
         return
@@ -158,7 +158,7 @@ def _without_odd_command(
 
 
 def _in_names(server: str) -> str:
-    """How a server is called within the names of its tools, whichever the case."""
+    """The form of a server's name within tool names, case-folded."""
     letters = (
         each if each.isascii() and (each.isalnum() or each in "_.-") else "_" for each in server
     )
@@ -166,12 +166,12 @@ def _in_names(server: str) -> str:
 
 
 def _is_alike(one: str, other: str) -> bool:
-    """True when `mcp_SERVER_TOOL` could be a tool of either."""
+    """True when `mcp_SERVER_TOOL` is ambiguous between the two."""
     return one == other or one.startswith(f"{other}_") or other.startswith(f"{one}_")
 
 
 def _first(*order: Any) -> Rule:
-    """Whichever of the two comes first; anything else is refused."""
+    """A rule that returns the earlier of two values; other values are refused."""
 
     def rule(own: Any, given: Any) -> Any:
         laxer = given not in order or own not in order or order.index(given) > order.index(own)
@@ -185,7 +185,7 @@ def _all(own: Any, given: Any) -> Any:
 
 
 def _some(own: Any, given: Any) -> Any:
-    """What both name; where the user names nothing, what the workspace does."""
+    """The intersection; the workspace's list if the user has none."""
     if given is None:
         return REFUSED
     if own is None:
@@ -195,17 +195,17 @@ def _some(own: Any, given: Any) -> Any:
 
 
 def _some_of(own: Any, given: Any) -> Any:
-    """As `_some`, but there have to be some: an entry permits something, too."""
+    """Like `_some`, but the user's list must exist: an entry also permits something."""
     return REFUSED if own is None else given if EVERY in own else _some(own, given)
 
 
 def _fewer(own: Any, given: Any) -> Any:
-    """A smaller number; one below 0 is no limit."""
+    """The smaller number; negative means no limit."""
     return REFUSED if given < 0 or 0 <= own < given else given
 
 
 def _less(own: Any, given: Any) -> Any:
-    """A smaller amount; null is no limit."""
+    """The smaller amount; null means no limit."""
     return REFUSED if given is None or (own is not None and given > own) else given
 
 
@@ -214,13 +214,13 @@ def _if_unset(own: Any, given: Any) -> Any:
 
 
 def _model(_own: Any, given: Any) -> Any:
-    """A model of the same service; where a name says another, that is the user's to choose."""
+    """Accepts a model of the same service; only the user may name another service."""
     return REFUSED if given is None or ":" in given or "/" in given else given
 
 
 def _memory_names(own: Any, given: Any) -> Any:
-    """Names beside the user's own. They are looked for in the user's home, too, where other files
-    than texts are."""
+    """Adds names to the user's own. They also apply to the user's home, which contains other files,
+    so only some are allowed."""
     names = [own] if isinstance(own, str) else list(own)
     more = [given] if isinstance(given, str) else list(given)
     if any(PurePosixPath(name).suffix.lower() not in {".md", ".mdc", ".txt"} for name in more):
@@ -259,4 +259,4 @@ RULES: dict[str, Rule] = {
     "advanced.excludedEnvVars": _all,
     "advanced.ignoreLocalEnv": _first(True, False),
 }
-"""What a workspace can make stricter, and how."""
+"""Rules by key for values that a workspace can make stricter."""

@@ -1,1 +1,1 @@
-"""MCP servers: reaching them, what they offer, and tools made of it."""
+"""MCP servers: connections, lists, and the tools built from them."""

@@ -1,13 +1,13 @@
-"""A connection to an MCP server, whatever carries it: its lists, calls and errors.
+"""The connection to an MCP server over any transport: lists, calls and errors.
 
 AlhenaError
 └── McpError                  kind mcp_tool_error
-    ├── McpConnectError       it cannot be reached, or does not speak the protocol
-    │   └── McpAuthError      it wants to know who asks
+    ├── McpConnectError       unreachable, or violates the protocol
+    │   └── McpAuthError      requires authentication
     ├── McpLostError          the connection ended
     ├── McpTimeoutError       no answer in time
-    ├── McpRefusedError       it answered with an error of the protocol
-    └── McpScopeError         it wants more permissions than it was given
+    ├── McpRefusedError       answered with a JSON-RPC error
+    └── McpScopeError         requires more permissions than granted
 """
 
 from collections.abc import Callable
@@ -19,11 +19,11 @@ import msgspec
 from alhena.errors import AlhenaError
 
 MAX_ENTRIES = 5_000
-"""Of one list. A server with more is told of, and goes without the rest."""
+"""Maximum entries of one list; the rest is ignored with a warning."""
 
 
 class ListedTool(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool as its server lists it. `schema` is of an object."""
+    """A tool as its server lists it. `schema` describes an object."""
 
     name: str
     title: str = ""
@@ -59,7 +59,7 @@ class ListedResource(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Subject(StrEnum):
-    """What lists a server has, by the words of its capabilities."""
+    """The kinds of lists a server has, named as in its capabilities."""
 
     TOOLS = "tools"
     PROMPTS = "prompts"
@@ -67,19 +67,18 @@ class Subject(StrEnum):
 
 
 class Pages(msgspec.Struct, frozen=True):
-    """The entries of a list, not looked at yet, and what was wrong with its pages."""
+    """The unchecked entries of a list, and problems with its pages."""
 
     entries: tuple[object, ...] = ()
     problems: tuple[str, ...] = ()
 
 
 class ServerEvents(msgspec.Struct, frozen=True, kw_only=True):
-    """Who hears of what a server says by itself. Nothing of it may block or raise.
+    """Callbacks for what a server reports by itself. None may block or raise.
 
-    `loaded`: all is imported that a connection needs, which can take seconds; from now on it is the
-    server that takes its time. `changed`: a list is another. `note`: what may help to find out what
-    is wrong with a server. `lost`: the connection has ended, for the reason given. `harmless` takes
-    out of a text what nobody else is to know, for what is cut before it is told.
+    `loaded`: the imports a connection needs are done (they can take seconds); time from now on is
+    the server's. `changed`: a list has changed. `note`: a diagnostic message. `lost`: the
+    connection has ended, with the reason. `harmless` redacts a text before it is truncated.
     """
 
     loaded: Callable[[], None]
@@ -90,8 +89,8 @@ class ServerEvents(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a server is told of us, and how long an answer may take; a call that reports progress
-    gets that time anew with each report, up to `longest_s`. `roots` are directories."""
+    """Client information for a server, and the timeout of an answer; each progress report restarts
+    the timeout of a call, up to `longest_s`. `roots` are directories."""
 
     roots: tuple[str, ...]
     timeout_s: float
@@ -99,44 +98,44 @@ class SessionFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Progress = Callable[[str], None]
-"""Takes what a server says of the progress of a call, a line at a time."""
+"""Receives progress messages of a call, a line at a time."""
 
 
 class Connection(Protocol):
-    """A server that has shaken hands. Every method raises McpError. A cancelled call tells the
-    server that nobody waits for it."""
+    """An initialized connection to a server. Every method raises McpError. Cancelling a call
+    notifies the server."""
 
     @property
     def instructions(self) -> str:
-        """What the server wants models to know of it; "" for nothing."""
+        """The server's instructions for models; "" for none."""
         ...
 
     @property
     def subjects(self) -> frozenset[Subject]:
-        """What it says it has."""
+        """The lists that the server announces."""
         ...
 
     async def pages(self, subject: Subject) -> Pages:
-        """All entries of a list, page by page."""
+        """Fetches all entries of a list, page by page."""
         ...
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], progress: Progress | None = None
     ) -> dict[str, Any]:
-        """The result of a call as the server gave it."""
+        """Calls a tool and returns the raw result."""
         ...
 
     async def get_prompt(self, name: str, arguments: dict[str, str]) -> dict[str, Any]:
-        """A prompt filled in, as the server gave it."""
+        """Returns a prompt with its arguments filled in, as the server sent it."""
         ...
 
     async def read_resource(self, uri: str) -> dict[str, Any]:
-        """The contents of a resource, as the server gave them."""
+        """Returns the raw contents of a resource."""
         ...
 
 
 class McpError(AlhenaError):
-    """A server, or the way to it, failed. `message` is for people and for the model."""
+    """A server or its transport failed. `message` is for people and for the model."""
 
     kind = "mcp_tool_error"
 
@@ -146,7 +145,7 @@ class McpConnectError(McpError):
 
 
 class McpAuthError(McpConnectError):
-    """A server wants to know who asks. `challenge` is its WWW-Authenticate header, if any."""
+    """A server requires authentication. `challenge` is its WWW-Authenticate header, if any."""
 
     def __init__(self, message: str, *, remedy: str | None = None, challenge: str = "") -> None:
         super().__init__(message, remedy=remedy)
@@ -158,11 +157,11 @@ class McpLostError(McpError):
 
 
 class McpTimeoutError(McpError):
-    """No answer came in time; the server was told that nobody waits for it any more."""
+    """The answer timed out; the server was sent a cancellation."""
 
 
 class McpRefusedError(McpError):
-    """The server answered with an error of the protocol, of this JSON-RPC code."""
+    """The server answered with a JSON-RPC error with this code."""
 
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)
@@ -170,7 +169,7 @@ class McpRefusedError(McpError):
 
 
 class McpScopeError(McpError):
-    """The server wants more permissions than a sign-in gave: `scopes`, as far as it names them."""
+    """The server requires more permissions than the sign-in granted: `scopes`, if it names them."""
 
     def __init__(self, message: str, *, scopes: tuple[str, ...], remedy: str | None = None) -> None:
         super().__init__(message, remedy=remedy)
@@ -178,7 +177,7 @@ class McpScopeError(McpError):
 
 
 def root_cause(error: BaseException) -> BaseException:
-    """The first error within groups of errors."""
+    """The first error inside nested exception groups."""
     while isinstance(error, BaseExceptionGroup):
         error = cast("tuple[BaseException, ...]", error.exceptions)[0]
     return error

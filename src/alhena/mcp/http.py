@@ -1,4 +1,4 @@
-"""Servers behind a URL: the SDK's two transports on a client that bounds what it takes in."""
+"""HTTP transports for servers: the SDK's two transports over a client with bounded input."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
 
 MAX_BODY = MAX_LINE
-"""Bytes of an answer that is no stream of events; of such a stream, of one event."""
+"""Maximum bytes of an answer; for an event stream, of one event."""
 
 OPERATION_S = 30.0
 SILENCE_S = 900.0
-"""Seconds without a byte after which a stream is given up; calls have deadlines of their own."""
+"""Seconds without data after which a stream is closed; calls have their own timeouts."""
 
 _EVENTS = "text/event-stream"
 
 
 class HttpAccess(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a server is, and what is sent with every request."""
+    """The URL of a server, and the headers sent with every request."""
 
     url: str
     headers: Mapping[str, str]
@@ -35,9 +35,9 @@ class HttpAccess(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answers:
-    """What the server's last HTTP answer said: its status if that is an error, else 0, and the
-    challenge that went with it. `unheard` takes the words of a refusal that the transport would
-    not pass on. What the answers hold comes through `intake`."""
+    """Records the last HTTP answer: its status if that is an error, else 0, and its challenge.
+    `unheard` receives error messages that the transport would drop. Answers are read through
+    `intake`."""
 
     def __init__(self, unheard: Callable[[str], None] | None = None) -> None:
         self.intake = Intake()
@@ -46,11 +46,11 @@ class Answers:
         self._unheard = unheard
 
     async def feed(self, response: httpx2.Response) -> None:
-        """Takes note of an answer, and bounds what is read of it."""
+        """Records an answer and limits its body."""
         self.status = response.status_code if response.status_code >= 400 else 0
         self.challenge = response.headers.get("www-authenticate", "") if self.status else ""
         if response.headers.get("content-encoding", "identity") != "identity":
-            # What is small on the way may be anything when it is unpacked.
+            # The compressed size does not bound the unpacked size.
             raise httpx2.DecodingError("the answer is compressed, which was not asked for")
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         stream = response.stream
@@ -58,10 +58,10 @@ class Answers:
             response.stream = (
                 _Events(stream, self.intake) if kind == _EVENTS else _Body(stream, self.intake)
             )
-            response.headers.pop("content-length", None)  # it may get shorter
+            response.headers.pop("content-length", None)  # the body may get shorter
         scopes = wanted_scopes(self.status, self.challenge)
         if scopes is not None and response.request.method == "POST":
-            # The transports know an HTTP error of a call by no more than its status, if at all.
+            # The transports report at most the status of an HTTP error.
             response.stream = _Said(refusal_body(scopes), response.stream)
             response.headers["content-type"] = "application/json"
             if self._unheard is not None:
@@ -69,7 +69,7 @@ class Answers:
 
 
 class _Said(httpx2.AsyncByteStream):
-    """A body in the place of another, which is not read."""
+    """A replacement body; the original is not read."""
 
     def __init__(self, body: bytes, other: object) -> None:
         self._body = body
@@ -84,7 +84,7 @@ class _Said(httpx2.AsyncByteStream):
 
 
 class _Body(httpx2.AsyncByteStream):
-    """A whole answer, which breaks off where it is too long, as a strict reader takes it."""
+    """A complete answer, limited in length and adapted for a strict reader."""
 
     def __init__(self, inner: httpx2.AsyncByteStream, intake: Intake) -> None:
         self._inner = inner
@@ -103,7 +103,7 @@ class _Body(httpx2.AsyncByteStream):
 
 
 class _Events(httpx2.AsyncByteStream):
-    """A stream of events, each with its data as a strict reader takes it."""
+    """An event stream whose data is adapted for a strict reader."""
 
     def __init__(self, inner: httpx2.AsyncByteStream, intake: Intake) -> None:
         self._inner = inner
@@ -130,8 +130,7 @@ class _Events(httpx2.AsyncByteStream):
         await self._inner.aclose()
 
     async def _line(self, line: bytes) -> bytes:
-        """What goes on: of data nothing before the event is whole, which may have many lines of
-        it."""
+        """Passes a line on; data lines wait until their event is complete."""
         if line.startswith(b"data:"):
             self._data.append(line[5:].strip())
             self._length += len(line)
@@ -152,7 +151,7 @@ class _Events(httpx2.AsyncByteStream):
 async def http_transport(
     access: HttpAccess, answers: Answers
 ) -> AsyncGenerator["TransportStreams"]:
-    """Streamable HTTP."""
+    """Opens the streamable HTTP transport."""
     timeout = httpx2.Timeout(OPERATION_S, read=SILENCE_S)
     async with (
         _client(access, answers, access.headers, timeout) as client,
@@ -165,7 +164,7 @@ async def http_transport(
 
 @asynccontextmanager
 async def sse_transport(access: HttpAccess, answers: Answers) -> AsyncGenerator["TransportStreams"]:
-    """Server-sent events and posts, as servers of the first generation have it."""
+    """Opens the older transport: server-sent events and POST requests."""
 
     def factory(
         headers: dict[str, str] | None = None,

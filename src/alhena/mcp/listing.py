@@ -1,9 +1,8 @@
-"""The lists of servers: which entries are taken (MCP-03), and the names their tools are declared
-under (MCP-02).
+"""Validates the lists of servers (MCP-03) and assigns the declared names of tools (MCP-02).
 
-The bare name where nothing else has it, else `server__tool`, else that with a hash. The order of
-the settings decides, not who connected first; a name that a model has been told is never given to
-another tool for the rest of the session.
+A tool keeps its bare name if that is free, else gets `server__tool`, else a name with a hash. The
+order of the settings decides, not the order of connection; a name declared to a model is never
+given to another tool in the same session.
 """
 
 import re
@@ -20,7 +19,7 @@ from alhena.wire.schema.keywords import untyped_at
 
 MAX_NAME = 300
 MAX_DESCRIPTION = 10_000
-"""Characters of a tool's description that a model is told."""
+"""Maximum characters of a tool's description for the model."""
 
 _EMPTY: dict[str, Any] = {"type": "object", "properties": {}}
 
@@ -28,14 +27,14 @@ T = TypeVar("T")
 
 
 class Taken(msgspec.Struct, frozen=True):
-    """The tools that can be used, and the others with the reasons."""
+    """The usable tools, and the others with the reasons."""
 
     tools: tuple[ListedTool, ...] = ()
     left_out: dict[str, str] = {}
 
 
 def taken_tools(entries: Iterable[object], wanted: Callable[[str], bool]) -> Taken:
-    """The tools of a list that are `wanted` by name."""
+    """Selects the tools of a list that are `wanted` by name."""
     tools: dict[str, ListedTool] = {}
     left_out: dict[str, str] = {}
     for place, entry in enumerate(entries, 1):
@@ -77,7 +76,7 @@ def _tool(name: str, fields: dict[str, Any]) -> ListedTool | str:
 
 
 def taken_prompts(entries: Iterable[object]) -> tuple[ListedPrompt, ...]:
-    """The prompts of a list; those without a name are none."""
+    """The prompts of a list, without those that lack a name."""
 
     def made(fields: dict[str, Any]) -> ListedPrompt | None:
         name = _text(fields.get("name"))
@@ -105,7 +104,7 @@ def taken_prompts(entries: Iterable[object]) -> tuple[ListedPrompt, ...]:
 
 
 def taken_resources(entries: Iterable[object]) -> tuple[ListedResource, ...]:
-    """The resources of a list; those without a URI are none."""
+    """The resources of a list, without those that lack a URI."""
 
     def made(fields: dict[str, Any]) -> ListedResource | None:
         uri = _text(fields.get("uri"))
@@ -123,8 +122,8 @@ def taken_resources(entries: Iterable[object]) -> tuple[ListedResource, ...]:
 
 
 def shown_to_models(tool: ListedTool) -> str:
-    """The description with nothing in it that people do not see: a server must not tell a model
-    what it hides from them."""
+    """The description with hidden characters made visible: a server must not give a model
+    instructions that people cannot see."""
     return exact(tool.description)
 
 
@@ -153,12 +152,13 @@ _INVALID = re.compile(r"[^A-Za-z0-9_.-]")
 _HEAD, _GAP, _HASH = 28, "___", 8
 
 Key = tuple[str, str]
-"""A server and the name it has for a tool."""
+"""A server and its own name for a tool."""
 
 
 def valid_name(name: str) -> str:
-    """`name` in letters, digits, `_`, `.` and `-`, at most 63 of them: the first 28, `___` and the
-    last 32 of a longer one. One that begins otherwise leaves room for a leading underscore."""
+    """Converts `name` to at most 63 letters, digits, `_`, `.` and `-`: a longer one keeps its first
+    28 and last 32 characters around `___`. Leaves room for a leading underscore if one is needed.
+    """
     valid = _INVALID.sub("_", name)
     room = MAX_NAME_LENGTH - (not valid[:1].isalpha() and valid[:1] != "_")
     if len(valid) <= room:
@@ -167,7 +167,7 @@ def valid_name(name: str) -> str:
 
 
 def hashed_name(name: str, key: Key) -> str:
-    """`name` with a few letters behind it that no other tool has."""
+    """`name` with a unique hash suffix."""
     from hashlib import sha256
 
     mark = sha256("\0".join(key).encode("utf-8", "surrogatepass")).hexdigest()[:_HASH]
@@ -175,8 +175,7 @@ def hashed_name(name: str, key: Key) -> str:
 
 
 def accepted_names(server: str, tool: str, *, alone: bool = True) -> tuple[str, ...]:
-    """The ways to say "this tool of this server", as configured and, where it is `alone` with
-    that, in valid letters."""
+    """The accepted names of a tool, as configured and, if `alone` in that, in valid letters."""
     tools = (tool, _INVALID.sub("_", tool)) if alone else (tool,)
     names = (
         name
@@ -188,14 +187,13 @@ def accepted_names(server: str, tool: str, *, alone: bool = True) -> tuple[str, 
 
 
 def claimed_names(key: Key) -> frozenset[str]:
-    """All ways to say "this tool of this server", whichever name it is declared under."""
+    """All accepted names of a tool, whatever its declared name."""
     server, tool = key
     return frozenset((*accepted_names(server, tool), *qualified_names(server, valid_name(tool))))
 
 
 def ambiguous_names(keys: Iterable[Key]) -> frozenset[str]:
-    """The ways to say "this tool of this server" that could be said of two of these: `mcp_a_b_c` is
-    a tool of `a` and one of `a_b`."""
+    """The accepted names that fit more than one tool: `mcp_a_b_c` may belong to `a` or to `a_b`."""
     owners: dict[str, Key] = {}
     found: set[str] = set()
     for key in keys:
@@ -206,7 +204,8 @@ def ambiguous_names(keys: Iterable[Key]) -> frozenset[str]:
 
 
 class Names:
-    """The names of one session. `taken` says whether a tool that is no server's has a name."""
+    """The declared names of one session. `taken` returns True for names of tools that are not from
+    servers."""
 
     def __init__(self, servers: Iterable[str], taken: Callable[[str], bool]) -> None:
         self._taken = taken
@@ -215,7 +214,7 @@ class Names:
         self._told: dict[Key, str] = {}
 
     def assign(self, keys: Sequence[Key]) -> dict[Key, str]:
-        """A name for each tool, in their order."""
+        """Assigns a name to each tool, in their order."""
         owners = {name: key for key, name in self._told.items()}
         given: dict[Key, str] = {}
         for key in dict.fromkeys(keys):
@@ -225,17 +224,17 @@ class Names:
         return given
 
     def tell(self, given: dict[Key, str]) -> None:
-        """These names stay with their tools from now on."""
+        """Reserves these names for their tools from now on."""
         self._told.update(given)
 
     def _free(self, key: Key, owners: dict[str, Key]) -> str:
         bare = valid_name(key[1])
         qualified = valid_name(f"{key[0]}__{key[1]}")
-        # A name that reads like another server's tool would be taken for that.
+        # A name that looks like another server's tool would be mistaken for it.
         names = (qualified,) if bare.startswith(self._prefixes) else (bare, qualified)
         rival = owners.get(bare)
         if rival is not None and rival[0] == key[0]:
-            names = ()  # `server__tool` means that one, also in what was approved of it
+            names = ()  # `server__tool` belongs to that tool, also in saved approvals
         for name in names:
             if name not in owners and not self._taken(name):
                 return name

@@ -1,24 +1,21 @@
-"""Guards what servers send before the SDK reads it: bounded, mended where it is nearly JSON,
-long lists cut.
+"""Guards the SDK against server messages: limits them, repairs near-JSON, truncates long lists.
 
-Results that are long, or all structure, are kept here; the SDK, which would look at all of them
-more than once, is given one that says where the real one is.
+Long or deeply structured results are kept here; the SDK, which would traverse them more than once,
+gets a placeholder that refers to the real one.
 
-Servers write NaN, halves of surrogate pairs, and answers without the shape that the protocol wants.
-The SDK drops what it cannot read, and whoever waits for that answer would wait until its deadline.
+Servers send NaN, lone surrogates, and answers that violate the protocol. The SDK drops messages it
+cannot read, so the caller would wait until its timeout. Such messages are repaired instead, in
+slices: processing the whole at once would block all threads.
 
-They are mended where they stand, a slice at a time: what is done to the whole in one go holds up
-all threads.
+Building, traversing and freeing a message full of brackets blocks everything for seconds. So the
+text is first scanned in slices by C functions: strings are removed, and the remaining brackets and
+commas are counted.
 
-What a server sends may be all brackets, and building that, walking it and letting go of it again
-holds up everybody for seconds. So a text is looked at first, a slice at a time, by what is done in
-C: what stands in strings is taken out, and the brackets and commas that are left are counted.
+Only schemas below any level that is checked or declared to a model are cut: otherwise one deep
+schema would cost a server all of its tools.
 
-Otherwise one deep schema would cost a server all of its tools. What is cut are schemas below any
-level that is looked at, or told to a model.
-
-Of a result the entries of its lists are built a few at a time, and its structured content stays the
-text that it is: nobody wants more of it. Of other messages hardly anything is needed.
+List entries of a result are built a few at a time, and its structured content stays encoded. Hardly
+anything of other messages is needed.
 """
 
 import asyncio
@@ -37,8 +34,8 @@ from alhena.tools.threads import in_daemon_thread
 
 SLICE = 64 * 1024
 _ESCAPES, _WORDS = 24, 9
-"""Bytes before the end of a slice in which may stand what has to stay together: halves of a pair,
-and a word like -Infinity."""
+"""Bytes at the end of a slice that may start a sequence which must not be split: a surrogate pair,
+or a word like -Infinity."""
 
 _HIGH = rb"\\u[dD][89abAB][0-9a-fA-F]{2}"
 _LOW = rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
@@ -53,7 +50,7 @@ _HALF = re.compile(_HIGH)
 
 
 def mended(data: bytes) -> bytes:
-    """What a text says, in JSON if it is nearly that."""
+    """Repairs a text that is nearly JSON."""
     return b"".join(_pieces(data))
 
 
@@ -94,7 +91,7 @@ def _in_utf8(data: bytes) -> Iterator[bytes]:
 
 
 def _cut(text: bytes) -> int:
-    """Where what may go on in the next slice begins."""
+    """Start of the part that may continue in the next slice."""
     cut = text.find(b"\\", max(len(text) - _ESCAPES, 0))
     if cut < 0:
         word = _WORD.search(text, max(len(text) - _WORDS, 0))
@@ -106,10 +103,10 @@ def _cut(text: bytes) -> int:
 
 
 MANY = 10_000
-"""Values that are built at once, which takes milliseconds."""
+"""Values built at once, which takes milliseconds."""
 
 MAX_DEPTH = 180
-"""Levels of arrays and objects; the SDK's reader gives up at 200."""
+"""Maximum nesting; the SDK's reader fails at 200."""
 
 _SLICE = 64 * 1024
 _BRACKETS = b"[{]}"
@@ -118,8 +115,8 @@ _OTHERS = bytes(each for each in range(256) if each not in _BRACKETS)
 
 
 class Scan:
-    """What has been found so far. `values` are not less than there are, and no more are counted
-    than it takes to know that there are too many."""
+    """State of a scan. `values` is an upper estimate, and counting stops once the limit is
+    exceeded."""
 
     def __init__(self, most: int = MANY) -> None:
         self._most = most
@@ -130,16 +127,16 @@ class Scan:
 
     @property
     def too_many(self) -> bool:
-        """True when there are more values than were asked about."""
+        """True when there are more values than the limit."""
         return self.values > self._most
 
     @property
     def too_deep(self) -> bool:
-        """True when anything is nested deeper than the reader goes."""
+        """True when the nesting exceeds the reader's limit."""
         return self._deepest > MAX_DEPTH
 
     def feed(self, piece: bytes) -> None:
-        """Takes bytes of which the last is not the first half of an escape."""
+        """Scans bytes that do not end within an escape sequence."""
         parts = piece.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')
         plain = b"".join(parts[1::2] if self._inside else parts[::2])
         self._inside ^= len(parts) % 2 == 0
@@ -152,7 +149,7 @@ class Scan:
 
 
 def scanned(data: bytes, most: int = MANY) -> Scan:
-    """A text that is short, or that nobody waits for."""
+    """Scans a short text at once."""
     scan = Scan(most)
     for piece in _slices(data):
         scan.feed(piece)
@@ -162,7 +159,7 @@ def scanned(data: bytes, most: int = MANY) -> Scan:
 
 
 async def scanned_in_steps(data: bytes, most: int = MANY) -> Scan:
-    """A text of any length, while others have their turns."""
+    """Scans a text of any length and yields to other tasks."""
     scan = Scan(most)
     for number, piece in enumerate(_slices(data)):
         if number:
@@ -184,8 +181,7 @@ def _slices(data: bytes) -> Iterator[bytes]:
 
 
 def flattened(data: bytes) -> bytes:
-    """`data` as it is, or what it says without what is nested deeper. What is no JSON is left to
-    the reader."""
+    """Returns `data` without parts nested too deep. Invalid JSON is left to the reader."""
     if not scanned(data, len(data)).too_deep:
         return data
     try:
@@ -196,7 +192,7 @@ def flattened(data: bytes) -> bytes:
 
 
 def cut(value: object, left: int = MAX_DEPTH) -> object:
-    """A value without what is nested deeper than so many levels."""
+    """Copies a value without parts nested deeper than `left` levels."""
     if isinstance(value, dict):
         members = cast("dict[str, Any]", value)
         return {key: cut(item, left - 1) for key, item in members.items()} if left else {}
@@ -209,28 +205,27 @@ NO_ANSWER = "its answer is none of the protocol"
 PARSE_ERROR = -32700
 
 LONG = 64 * 1024
-"""Bytes of what is not read on the loop."""
+"""Bytes above which a message is decoded off the event loop."""
 
 LENIENT = 1024 * 1024
-"""Bytes of what is nearly JSON that are read in one go, if nobody waits meanwhile."""
+"""Maximum bytes of near-JSON decoded at once off the loop."""
 
 LONGEST = 16 * 1024 * 1024
-"""Bytes of a message that is read. Media within may take that much, and nothing else does."""
+"""Maximum bytes of a message; only media need that much."""
 
 _LOOKED_AT = 200
-"""Bytes at either end of what is no JSON in which the id of an answer may stand."""
+"""Bytes at either end of invalid JSON that are searched for the id of an answer."""
 
 
 def readable(data: bytes, *, whole: bool = True) -> bytes:
-    """A message as it is, if that can be read; else what it says without what cannot, and an answer
-    that is none as an error. What is no message at all, and what may be a part of one (not `whole`)
-    and makes no sense by itself, is left to the reader."""
+    """Returns a message as it is if readable; otherwise without its unreadable parts, or as an
+    error that answers the call. Invalid messages, and fragments (not `whole`) that are unreadable
+    by themselves, are left to the reader."""
     return understood(data, whole=whole)[1]
 
 
 def understood(data: bytes, *, whole: bool = True) -> tuple[object, bytes]:
-    """What `readable` makes of a text, as a value, too; that is None for what is left to the
-    reader."""
+    """Like `readable`, but also returns the value; None for a message left to the reader."""
     data = flattened(data)
     try:
         value: object = msgspec.json.decode(data)
@@ -251,7 +246,7 @@ def understood(data: bytes, *, whole: bool = True) -> tuple[object, bytes]:
 
 
 def _mended(data: bytes) -> object:
-    """What a long text says that is nearly JSON; None for what is none."""
+    """Decodes a long text that is nearly JSON; None if that fails."""
     text = mended(data)
     if len(text) > LONGEST:
         return None
@@ -262,7 +257,7 @@ def _mended(data: bytes) -> object:
 
 
 def _leniently(data: bytes) -> object:
-    """What is nearly JSON; None for what is none."""
+    """Decodes near-JSON leniently; None if that fails."""
     import json
 
     try:
@@ -278,7 +273,7 @@ def _leniently(data: bytes) -> object:
 
 
 def _nothing(_name: str) -> None:
-    """What NaN and Infinity stand for in JSON."""
+    """Decodes NaN and Infinity to null."""
 
 
 def _is_answer(message: dict[str, Any]) -> bool:
@@ -292,8 +287,8 @@ def _is_answer(message: dict[str, Any]) -> bool:
 
 
 def unreadable(data: bytes) -> bytes | None:
-    """What is no JSON as an error for whoever waits for it, if it is an answer and that much of it
-    can be read; else None."""
+    """Converts unreadable JSON to an error for the waiting call, if it is an answer with a readable
+    id; None otherwise."""
     ends = data[:_LOOKED_AT] + b"\n" + data[-_LOOKED_AT:]
     if b'"method"' in ends or not re.search(rb'"(?:result|error)"', ends):
         return None
@@ -302,7 +297,7 @@ def unreadable(data: bytes) -> bytes | None:
 
 
 def no_answer(number: object, message: str = NO_ANSWER) -> bytes | None:
-    """An error for whoever waits for the answer with this id; None where it is no id."""
+    """An error that answers the call with this id; None for an invalid id."""
     if type(number) is not int and not isinstance(number, str):
         return None
     error = {"code": PARSE_ERROR, "message": message}
@@ -310,18 +305,18 @@ def no_answer(number: object, message: str = NO_ANSWER) -> bytes | None:
 
 
 MOST = 300_000
-"""Values in one list of a result. An answer with more is none that can be used."""
+"""Maximum values in one list of a result; a larger result becomes an error."""
 
 MOST_LISTED = 500_000
-"""Values of the entries of a page of what a server has. It goes without the entries behind them."""
+"""Maximum values in a page of a server's list; later entries are dropped."""
 
 CUT = "alhena/cut"
-"""What a page of which that was done has beside its entries."""
+"""Marks a page whose entries were truncated."""
 
 LEFT_OUT = f"[a block with more than {MANY:,} values is left out]"
 
 _TURN_S = 0.004
-"""Seconds after which others have theirs."""
+"""Seconds after which a scan yields to other tasks."""
 
 _NONE = msgspec.Raw(b"")
 
@@ -332,7 +327,7 @@ _INSTEAD: dict[str, dict[str, Any]] = {
     "contents": {"text": LEFT_OUT},
     "messages": {"role": "user", "content": _BLOCK},
 }
-"""What stands for an entry with too many values, where its loss would not be seen."""
+"""Placeholders for entries with too many values, where a missing entry would go unnoticed."""
 
 
 class _Error(msgspec.Struct):
@@ -341,7 +336,7 @@ class _Error(msgspec.Struct):
 
 
 class _Result(msgspec.Struct, rename="camel"):
-    """What is used of any result."""
+    """The fields used of any result."""
 
     content: msgspec.Raw = _NONE
     structured_content: msgspec.Raw = _NONE
@@ -362,7 +357,7 @@ class _Result(msgspec.Struct, rename="camel"):
 
 
 class _Message(msgspec.Struct):
-    """A message with the fields that tell what it is."""
+    """A message with the fields that identify its kind."""
 
     id: msgspec.Raw = _NONE
     method: msgspec.Raw = _NONE
@@ -370,18 +365,18 @@ class _Message(msgspec.Struct):
 
 
 class _Answer(_Message):
-    """One whose result, if it has any, is an object."""
+    """An answer whose result, if any, is an object."""
 
     result: _Result | None = None
 
 
 class _TooManyError(Exception):
-    """A list has more values than are taken."""
+    """A list has too many values."""
 
 
 async def slimmed(data: bytes) -> dict[str, Any]:
-    """A message that says no more than is needed of this one. Structured content is a msgspec.Raw.
-    Raises ValueError for what is no message."""
+    """Reduces a message to the needed fields. Structured content stays a msgspec.Raw. Raises
+    ValueError for an invalid message."""
     message = _read(data)
     if message is None:
         text = await in_daemon_thread(lambda: mended(data))
@@ -406,7 +401,7 @@ async def slimmed(data: bytes) -> dict[str, Any]:
 
 
 def _read(data: bytes) -> _Message | None:
-    """None for what is no message. What is no answer in order is looked at once more."""
+    """Decodes a message; None if invalid. Irregular answers are decoded a second way."""
     for kind in (_Answer, _Message):
         try:
             return msgspec.json.decode(data, type=kind)
@@ -418,11 +413,11 @@ def _read(data: bytes) -> _Message | None:
 
 
 def _asking(number: object, method: object) -> dict[str, Any]:
-    """A request without its parameters; a notification comes to no more than that there was one."""
+    """A request without its parameters; of a notification only its method remains."""
     if number is not None:
         return {"jsonrpc": "2.0", "id": number, "method": method}
     if isinstance(method, str) and method.endswith("/list_changed"):
-        return {"jsonrpc": "2.0", "method": method}  # its parameters say nothing
+        return {"jsonrpc": "2.0", "method": method}  # its parameters are not needed
     said = f"{method} with more than {MANY:,} values is not looked at"
     params = {"level": "warning", "data": said}
     return {"jsonrpc": "2.0", "method": "notifications/message", "params": params}
@@ -437,7 +432,7 @@ def _failed(number: object, raw: msgspec.Raw) -> dict[str, Any]:
 
 
 def _refused(number: object, *message: str) -> dict[str, Any]:
-    """Raises ValueError where nobody waits."""
+    """Builds an error for the call. Raises ValueError without a valid id."""
     refusal = no_answer(number, *message)
     if refusal is None:
         raise ValueError("it answers nothing")
@@ -464,14 +459,14 @@ async def _fields(result: _Result) -> dict[str, Any]:
 
 
 def _all_left_out(content: object) -> bool:
-    """True when no block is there, so that others may stand in for them."""
+    """True when every block was dropped, so that placeholders are needed."""
     blocks = cast("list[object]", content) if isinstance(content, list) else []
     return bool(blocks) and all(each is _BLOCK for each in blocks)
 
 
 async def _list(name: str, data: bytes) -> tuple[list[object], bool]:
-    """Its entries, as far as there are not too many of what a server has, and whether there were.
-    Raises _TooManyError for other lists."""
+    """The list's entries up to the limit, and True if it was truncated. Raises _TooManyError for
+    lists that must be complete."""
     if name in _LISTED:
         raws = [raw for raw in msgspec.structs.astuple(_first(data)) if raw]
         left = MOST_LISTED
@@ -496,7 +491,7 @@ async def _list(name: str, data: bytes) -> tuple[list[object], bool]:
 
 
 def _first(data: bytes) -> msgspec.Struct:
-    """As many entries of a list as are taken, and one more; the others are not built."""
+    """Decodes the allowed number of entries and one more; later ones are not built."""
     return msgspec.json.decode(data, type=_head())
 
 
@@ -507,8 +502,8 @@ def _head() -> type[msgspec.Struct]:
 
 
 async def _value(data: bytes, instead: object, most: int = MANY) -> tuple[object, int]:
-    """A value, and how many it is made of; `instead` for one of too many, and of more than `most`
-    none."""
+    """A value and its number of parts; `instead` of a value with too many, nothing beyond
+    `most`."""
     scan = await scanned_in_steps(data)
     if scan.too_many:
         return instead, 0
@@ -520,7 +515,7 @@ async def _value(data: bytes, instead: object, most: int = MANY) -> tuple[object
 
 
 def _small(raw: msgspec.Raw) -> object:
-    """A text or a number; None for anything else, and for what is long."""
+    """A short text or a number; None for anything else."""
     data = bytes(raw)
     if len(data) > LONG or data[:1] in b"[{":
         return None

@@ -1,4 +1,4 @@
-"""Opens the connection to a server by its settings."""
+"""Opens the connection to a server from its settings."""
 
 import threading
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -31,25 +31,24 @@ if TYPE_CHECKING:
     from alhena.mcp.http import Answers, HttpAccess
 
 WhyHeld = Callable[[str], str]
-"""Why the server of a name must not be started any more; "" when it may be. Reads files."""
+"""Returns the reason why the named server may no longer start; "" if it may. Reads files."""
 
 TIMEOUT_S = 600.0
-"""Seconds that an answer may take where the settings do not say."""
+"""Default timeout of an answer in seconds."""
 
 LONGEST_S = 3_600.0
-"""Seconds that a call may take, however much progress it reports."""
+"""Maximum seconds of a call, including progress extensions."""
 
 Open = Callable[[str, McpServer, ServerEvents], AbstractAsyncContextManager[Connection]]
-"""The name of a server, its settings, who hears of it -> the connection."""
+"""Server name, settings, event callbacks -> the connection."""
 
 Auth = Callable[[str, McpServer], "httpx2.Auth | None"]
-"""What shows a server behind a URL who asks; None for nothing."""
+"""Builds the authentication for an HTTP server; None for none."""
 
 
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
-    """What servers are started in. `cwd` is where one runs that has no directory of its own in the
-    settings; `roots` are the directories of the workspace. `why_held` is asked right before each
-    start, None where nothing is held back."""
+    """The environment servers start in. `cwd` is the default working directory; `roots` are the
+    workspace directories. `why_held` is checked right before each start; None: no check."""
 
     environ: Mapping[str, str]
     redaction: EnvironmentRedaction
@@ -62,7 +61,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def opener(around: Surroundings) -> Open:
-    """What opens connections; the SDK is imported by the first one, in a thread."""
+    """Returns a function that opens connections; the first call imports the SDK in a thread."""
 
     @asynccontextmanager
     async def opened(
@@ -82,15 +81,15 @@ def opener(around: Surroundings) -> Open:
 
 
 async def _import_sdk() -> None:
-    """Importing it takes most of a second, which the loop has other uses for."""
+    """Imports the SDK in a thread: it takes most of a second."""
     from alhena.tools.threads import in_daemon_thread
 
     await in_daemon_thread(_import_client)
 
 
 def _import_client() -> None:
-    """Imports the client's part of the SDK. Its packages would import the server's part as well:
-    they are put off until something asks for one of their own names."""
+    """Imports the client part of the SDK. Imports by its packages of the server part are deferred
+    until one of their names is used."""
     import gc
     import importlib
     import sys
@@ -102,7 +101,7 @@ def _import_client() -> None:
             package.__class__ = LatePackage
             sys.modules[name] = package
     collects = gc.isenabled()
-    gc.disable()  # of thousands of new classes none is garbage
+    gc.disable()  # thousands of new classes, no garbage
     try:
         importlib.import_module("alhena.mcp.sdk")
     finally:
@@ -111,7 +110,7 @@ def _import_client() -> None:
 
 
 async def _require_accepted(name: str, why_held: WhyHeld | None) -> None:
-    """Raises McpConnectError for a server that is not what a person has accepted any more."""
+    """Raises McpConnectError for a server that differs from the accepted one."""
     if why_held is None:
         return
     from alhena.tools.threads import in_daemon_thread
@@ -132,7 +131,7 @@ async def _over_stdio(
     from alhena.mcp.screen import Intake
     from alhena.mcp.stdio import stdio_transport
 
-    # A secret reaches a server only by its own entry, whatever the settings say of commands.
+    # A secret reaches a server only through the server's own entry, whatever applies to commands.
     rules = msgspec.structs.replace(around.redaction, enabled=True)
     wanted = {key: str(value) for key, value in server.env.items()}
     env = child_environment(around.environ, rules, extra=wanted)
@@ -202,8 +201,8 @@ async def _over_http(
 
 
 async def _which(access: "HttpAccess", facts: SessionFacts, events: ServerEvents) -> Transport:
-    """The transport of a URL that does not say: streamable HTTP, or the older one where the server
-    refuses that. Raises McpAuthError."""
+    """Detects the transport of a URL: streamable HTTP, or the older one if the server rejects that.
+    Raises McpAuthError."""
     from alhena.mcp.http import Answers, http_transport
     from alhena.mcp.sdk import connected
 
@@ -219,11 +218,11 @@ async def _which(access: "HttpAccess", facts: SessionFacts, events: ServerEvents
 
 
 def _unheard(_text: str) -> None:
-    """Takes what nobody needs to know of an attempt."""
+    """Ignores diagnostics of a connection attempt."""
 
 
 def _told(failure: Exception, answers: "Answers", *, opened: bool) -> McpError:
-    """What went wrong on the way, in words for people."""
+    """Converts a connection failure to an error for people."""
     if answers.status == 401:
         return McpAuthError("it wants to know who asks (HTTP 401)", challenge=answers.challenge)
     scopes = wanted_scopes(answers.status, answers.challenge)
@@ -243,7 +242,7 @@ _LOCK = threading.RLock()
 
 
 class LatePackage(ModuleType):
-    """A package whose modules can be imported without what the package itself imports."""
+    """A package whose modules can be imported without running the package's own imports."""
 
     def __getattr__(self, name: str) -> Any:
         spec = self.__spec__

@@ -1,9 +1,8 @@
-"""Tools as they were when a person approved them, kept in a file, and how one differs now.
+"""Stores approved MCP tools in a file and compares them with the current ones.
 
-A server can say one thing when it is approved and another thing later. So name, description and
-schema are kept, and a tool that is not as it was is asked about again, with the difference. So is
-one of another program, or from another URL, under the name of a server that was approved; and one
-that was approved, but of which nothing is kept.
+A server can change a tool after its approval. So name, description and schema are stored, and a
+changed tool is confirmed again, with a diff. So is a tool of a different program or URL under an
+approved server name, and an approved tool without a stored pin.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -26,22 +25,21 @@ from alhena.system.errors import (
 from alhena.system.private_files import PrivateFiles
 
 MAX_KEPT = 20_000
-"""Characters of a description or a schema that are kept to show the difference; the hash is of
-all of it."""
+"""Maximum characters of a description or schema stored for the diff; the hash covers all of it."""
 MAX_DIFFERENCE = 2 * MAX_KEPT
-"""Characters of a description or a schema that the difference is looked for in."""
+"""Maximum characters of a description or schema that are compared for the diff."""
 MAX_WORDS = 1_000
 MAX_PROPERTIES = 500
 MAX_PROPERTY = 100
 MAX_NAMED = 20
 _SHORT = 16
-"""Digits of the hash of a part: it says where a difference is, and not whether there is one."""
+"""Digits of the hash of a part: it locates a change but does not prove equality."""
 
 
 class Pin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A tool as it was approved. `parts` has the hashes of title, description and schema,
-    `properties` of those of the schema; `source` is what the server was. Of each text `kept`
-    characters are here at most, 0 where none are."""
+    """A tool as approved. `parts` has the hashes of title, description and schema, `properties`
+    those of the schema's properties; `source` identifies the server. Each text is limited to `kept`
+    characters, 0 for none."""
 
     hash: str
     source: Source = UNKNOWN
@@ -53,14 +51,14 @@ class Pin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     kept: int = MAX_KEPT
 
     def without_texts(self) -> "Pin":
-        """The same as small as it gets: it tells another tool from this one, and not how."""
+        """A minimal copy: it detects a change but cannot show it."""
         return msgspec.structs.replace(
             self, kept=0, title="", description="", schema="", properties={}
         )
 
 
 def pin_of(tool: ListedTool, source: Source, most: int = MAX_KEPT) -> Pin:
-    """The pin of a tool of a server that is `source`, with so many characters of its texts."""
+    """Builds the pin of a tool from `source`, with up to `most` characters of each text."""
     parts = {"title": tool.title, "description": tool.description, "schema": tool.schema}
     return Pin(
         hash=tool_hash(tool),
@@ -74,23 +72,23 @@ def pin_of(tool: ListedTool, source: Source, most: int = MAX_KEPT) -> Pin:
 
 
 def tool_hash(tool: ListedTool) -> str:
-    """What tells this tool from any that is not as it is."""
+    """Hash of a tool's name, title, description and schema."""
     return _digest([tool.name, tool.title, tool.description, tool.schema])
 
 
 def tools_hash(tools: Iterable[ListedTool]) -> str:
-    """What tells these tools from any others."""
+    """Hash of a set of tools."""
     return _digest([tool_hash(tool) for tool in tools])
 
 
 def difference(pin: Pin, tool: ListedTool, source: Source) -> str:
-    """A unified diff from the tool as it was approved to the tool as it is, with what differs
-    behind the part that was kept; "" for none."""
+    """A unified diff from the approved to the current tool, with notes on changes beyond the stored
+    text; "" if unchanged."""
     if pin.hash == tool_hash(tool) and pin.source.hash == source.hash:
         return ""
     from difflib import unified_diff
 
-    # The same server may be in other words than those that were kept.
+    # The description of the same server may have changed its format.
     same = pin.source.hash == source.hash
     now = pin_of(tool, pin.source if same else source, MAX_DIFFERENCE)
     before, after = _lines(pin, pin), _lines(now, pin)
@@ -102,7 +100,7 @@ def difference(pin: Pin, tool: ListedTool, source: Source) -> str:
 
 
 def _lines(pin: Pin, old: Pin) -> list[str]:
-    """What a pin says, no more of it than was kept of what was approved."""
+    """The lines of a pin, limited to the length stored at approval."""
     told = [f"server: {pin.source.words}"] if pin.source.words or old.source.words else []
     if old.kept:
         told.append(f"title: {pin.title}")
@@ -112,8 +110,7 @@ def _lines(pin: Pin, old: Pin) -> list[str]:
 
 
 def _unseen(pin: Pin, tool: ListedTool, now: Pin) -> Iterator[str]:
-    """Lines on what the diff cannot show: it lies behind what was kept, or what is looked at.
-    Numbers are of characters."""
+    """Notes on changes beyond the stored or compared text. Numbers count characters."""
     lengths = {
         "title": len(tool.title),
         "description": len(tool.description),
@@ -152,7 +149,7 @@ def _other_properties(before: dict[str, str], now: dict[str, str]) -> Iterator[s
 
 
 def _properties(schema: dict[str, Any]) -> dict[str, str]:
-    """The hashes of the properties of a schema, of so many of them."""
+    """Hashes of a schema's properties, up to a maximum number."""
     properties = schema.get("properties")
     if not isinstance(properties, dict):
         return {}
@@ -175,37 +172,37 @@ FILE = "mcp_tool_pins.json"
 VERSION = 1
 MAX_FILE = 32 * 1024 * 1024
 MAX_SERVER = 2 * 1024 * 1024
-"""Bytes that the pins of one server have: what it lists must not cost others theirs."""
+"""Maximum bytes of pins per server, so that one server cannot displace the others."""
 MAX_TEXTS = 512 * 1024
-"""Of those, bytes of pins with the texts that show a difference; the others have hashes alone."""
+"""Maximum bytes of those pins that include texts for the diff; the others have only hashes."""
 PATIENCE_S = 2.0
-"""Seconds to wait for another process that writes the file, which takes it milliseconds."""
+"""Seconds to wait for another process to write the file, which takes milliseconds."""
 
 DAMAGED = (DamagedFileError, FileTooLargeError, NotRegularFileError, DirectoryTargetError)
-"""What `PinFile.read` raises of something that is no file of pins, and is put aside."""
+"""Errors of `PinFile.read` for an invalid file, which is then moved aside."""
 
 
 class ServerPins(msgspec.Struct, kw_only=True):
-    """The tools of a server, those last approved at the end. `every`: all it had then were approved
-    at once."""
+    """The pins of a server's tools, latest approvals last. `every`: all its tools were approved at
+    once."""
 
     every: bool = False
     tools: dict[str, Pin] = {}
 
     def and_then(self, later: "ServerPins") -> "ServerPins":
-        """The same with what was approved later."""
+        """Merges later approvals."""
         older = {name: pin for name, pin in self.tools.items() if name not in later.tools}
         return ServerPins(every=self.every or later.every, tools=older | later.tools)
 
 
 class Document(msgspec.Struct, kw_only=True):
-    """The pins of all servers, by their names."""
+    """The pins of all servers by name."""
 
     version: int = VERSION
     servers: dict[str, ServerPins] = {}
 
     def and_then(self, later: Mapping[str, ServerPins]) -> "Document":
-        """The same with what was approved later."""
+        """Merges later approvals."""
         servers = dict(self.servers)
         for name, pins in later.items():
             servers[name] = servers.get(name, ServerPins()).and_then(pins)
@@ -213,7 +210,7 @@ class Document(msgspec.Struct, kw_only=True):
 
 
 class PinFile:
-    """The pins on the disk. Methods block for a moment and raise FileError."""
+    """The pin file on disk. Methods block briefly and raise FileError."""
 
     def __init__(self, files: PrivateFiles, patience_s: float = PATIENCE_S) -> None:
         self._files = files
@@ -221,11 +218,11 @@ class PinFile:
 
     @property
     def path(self) -> Path:
-        """Where the file is, or would be."""
+        """Path of the file, which need not exist."""
         return self._files.path(FILE)
 
     def read(self) -> Document:
-        """What is there now. Raises FileError: one of DAMAGED for what is no file of pins."""
+        """Reads the file. Raises FileError: one of DAMAGED for an invalid file."""
         data = self._files.read(FILE, MAX_FILE)
         if data is None:
             return Document()
@@ -238,8 +235,8 @@ class PinFile:
         return document
 
     def add(self, approved: Mapping[str, ServerPins]) -> tuple[Document, Path | None]:
-        """Adds pins to what is there now; what is there then, which may be less where a server has
-        too many. A file that holds something else is moved away first: the path it has then."""
+        """Adds pins to the file and returns its new content, which drops pins of a server with too
+        many. An invalid file is moved aside first: returns its new path."""
         with self._files.hold(FILE, self._patience_s) as held:
             if not held:
                 raise LockHeldError(f"another program holds {self.path} for too long.")
@@ -258,7 +255,7 @@ class PinFile:
 
 
 def _bounded(pins: ServerPins) -> ServerPins:
-    """The pins that fit, the last first; texts go before pins do."""
+    """The pins that fit, latest first; texts are dropped before pins."""
     left, texts = MAX_SERVER, MAX_TEXTS
     kept: list[tuple[str, Pin]] = []
     for name, pin in reversed(pins.tools.items()):
@@ -286,9 +283,9 @@ UNKNOWN_THEN = "was approved, but what it was like then is not known"
 
 
 class Pins:
-    """The pins of all servers, in a file that only its owner may read. `warn` hears why they could
-    not be read or kept; what could not be read counts as not approved. What was approved here
-    holds here, whatever becomes of the file."""
+    """The pins of all servers, in a file readable only by its owner. `warn` receives read and write
+    errors; unreadable pins count as not approved. Approvals of this process stay valid even if the
+    file is lost."""
 
     def __init__(
         self, files: PrivateFiles, warn: Callable[[str], None], patience_s: float = PATIENCE_S
@@ -302,9 +299,8 @@ class Pins:
     def objection(
         self, server: str, tool: ListedTool, source: Source = UNKNOWN, *, approved: bool = False
     ) -> str:
-        """The reason why an approval of an earlier day does not hold for this tool of a server that
-        is `source`; "" when it does, or when there was none. `approved`: there was one, for a
-        person answered so."""
+        """The reason why an earlier approval does not cover this tool of `source`; "" if it does,
+        or if there was none. `approved`: a person approved the tool."""
         known = self._read().servers.get(server)
         pin = None if known is None else known.tools.get(tool.name)
         if pin is None:
@@ -318,8 +314,8 @@ class Pins:
         return "" if pin.hash == tool_hash(tool) else CHANGED
 
     def changes(self, server: str, tool: ListedTool, source: Source = UNKNOWN) -> str:
-        """A unified diff from the tool as it was approved to the tool as it is, with what differs
-        behind the part that was kept; "" for none."""
+        """A unified diff from the approved to the current tool, with notes on changes beyond the
+        stored text; "" if unchanged."""
         known = self._read().servers.get(server)
         pin = None if known is None else known.tools.get(tool.name)
         return "" if pin is None else difference(pin, tool, source)
@@ -327,11 +323,10 @@ class Pins:
     def approve(
         self, server: str, tools: Iterable[ListedTool], source: Source = UNKNOWN, *, every: bool
     ) -> None:
-        """These tools of a server that is `source` are approved as they are given, the first above
-        all. Blocks for a moment: the file is on the disk when this returns, or `warn` has heard why
-        not."""
+        """Records the approval of these tools of `source`, most important first. Blocks briefly
+        until the file is saved or `warn` has received the error."""
         known = self._read()
-        # The last are kept first.
+        # The last ones are kept longest.
         given = {tool.name: pin_of(tool, source) for tool in reversed([*tools])}
         own = self._own.get(server, ServerPins())
         self._own[server] = own.and_then(ServerPins(every=every, tools=given))

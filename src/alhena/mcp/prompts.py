@@ -1,4 +1,4 @@
-"""Prompts of servers as commands: their names, their arguments, what they come to."""
+"""Prompts of servers as slash commands: names, arguments, content."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -20,7 +20,7 @@ _WORD = re.compile(rf"(?:{_PIECES})+(?=\s|$)", re.DOTALL)
 
 
 class PromptCommand(msgspec.Struct, frozen=True, kw_only=True):
-    """A prompt that can be called by a name."""
+    """A prompt that can be called by a command name."""
 
     name: str
     server: Server
@@ -30,8 +30,8 @@ class PromptCommand(msgspec.Struct, frozen=True, kw_only=True):
 def prompt_commands(
     servers: Iterable[Server], taken: Callable[[str], bool]
 ) -> dict[str, PromptCommand]:
-    """The prompts of all servers by the names of their commands: blanks are dashes; where another
-    command has the name, the server's stands before it."""
+    """Maps command names to the prompts of all servers: blanks become dashes; a name that is taken
+    gets the server's name as a prefix."""
     found: dict[str, PromptCommand] = {}
     for server in servers:
         for prompt in server.offer.prompts:
@@ -44,11 +44,10 @@ def prompt_commands(
 
 
 def prompt_arguments(prompt: ListedPrompt, text: str) -> dict[str, str]:
-    """The arguments in what stands behind a command: `--name=value`, `--name="two words"`, and the
-    others in their order. What is left over belongs to the last that is required.
+    """Parses the arguments of a command: `--name=value`, `--name="two words"`, and positional ones.
+    Extra words belong to the last required argument.
 
-    Raises InputError for quotes without an end, names the prompt does not have, and arguments that
-    are required and not there.
+    Raises InputError for unclosed quotes, unknown names, and missing required arguments.
     """
     known = [each.name for each in prompt.arguments]
     given: dict[str, str] = {}
@@ -83,20 +82,20 @@ def prompt_arguments(prompt: ListedPrompt, text: str) -> dict[str, str]:
 
 
 def usage(prompt: ListedPrompt) -> str:
-    """How a prompt is called."""
+    """Describes the arguments of a prompt."""
     shown = (f'--{each.name}="…"' for each in prompt.arguments)
     return f"Give it as {' '.join(shown)}." if prompt.arguments else "It takes no arguments."
 
 
 async def filled_in(command: PromptCommand, text: str) -> tuple[Part, ...]:
-    """The parts of a prompt with the arguments in `text`. Raises InputError and McpError."""
+    """Fetches a prompt with the arguments in `text`. Raises InputError and McpError."""
     arguments = prompt_arguments(command.prompt, text)
     result = await command.server.get_prompt(command.prompt.name, arguments)
     return prompt_parts(command.prompt.name, result)
 
 
 def prompt_parts(name: str, result: dict[str, Any]) -> tuple[Part, ...]:
-    """All messages of a prompt that was filled in, in their order."""
+    """The parts of all messages of a prompt, in order."""
     parts: list[Part] = []
     for item in as_array(result.get("messages")) or []:
         message = as_object(item) or {}
@@ -112,8 +111,8 @@ def prompt_parts(name: str, result: dict[str, Any]) -> tuple[Part, ...]:
 
 
 def _words(text: str) -> list[tuple[str, bool]]:
-    """The words of a line, and whether one begins with a quote. In quotes and behind a backslash
-    blanks belong to the word. Raises InputError."""
+    """Splits a line into words, each with True if it began with a quote. Quoted and escaped blanks
+    belong to the word. Raises InputError."""
     words: list[tuple[str, bool]] = []
     rest = text.strip()
     while rest:

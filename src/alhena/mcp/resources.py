@@ -27,23 +27,23 @@ NO_CONTENT = "No content returned from resource."
 
 
 class Found(msgspec.Struct, frozen=True):
-    """Whose resource is meant, and its URI."""
+    """A resource: its server and its URI."""
 
     server: Server
     uri: str
 
 
 def find(servers: Mapping[str, Server], reference: str) -> Found | None:
-    """What `server:uri` means, or a URI by itself that one server lists; None for nothing.
+    """Resolves `server:uri`, or a URI that one server lists; None if neither matches.
 
-    Of a server that is named any URI may be read, listed or not: templates have many.
+    With an explicit server any URI may be read, even an unlisted one: templates cover many.
     """
     named = [name for name in servers if reference.startswith(f"{name}:")]
     name = max(named, key=len, default=None)
     uri = "" if name is None else reference[len(name) + 1 :].strip()
     of_named = Found(servers[name], uri) if name is not None and uri else None
     if of_named is not None and ":" in uri.partition("/")[0]:
-        return of_named  # a server cannot list what stands for another's
+        return of_named  # a server cannot claim a reference to another server
     for server in servers.values():
         if any(each.uri == reference for each in server.offer.resources):
             return Found(server, reference)
@@ -56,8 +56,7 @@ def listed(servers: Iterable[Server]) -> list[tuple[Server, ListedResource]]:
 
 
 async def read(found: Found) -> LlmContent | ToolFailure:
-    """What a resource holds: text as it is, media that models take as parts of their own, of other
-    data its type."""
+    """Reads a resource: text as it is, supported media as parts, and the type of other data."""
     try:
         result = await found.server.read_resource(found.uri)
     except McpError as error:
@@ -109,7 +108,7 @@ class ListMcpResources(DeclarativeTool):
         self._servers = servers
 
     def invocation(self, params: dict[str, Any]) -> ToolInvocation:
-        """The call."""
+        """Builds the call."""
         return _Listing(params, self._servers)
 
 
@@ -119,12 +118,12 @@ class _Listing(BaseInvocation):
         self._servers = servers
 
     def describe(self) -> str:
-        """One line for people."""
+        """Describes the call to people in one line."""
         only = self.params.get("serverName")
         return f"List the MCP resources of {only}" if only else "List all MCP resources"
 
     async def execute(self, context: ExecutionContext) -> ToolResult:
-        """A line for each resource."""
+        """Lists one resource per line."""
         del context
         only = self.params.get("serverName")
         servers = [each for each in self._servers.values() if only in (None, "", each.name)]
@@ -170,11 +169,11 @@ class ReadMcpResource(DeclarativeTool):
         self._servers = servers
 
     def invocation(self, params: dict[str, Any]) -> ToolInvocation:
-        """The call."""
+        """Builds the call."""
         return _Reading(params, find(self._servers, params["uri"]))
 
     def check(self, params: dict[str, Any]) -> ToolFailure | None:
-        """There has to be such a resource, or at least the server that is named."""
+        """Requires a listed resource, or at least an existing server."""
         if find(self._servers, params["uri"]) is None:
             return ToolFailure(
                 f"Resource not found for URI: {params['uri']}",
@@ -189,11 +188,11 @@ class _Reading(BaseInvocation):
         self._found = found
 
     def describe(self) -> str:
-        """One line for people."""
+        """Describes the call to people in one line."""
         return f"Read the MCP resource {self.params['uri']}"
 
     async def execute(self, context: ExecutionContext) -> ToolResult:
-        """Its contents."""
+        """Returns the contents."""
         del context
         uri: str = self.params["uri"]
         if self._found is None:

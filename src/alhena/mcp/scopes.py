@@ -1,5 +1,5 @@
-"""A server that wants more permissions than a sign-in gave: HTTP 403 with insufficient_scope
-(RFC 6750, 3.1), as the specification's step-up has it."""
+"""Handles servers that require more scopes: HTTP 403 with insufficient_scope (RFC 6750, 3.1), the
+step-up of the MCP specification."""
 
 import re
 from collections.abc import Collection, Iterable
@@ -9,7 +9,7 @@ import msgspec
 from alhena.config.mcp_servers import McpServer
 
 REFUSED = -32_403
-"""The JSON-RPC code under which such an answer goes through the SDK, which knows no HTTP there."""
+"""JSON-RPC code that carries such an answer through the SDK, which hides HTTP statuses."""
 MARK = "alhena/scopes"
 MAX_SCOPES = 50
 MAX_SCOPE = 200
@@ -19,7 +19,7 @@ _TOKEN = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
 
 
 def wanted_scopes(status: int, challenge: str) -> tuple[str, ...] | None:
-    """The scopes that an answer asks for, perhaps none by name; None when it is no such answer."""
+    """The scopes an answer requires, possibly unnamed; None for any other answer."""
     if status != 403 or _ERROR.search(challenge) is None:
         return None
     found = _SCOPE.search(challenge)
@@ -27,19 +27,19 @@ def wanted_scopes(status: int, challenge: str) -> tuple[str, ...] | None:
 
 
 def joined(scopes: Iterable[str]) -> tuple[str, ...]:
-    """Scopes that can be asked for, each once."""
+    """The valid scopes, without duplicates."""
     usable = (each for each in scopes if len(each) <= MAX_SCOPE and _TOKEN.fullmatch(each))
     return tuple(dict.fromkeys(usable))[:MAX_SCOPES]
 
 
 def scope_words(scopes: Collection[str]) -> str:
-    """What such an answer says."""
+    """Describes the missing permissions."""
     named = f": {', '.join(scopes)}" if scopes else ""
     return f"it needs permissions that it was not given{named} (HTTP 403, insufficient_scope)"
 
 
 def scope_remedy(name: str, server: McpServer) -> str:
-    """What a person can do about it."""
+    """The remedy for missing permissions."""
     oauth = server.oauth
     if any(key.lower() == "authorization" for key in server.headers) and not (
         oauth is not None and oauth.enabled
@@ -52,13 +52,13 @@ def scope_remedy(name: str, server: McpServer) -> str:
 
 
 def refusal_body(scopes: Collection[str]) -> bytes:
-    """A JSON-RPC error that says it, in place of the server's answer."""
+    """A JSON-RPC error that replaces the server's answer."""
     error = {"code": REFUSED, "message": scope_words(scopes), "data": {MARK: list(scopes)}}
     return msgspec.json.encode({"jsonrpc": "2.0", "id": None, "error": error})
 
 
 def refused_scopes(code: int, data: object) -> tuple[str, ...] | None:
-    """The scopes of such an error; None when it is another."""
+    """The scopes of such an error; None for any other error."""
     if code != REFUSED:
         return None
     try:

@@ -1,15 +1,14 @@
-"""Between a transport and the SDK's session: long messages decoded off the loop, results kept
-aside, floods slowed.
+"""Filters messages between a transport and the SDK's session: decodes long ones off the event loop,
+sets results aside, limits message floods.
 
-Results that are long, or all structure, are kept here; the SDK, which would look at all of them
-more than once, is given one that says where the real one is.
+Long or deeply structured results are kept here; the SDK, which would traverse them more than once,
+gets a placeholder that refers to the real one.
 
-The SDK takes a result apart by the letter of the specification, and one odd tool or block of
-content would cost all of them. So it gets an empty result of the same kind, with a mark by which
-the real one is found again.
+The SDK validates results strictly, so that one invalid tool or content block would lose all of
+them. So it gets an empty result of the same kind, with a mark that identifies the real one.
 
-Of a result the entries of its lists are built a few at a time, and its structured content stays the
-text that it is: nobody wants more of it. Of other messages hardly anything is needed.
+List entries of a result are built a few at a time, and its structured content stays encoded. Hardly
+anything of other messages is needed.
 """
 
 import asyncio
@@ -37,24 +36,24 @@ if TYPE_CHECKING:
 
 KEPT = "alhena/kept"
 MAX_KEPT = 100
-"""Results on their way. One that nobody waits for any more may stay behind."""
+"""Maximum number of pending results. Abandoned ones may remain."""
 
 MAX_HELD = 128 * 1024 * 1024
-"""Bytes of memory that they may take."""
+"""Maximum bytes of memory they use."""
 
 _WIDE = 4
-"""Bytes that each character of a text takes in memory where one of them is far from ASCII."""
+"""Bytes per character of a text in memory if it contains wide characters."""
 
 HEAVY = 16 * 1024
-"""Bytes of a message that count as much as a message does."""
+"""Bytes of a message that count as one more message."""
 
 MANIFOLD = 100
-"""Values of a message that do."""
+"""Values of a message that count as one more message."""
 
 
 class Intake:
-    """The messages of one connection: what they weigh, and results that go around the SDK.
-    `most` bytes of memory are taken by these."""
+    """The messages of one connection: their weight, and the results that bypass the SDK. These use
+    at most `most` bytes of memory."""
 
     def __init__(self, most: int = MAX_HELD) -> None:
         self._most = most
@@ -65,12 +64,12 @@ class Intake:
         self._told = 0
 
     async def value(self, data: bytes) -> object:
-        """A message as a value. Raises ValueError for what is none."""
+        """Decodes a message. Raises ValueError for an invalid one."""
         return (await self._understood(data))[0]
 
     async def text(self, data: bytes) -> bytes:
-        """A message for a reader that would hold up the loop with a long one. What is no message is
-        left to it."""
+        """Reduces a long message for a reader that would block the loop. Invalid messages are left
+        to the reader."""
         try:
             value, text = await self._understood(data)
         except ValueError:
@@ -85,8 +84,7 @@ class Intake:
         return msgspec.json.encode({"jsonrpc": "2.0", "id": message.get("id"), "result": marked})
 
     def real(self, result: dict[str, Any]) -> dict[str, Any] | None:
-        """The result that this one stands for, itself for one that stands for none; None for one
-        that had to make room for others."""
+        """The result behind a placeholder, or the result itself; None for one that was evicted."""
         meta: object = result.get("_meta")
         mark: object = cast("dict[str, Any]", meta).get(KEPT) if isinstance(meta, dict) else None
         if not isinstance(mark, str):
@@ -96,7 +94,7 @@ class Intake:
         return real
 
     def _keep(self, result: dict[str, Any], size: int) -> str:
-        """The mark by which a result of this size is found again."""
+        """Stores a result of this size and returns its mark."""
         while self._kept and (len(self._kept) >= MAX_KEPT or self._held + size > self._most):
             self._held -= self._kept.pop(next(iter(self._kept)))[1]
         self._count += 1
@@ -105,15 +103,15 @@ class Intake:
         return str(self._count)
 
     def weight(self, number: object = None) -> int:
-        """What the answer with this id weighs beside that it is a message; without one, what has
-        been told since this was last asked."""
+        """Extra weight of the answer with this id; without an id, the weight of other messages
+        since the last call."""
         if isinstance(number, str | int):
             return self._answers.pop(number, 0)
         told, self._told = self._told, 0
         return told
 
     async def _understood(self, data: bytes) -> tuple[object, bytes]:
-        """A message, and how it is written; b"" where that was too much."""
+        """The decoded message and its encoding; b"" if it was too large."""
         scan = await scanned_in_steps(data)
         try:
             if scan.too_many:
@@ -142,7 +140,7 @@ class Intake:
 
 
 def _size(data: bytes) -> int:
-    """Bytes of memory that the texts of a message may take, as a value."""
+    """Upper bound of the memory for the texts of a decoded message."""
     return len(data) if data.isascii() and b"\\u" not in data else _WIDE * len(data)
 
 
@@ -155,23 +153,23 @@ MARK = "alhena/result"
 CROWDED_OUT = "its answer came with more of them than are kept"
 
 COURTESY_S = 0.5
-"""Seconds that a server has to take the news that nobody waits for an answer."""
+"""Seconds a server has to accept a cancellation."""
 
 MAX_OWED = 32
-"""Requests of a server that may wait for our answers before nothing more of it is read."""
+"""Maximum number of unanswered requests of a server before reading pauses."""
 
 BURST = 1_000
-"""Messages that nobody asked for which a server may send at once."""
+"""Number of unsolicited messages a server may send at once."""
 
 RATE = 500.0
-"""Such messages a second that are read beyond it. A heavy one counts for many (see `Intake`)."""
+"""Further unsolicited messages read per second. A heavy one counts for many (see `Intake`)."""
 
 PROGRESS_BURST = 50_000
-"""Messages about the progress of calls under way that are read as they come. Of those only as many
-go on as of messages that nobody asked for; the others are dropped, which costs little."""
+"""Number of progress messages of running calls read without delay. Only as many as unsolicited
+messages are passed on; the others are dropped cheaply."""
 
 PROGRESS_RATE = 5_000.0
-"""Such messages a second that are read beyond it."""
+"""Further progress messages read per second."""
 
 _EMPTY: dict[str, dict[str, Any]] = {
     "tools/list": {"tools": []},
@@ -182,12 +180,12 @@ _EMPTY: dict[str, dict[str, Any]] = {
     "resources/read": {"contents": []},
 }
 _KEPT = ("resultType", "ttlMs", "cacheScope")
-"""What later revisions want beside the result itself."""
+"""Fields that later protocol revisions require beside the result."""
 
 
 class Pace:
-    """How fast messages that nobody asked for are read: who sends more of them has to wait, so that
-    it costs no session its processor. `hurried` hears of it once; `clock` gives seconds."""
+    """Rate limit for unsolicited messages, so that a server cannot use up the processor. `hurried`
+    is called once when it applies; `clock` gives seconds."""
 
     def __init__(
         self,
@@ -205,7 +203,7 @@ class Pace:
         self._at = clock()
 
     def came(self, count: int = 1) -> None:
-        """So many were read."""
+        """Counts messages read."""
         now = self._clock()
         self._left = min(self._left + (now - self._at) * self._rate, self._burst) - count
         self._at = now
@@ -221,9 +219,9 @@ class Pace:
 
 
 class Screen:
-    """The results of one connection that have not been taken yet. `unreadable` hears of messages
-    that are none, `ended` that no more will come, `hurried` that more come than are wanted, and how
-    many a second are read. `intake` knows what they weigh."""
+    """The pending results of one connection. `unreadable` receives invalid messages, `ended` is
+    called at the end of the stream, `hurried` when the rate limit applies, with the rate. `intake`
+    knows the weights of messages."""
 
     def __init__(
         self,
@@ -248,7 +246,7 @@ class Screen:
         self.ended = ended
 
     def take(self, meta: object) -> dict[str, Any]:
-        """The result that an empty one stands for; {} when it is none of these."""
+        """Takes the result behind a placeholder; {} for an unknown mark."""
         mark: object = cast("dict[str, Any]", meta).get(MARK) if isinstance(meta, dict) else None
         return self._results.pop(str(mark), {})
 
@@ -257,8 +255,8 @@ class Screen:
         return max(self._pace.wait_s(), self._progress.wait_s())
 
     async def room(self) -> None:
-        """Returns when not too many answers are owed to the server: one that asks without end, and
-        reads none of what it is told, has to wait itself, and so has one that tells without end."""
+        """Waits until few answers are owed to the server and the rate limit allows reading: a
+        server that sends endless requests without reading answers has to wait."""
         if (pause := self.pause_s()) > 0:
             await asyncio.sleep(pause)
         while self._owed >= MAX_OWED:
@@ -266,8 +264,8 @@ class Screen:
             await self._room.wait()
 
     def sent(self, message: object) -> None:
-        """Takes note of a request, or of one that was given up: its result is not kept. An answer
-        is none that is owed any longer."""
+        """Records a sent request, or its cancellation: its result is then dropped. A sent answer is
+        no longer owed."""
         method, number = getattr(message, "method", None), getattr(message, "id", None)
         if method is None and number is not None:
             self._settle()
@@ -284,7 +282,7 @@ class Screen:
             self._asked[number] = method
 
     def received(self, item: "SessionMessage | Exception") -> "SessionMessage | Exception | None":
-        """What goes on to the session in place of `item`; None when nothing does."""
+        """The message to pass to the session instead of `item`; None to drop it."""
         if isinstance(item, Exception):
             self._pace.came(1 + self._intake.weight())
             self.unreadable(item)
@@ -312,13 +310,13 @@ class Screen:
         return item if real is result else _with_result(item, real)
 
     def _set_aside(self, mark: str, method: str, real: dict[str, Any]) -> dict[str, Any]:
-        """Keeps a result; what goes on in its place."""
+        """Stores a result and returns its placeholder."""
         self._results[mark] = real
         empty = {**_EMPTY[method], "_meta": {MARK: mark}}
         return empty | {key: real[key] for key in _KEPT if key in real}
 
     def _told(self, message: object, number: object) -> bool:
-        """Takes note of a request or a notification; returns whether the session is to have it."""
+        """Records a request or a notification; returns True if the session should get it."""
         method = getattr(message, "method", None)
         weight = 1 + self._intake.weight()
         if method == "notifications/progress" and self._under_way(message):
@@ -331,11 +329,11 @@ class Screen:
         if number is not None:
             self._owed += 1
         elif method == "notifications/cancelled":
-            self._settle()  # nobody waits for that answer
+            self._settle()  # its answer was cancelled
         return True
 
     def _under_way(self, message: object) -> bool:
-        """True when it tells of a request of ours. The SDK's tokens are the ids of requests."""
+        """True for progress of a request of ours. The SDK uses request ids as progress tokens."""
         params: object = getattr(message, "params", None)
         if not isinstance(params, dict):
             return False
@@ -343,7 +341,7 @@ class Screen:
         return isinstance(token, str | int) and (token in self._open or _other(token) in self._open)
 
     def _answers(self, number: str | int) -> bool:
-        """True when a request with this id has had no answer yet. It has one now."""
+        """True once for each pending request id, which is then marked as answered."""
         for each in (number, _other(number)):
             if each in self._open:
                 self._open.discard(each)
@@ -368,7 +366,7 @@ def _other(number: str | int) -> str | int:
 
 
 class _Closing:
-    """A stream that is closed with the transport's."""
+    """A stream that is closed with the transport's stream."""
 
     def __init__(
         self, inner: "ReadStream[SessionMessage | Exception] | WriteStream[SessionMessage]"
@@ -393,7 +391,7 @@ class _Closing:
 
 
 class ScreenedReader(_Closing):
-    """The transport's messages, screened."""
+    """The transport's messages, filtered."""
 
     def __init__(self, inner: "ReadStream[SessionMessage | Exception]", screen: Screen) -> None:
         super().__init__(inner)
@@ -402,11 +400,11 @@ class ScreenedReader(_Closing):
 
     @property
     def last_context(self) -> object:
-        """Where the last message came from, for transports that know."""
+        """Context of the last message, for transports that have one."""
         return getattr(self._inner, "last_context", None)
 
     async def receive(self) -> "SessionMessage | Exception":
-        """The next message. Raises anyio.EndOfStream."""
+        """Returns the next message. Raises anyio.EndOfStream."""
         while True:
             await self._screen.room()
             found = self._screen.received(await self._inner.receive())
@@ -429,7 +427,7 @@ class ScreenedReader(_Closing):
 
 
 class WatchedWriter(_Closing):
-    """The stream to the transport; the screen learns what is asked."""
+    """The stream to the transport; reports sent messages to the screen."""
 
     def __init__(self, inner: "WriteStream[SessionMessage]", screen: Screen) -> None:
         super().__init__(inner)
@@ -442,7 +440,7 @@ class WatchedWriter(_Closing):
         if not answer:
             self._screen.sent(item.message)
         if getattr(item.message, "method", None) == "notifications/cancelled":
-            # One that reads nothing would have whoever gave up wait for it.
+            # A server that does not read would block the cancelled caller.
             with anyio.move_on_after(COURTESY_S):
                 await self._inner.send(item)
             return
@@ -456,7 +454,7 @@ class WatchedWriter(_Closing):
 
 
 def _refused(item: "SessionMessage", number: str | int) -> "SessionMessage":
-    """A refusal in the place of a result that is not there any more."""
+    """An error that replaces an evicted result."""
     from mcp_types import ErrorData, JSONRPCError
 
     error = ErrorData(code=PARSE_ERROR, message=CROWDED_OUT)

@@ -1,4 +1,4 @@
-"""A connection over the official SDK: its session on a pair of streams."""
+"""A connection through the official SDK: its session on a pair of streams."""
 
 import asyncio
 import logging
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 MAX_PAGES = 100
 
 MAX_SAID = 500
-"""Characters of an error message of a server that are passed on."""
+"""Maximum characters of a server's error message."""
 
 _LISTS = {
     Subject.TOOLS: ListToolsRequest,
@@ -74,12 +74,12 @@ _CHANGED = {
 _GONE = "Session terminated"
 _CLOSED = "Connection closed"
 _STREAM = "SSE stream "
-"""What the SDK calls losses of its own."""
+"""Prefix of the SDK's own error messages about lost streams."""
 
 T = TypeVar("T")
 
 for _name in ("mcp", "client"):
-    # Without a handler of their own what they log would go to stderr.
+    # Without a handler their log records would go to stderr.
     logging.getLogger(_name).addHandler(logging.NullHandler())
 
 
@@ -90,8 +90,8 @@ async def connected(
     events: ServerEvents,
     intake: Intake | None = None,
 ) -> AsyncGenerator["SdkConnection"]:
-    """Shakes hands over a transport; `intake` is the one that its messages come through. Raises
-    McpError, and what the transport raises."""
+    """Initializes a session over a transport; `intake` is the one its messages pass through. Raises
+    McpError and the errors of the transport."""
     screen = Screen(
         lambda error: events.note(one_line(str(error), MAX_SAID)),
         lambda: events.lost("the connection was closed"),
@@ -130,7 +130,7 @@ async def connected(
 
 
 class SdkConnection:
-    """A `Connection` over a session of the SDK."""
+    """A `Connection` over an SDK session."""
 
     def __init__(
         self, session: ClientSession, screen: Screen, facts: SessionFacts, events: ServerEvents
@@ -143,17 +143,17 @@ class SdkConnection:
 
     @property
     def instructions(self) -> str:
-        """What the server wants models to know of it."""
+        """The server's instructions for models."""
         return self._session.instructions or ""
 
     @property
     def subjects(self) -> frozenset[Subject]:
-        """What it says it has."""
+        """The lists that the server announces."""
         told = self._session.server_capabilities
         return frozenset(each for each in Subject if getattr(told, each, None) is not None)
 
     async def pages(self, subject: Subject) -> Pages:
-        """All entries of a list, page by page."""
+        """Fetches all entries of a list, page by page."""
         entries: list[object] = []
         problems: list[str] = []
         seen: set[str] = set()
@@ -195,7 +195,7 @@ class SdkConnection:
     async def call_tool(
         self, name: str, arguments: dict[str, Any], progress: Progress | None = None
     ) -> dict[str, Any]:
-        """The result of a call as the server gave it."""
+        """Calls a tool and returns the raw result."""
 
         loop = asyncio.get_running_loop()
         end = loop.time() + self._longest_s
@@ -219,12 +219,12 @@ class SdkConnection:
             waits = False
 
     async def get_prompt(self, name: str, arguments: dict[str, str]) -> dict[str, Any]:
-        """A prompt filled in, as the server gave it."""
+        """Returns a prompt with its arguments filled in, as the server sent it."""
         params = GetPromptRequestParams(name=name, arguments=arguments)
         return await self._ask(GetPromptRequest(params=params))
 
     async def read_resource(self, uri: str) -> dict[str, Any]:
-        """The contents of a resource, as the server gave them."""
+        """Returns the raw contents of a resource."""
         return await self._ask(ReadResourceRequest(params=ReadResourceRequestParams(uri=uri)))
 
     async def _ask(
@@ -246,7 +246,7 @@ class SdkConnection:
 
 
 async def _shake_hands(session: ClientSession) -> None:
-    """The handshake that every server knows; for those that know only the newer one, that."""
+    """Performs the common handshake, or the newer one for servers that require it."""
     try:
         try:
             await session.initialize()
@@ -284,7 +284,7 @@ def _late(timeout_s: float) -> McpTimeoutError:
 
 
 def _is_loss(error: MCPError) -> bool:
-    """True when the SDK says that nothing more comes. Servers use its code for other errors."""
+    """True when the connection has ended. Servers use the SDK's code for other errors too."""
     if error.code == CONNECTION_CLOSED:
         return error.message == _CLOSED or error.message.startswith(_STREAM)
     return error.message == _GONE
@@ -297,7 +297,7 @@ def _said(error: MCPError) -> str:
 
 
 def _first_problem(error: ValidationError | RuntimeError) -> str:
-    """What is wrong with a message, in a few words."""
+    """The first problem of a message, in a few words."""
     if isinstance(error, RuntimeError):
         return one_line(str(error), MAX_SAID)
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]

@@ -1,7 +1,7 @@
-"""One server of a session: connecting in the background, what it offers, calls, coming back.
+"""One server of a session: connects in the background, tracks its offer, makes calls, reconnects.
 
-A task of its own holds the connection from its beginning to its end. Calls come from anywhere:
-they find the connection, or have the task make another one.
+A dedicated task owns the connection. Calls may come from anywhere: they use the connection, or make
+the task open a new one.
 """
 
 import asyncio
@@ -34,23 +34,23 @@ from alhena.mcp.scopes import scope_remedy
 from alhena.tools.threads import Boundary, one_line
 
 CLOSING_S = 2.0
-"""Seconds after which a connection that has not ended is ended once more."""
+"""Seconds after which closing a connection is tried again."""
 
 CLOSING_ROUNDS = 4
-"""After that it is left behind; its child ends with the session's process groups."""
+"""Number of attempts before it is abandoned; its child ends with the session's process groups."""
 
 CLOSED = "it was closed"
 MAX_NOTES = 20
 MAX_NOTE = 300
 MAX_KEPT_NOTE = 4_000
 MAX_WHY = 600
-"""Characters."""
+"""Maximum characters of the reason."""
 
 T = TypeVar("T")
 
 
 class ServerState(StrEnum):
-    """Where a server stands."""
+    """The connection state of a server."""
 
     CONNECTING = "connecting"
     CONNECTED = "connected"
@@ -60,8 +60,8 @@ class ServerState(StrEnum):
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True):
-    """What a server has. `left_out` are tools that cannot be used, with the reasons, `problems`
-    what was wrong with its lists. `instructions` are what it wants models to know."""
+    """The lists of a server. `left_out` maps unusable tools to the reasons, `problems` are those of
+    its lists. `instructions` are for models."""
 
     tools: tuple[ListedTool, ...] = ()
     prompts: tuple[ListedPrompt, ...] = ()
@@ -72,15 +72,15 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_empty(self) -> bool:
-        """True when there is nothing to be used."""
+        """True without tools, prompts and resources."""
         return not (self.tools or self.prompts or self.resources)
 
 
 class Pace(msgspec.Struct, frozen=True, kw_only=True):
-    """How long things may take, in seconds. `connect`: the first connection, its lists included;
-    `first_retry` doubles with each failure up to `longest_retry`, and after `retries` in a row only
-    a call makes another attempt. A connection that held for `steady` counts as no failure. Lists
-    that change are read at most every `relist`."""
+    """Timeouts and delays in seconds. `connect` covers the first connection with its lists;
+    `first_retry` doubles with each failure up to `longest_retry`, and after `retries` failures in a
+    row only a call triggers another attempt. A connection that lasts `steady` seconds resets the
+    count. Changed lists are read at most every `relist` seconds."""
 
     connect: float = 60.0
     first_retry: float = 0.5
@@ -91,10 +91,9 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Server:
-    """`changed` is called, in the loop, whenever state or offer are others. `notes` are the last
-    things that may help to find out what is wrong, `last_loss` says how the last connection ended,
-    and `refusal` which permissions it wanted for a call. `harmless` takes out of what is told of it
-    what nobody else is to know."""
+    """`changed` is called in the loop whenever state or offer change. `notes` are the latest
+    diagnostics, `last_loss` is the reason the last connection ended, and `refusal` names the
+    permissions a call lacked. `harmless` redacts diagnostics."""
 
     def __init__(
         self,
@@ -131,11 +130,11 @@ class Server:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The last of what may help to find out what is wrong."""
+        """The latest diagnostics."""
         return tuple(shown_line(self.harmless(note), MAX_NOTE) for note in self._notes)
 
     def start(self) -> None:
-        """Begins to connect. Can be called again: a server that is disconnected tries at once."""
+        """Starts connecting. Calling it again makes a disconnected server retry at once."""
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run(), name=f"mcp-{self.name}")
         elif self._connection is None and self.state is not ServerState.CONNECTING:
@@ -145,26 +144,26 @@ class Server:
             self._news.set()
 
     async def close(self) -> None:
-        """Ends the connection, and a child with all that came from it."""
+        """Closes the connection, and kills the child with its process tree."""
         task, self._task = self._task, None
         for _ in range(CLOSING_ROUNDS):
             if task is None or task.done():
                 return
-            task.cancel()  # a server may not let go of the connection
+            task.cancel()  # a server may keep the connection open
             await asyncio.wait({task}, timeout=CLOSING_S)
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], progress: Progress | None = None
     ) -> dict[str, Any]:
-        """The result of a call as the server gave it. Raises McpError."""
+        """Calls a tool and returns the raw result. Raises McpError."""
         return await self._with(lambda each: each.call_tool(name, arguments, progress))
 
     async def get_prompt(self, name: str, arguments: dict[str, str]) -> dict[str, Any]:
-        """A prompt filled in, as the server gave it. Raises McpError."""
+        """Returns a prompt with its arguments filled in. Raises McpError."""
         return await self._with(lambda each: each.get_prompt(name, arguments))
 
     async def read_resource(self, uri: str) -> dict[str, Any]:
-        """The contents of a resource, as the server gave them. Raises McpError."""
+        """Returns the raw contents of a resource. Raises McpError."""
         return await self._with(lambda each: each.read_resource(uri))
 
     async def _with(self, use: Callable[[Connection], Awaitable[T]]) -> T:
@@ -183,7 +182,7 @@ class Server:
             raise McpScopeError(error.message, scopes=error.scopes, remedy=remedy) from error
 
     async def _connected(self) -> Connection:
-        """The connection, a new one if need be. Raises McpLostError."""
+        """Returns the connection, a new one if needed. Raises McpLostError."""
         loop = asyncio.get_running_loop()
         tried = False
         while self._connection is None:
@@ -217,7 +216,7 @@ class Server:
                 delay = min(
                     self.pace.first_retry * 2 ** (self._failures - 1), self.pace.longest_retry
                 )
-                # The first attempt after a loss is for whoever calls; from then on there is a wait.
+                # The first attempt after a loss is immediate, for callers; later ones wait.
                 self._not_before = loop.time() + (delay if self._failures > 1 else 0.0)
                 again = reached or not self.offer.is_empty
                 await self._rest(delay if again and self._failures <= self.pace.retries else None)
@@ -226,13 +225,13 @@ class Server:
             self._enter(ServerState.DISCONNECTED, CLOSED)
 
     async def _rest(self, delay: float | None) -> None:
-        """Until it is time to try again, or somebody wants to and may."""
+        """Waits until the next attempt is due, or is requested and allowed."""
         loop = asyncio.get_running_loop()
         end = None if delay is None else loop.time() + delay
         await self._until(end, lambda: self._wanted and loop.time() >= self._not_before)
 
     async def _until(self, end: float | None, done: Callable[[], bool]) -> None:
-        """Waits for news that bring something about, until this time of the loop at most."""
+        """Waits until `done` or until the loop time `end`."""
         while not done():
             self._news.clear()
             try:
@@ -242,7 +241,7 @@ class Server:
                 return
 
     async def _attempt(self) -> bool:
-        """One connection from its beginning to its end; whether it came about."""
+        """Runs one connection from start to end; returns True if it was established."""
         self._lost = self.refusal = ""
         self._wanted = False
         self._dirty.clear()
@@ -280,7 +279,7 @@ class Server:
         return str(leaf) if isinstance(leaf, McpError) else one_line(leaf)
 
     async def _attend(self, connection: Connection) -> None:
-        """Reads lists anew when they have changed, until the connection is lost."""
+        """Reloads changed lists until the connection is lost."""
         loop = asyncio.get_running_loop()
         last = loop.time()
         while not self._lost:
@@ -288,7 +287,7 @@ class Server:
             self._news.clear()
             if self._lost or not self._dirty:
                 continue
-            # More changes may come meanwhile, but not a loss.
+            # More changes may arrive while waiting; only a loss ends the wait.
             await self._until(last + self.pace.relist, lambda: bool(self._lost))
             if self._lost:
                 return
@@ -303,7 +302,7 @@ class Server:
             self._changed(self)
 
     async def _listed(self, connection: Connection, subjects: frozenset[Subject]) -> Offer:
-        """The offer with these lists read anew."""
+        """The offer with these lists reloaded."""
         offer = msgspec.structs.replace(
             self.offer, problems=(), instructions=connection.instructions
         )
@@ -343,7 +342,7 @@ class Server:
             self._news.set()
 
     def note(self, text: str) -> None:
-        """Keeps what may help to find out what is wrong."""
+        """Records a diagnostic message."""
         self._notes.append(shown_line(text, MAX_KEPT_NOTE))
         del self._notes[:-MAX_NOTES]
 
@@ -358,7 +357,7 @@ class Server:
 
 
 def late(seconds: float) -> str:
-    """What is said of a server that took too long to connect to."""
+    """The message for a server that did not connect in time."""
     return f"it did not answer within {seconds:g} s"
 
 

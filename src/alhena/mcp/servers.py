@@ -28,22 +28,23 @@ from alhena.tools.names import ALIASES, BUILT_IN
 from alhena.tools.registry import Origin, ToolRegistry
 
 FIRST_PROMPT_S = 10.0
-"""Seconds that the first prompt waits for servers whose settings give no timeout."""
+"""Seconds the first prompt waits for servers without a configured timeout."""
 
 LONGEST_WAIT_S = 30.0
-"""Seconds that it waits for any, whatever timeout that has."""
+"""Maximum seconds it waits for any server, whatever its timeout."""
 
 MAX_TOLD = 640
-"""Characters of one warning."""
+"""Maximum characters of a warning."""
 
 MAX_SHOWN = 200
-"""Questions whose tools are remembered; an answer to an older one holds for its call alone."""
+"""Number of questions whose tools are remembered; an answer to an older one covers only its
+call."""
 
 
 class ServerReport(msgspec.Struct, frozen=True, kw_only=True):
-    """A server as people are told of it. `why` says why it is not connected; `tools` are the names
-    that its tools are declared under, beside its own names for them. `left_out` are tools that
-    cannot be used, with the reasons; `notes` may help to find out what is wrong."""
+    """The status of a server for people. `why` is the reason why it is not connected; `tools` are
+    the declared names of its tools, beside its own names for them. `left_out` maps unusable tools
+    to the reasons; `notes` are diagnostics."""
 
     name: str
     state: ServerState
@@ -59,9 +60,9 @@ class ServerReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outlets(msgspec.Struct, frozen=True, kw_only=True):
-    """`warn` takes what a person should know; `changed` is called when tools have come or gone, or
-    what servers want models to know is another. `directory` is where servers are started. `named`
-    puts names in the place of secrets in what stands at a path of the settings."""
+    """`warn` receives warnings for the person; `changed` is called when tools or instructions
+    change. `directory` is the default working directory of servers. `named` replaces secrets in the
+    settings by names."""
 
     warn: Callable[[str], None]
     changed: Callable[[], None]
@@ -70,8 +71,8 @@ class Outlets(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Servers:
-    """Connects in the background, all at the same time; one that fails is told of and takes nothing
-    from the others. To be used in one event loop."""
+    """Connects all servers concurrently in the background; a failure is reported and affects no
+    other server. Use it in one event loop."""
 
     def __init__(
         self,
@@ -103,7 +104,7 @@ class Servers:
         }
 
     def start(self) -> None:
-        """Begins to connect to all of them; once, whoever calls it."""
+        """Starts connecting all servers; further calls do nothing."""
         if self._started:
             return
         self._started = True
@@ -113,18 +114,18 @@ class Servers:
             server.start()
 
     async def settled(self) -> None:
-        """Waits until each has connected or failed, so long as that takes no longer than its
-        `timeout`, or ten seconds, and never longer than thirty."""
+        """Waits until each server has connected or failed, at most its `timeout` (default ten
+        seconds), and never longer than thirty seconds."""
         waiting = [self._settled(server) for server in self.servers.values()]
         await asyncio.gather(*waiting)
 
     def begin(self) -> None:
-        """A model is about to be told of the tools: from now on no name goes to another tool."""
+        """Fixes the tool names: they are about to be declared to a model."""
         self._begun = True
         self._names.tell({key: tool.name for key, tool in self._registered.items()})
 
     async def restart(self, name: str | None = None) -> None:
-        """Connects anew to one of them, or to all, and waits as the first prompt does."""
+        """Reconnects one server, or all, and waits like the first prompt."""
         chosen = [each for each in self.servers.values() if name in (None, each.name)]
         await asyncio.gather(*(server.close() for server in chosen))
         for server in chosen:
@@ -133,11 +134,11 @@ class Servers:
         await asyncio.gather(*map(self._settled, chosen))
 
     async def reconfigure(self, configured: ConfiguredServers) -> None:
-        """From now on there are these: what is no more is closed and its tools are gone, what is
-        new is connected to."""
+        """Applies a new configuration: closes removed servers and drops their tools, connects new
+        ones."""
         self.disabled, self.problems = configured.disabled, configured.problems
         old = dict(self.servers)
-        self.servers.clear()  # others hold it
+        self.servers.clear()  # cleared in place: the dict is shared
         for name, config in configured.servers.items():
             self.servers[name] = old.pop(name, None) or self._made(name, config)
         self._sync()
@@ -148,19 +149,19 @@ class Servers:
         await asyncio.gather(*map(self._settled, new if self._started else ()))
 
     async def close(self) -> None:
-        """Ends all connections, and the children with all that came from them."""
+        """Closes all connections and kills the children with their process trees."""
         self._closed = True
         await asyncio.gather(*(server.close() for server in self.servers.values()))
 
     def tool(self, name: str) -> McpTool | None:
-        """The tool of a server that a name means."""
+        """The server tool that a name refers to."""
         entry = self._registry.find(name, excluded=True)
         return entry.tool if entry is not None and isinstance(entry.tool, McpTool) else None
 
     def shown(self, name: str, *, every: bool) -> str:
-        """A question is put about the tool that a name means, which an answer may approve for
-        more than one call, or (`every`) with all of its server. Gives what `approved` is to be
-        told then: a server may say something else in the meantime. "" for a tool of no server."""
+        """Remembers the tool in a confirmation that may approve it beyond this call, or (`every`)
+        all tools of its server. Returns the key for `approved`: the server may change meanwhile. ""
+        for a tool that is not from a server."""
         tool = self.tool(name)
         if tool is None:
             return ""
@@ -176,8 +177,8 @@ class Servers:
         return mark
 
     def approved(self, server: str, shown: str, *, every: bool) -> bool:
-        """A person has approved a tool of a server for more than one call, or all of it, as it was
-        in the question. False when nobody knows any more what that was: nothing is approved."""
+        """Records an approval of a tool, or of the whole server, as shown in the confirmation.
+        False when that is no longer known: nothing is approved."""
         known, tools = self.servers.get(server), self._shown.get(shown)
         if known is None or tools is None:
             return False
@@ -185,13 +186,13 @@ class Servers:
         return True
 
     def sure_names(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Of the names of a tool, the one it is declared under first, those that could be said of
-        no other tool: with the others nobody can have allowed this one."""
+        """The declared name of a tool, then its names that fit no other tool: an ambiguous name
+        cannot have allowed this tool."""
         return (names[0], *(name for name in names[1:] if name not in self._ambiguous))
 
     def objection(self, name: str, *, approved: bool = False) -> str:
-        """The reason why approvals do not hold for the tool that a name means; "" for no reason.
-        `approved`: by an answer of a person, who saw what it was."""
+        """The reason why approvals do not cover a tool; "" if they do. `approved`: a person
+        approved what was shown."""
         tool = self.tool(name)
         if tool is None or tool.server.config.trust:
             return ""
@@ -200,7 +201,7 @@ class Servers:
         return self.pins.objection(pinned, tool.listed, source, approved=approved)
 
     def reports(self) -> tuple[ServerReport, ...]:
-        """All servers of the settings, those that cannot be used or are not wanted at the end."""
+        """All configured servers, unusable and disabled ones last."""
         state = ServerState.DISABLED
         return (
             *map(self._report, self.servers.values()),
@@ -236,7 +237,8 @@ class Servers:
         return msgspec.structs.replace(source, words=server.harmless(source.words))
 
     def _changes(self, server: Server, tool: ListedTool) -> str:
-        """What a question says is new of a tool, as which it will be approved."""
+        """The changes of a tool to show in a confirmation; the tool is remembered for the
+        approval."""
         self._asked[(server.name, tool.name)] = tool
         source = self._source(server)
         return self.pins.changes(self._pins_of(server, tool, source), tool, source)
@@ -245,14 +247,14 @@ class Servers:
         return shown_server(server.name, server.config, self._outlets.named)
 
     def _pinned_as(self, server: Server) -> str:
-        """Under which name its pins are: many workspaces may call theirs the same."""
+        """The name for a server's pins: servers of different workspaces may share a name."""
         if not server.config.of_workspace:
             return server.name
         return f"{server.name} in {printable_path(self._outlets.directory)}"
 
     def _pins_of(self, server: Server, tool: ListedTool, source: Source) -> str:
-        """The name of the pins that a tool is held against: those of its server, or where it has
-        none, those of whichever server was approved under its name."""
+        """The name of the pins to compare a tool with: those of its server or, without any, those
+        approved under its plain name."""
         own = self._pinned_as(server)
         unknown = self.pins.objection(own, tool, source, approved=True) == UNKNOWN_THEN
         return server.name if unknown else own
@@ -272,7 +274,7 @@ class Servers:
             async with asyncio.timeout(seconds):
                 await server.settled.wait()
         except TimeoutError:
-            if server.pace.connect <= seconds:  # it is given up just now, and that will be told
+            if server.pace.connect <= seconds:  # its own timeout is reporting it now
                 self._warn(f"MCP server '{server.name}': {late(server.pace.connect)}.")
                 return
             self._warn(
@@ -307,7 +309,7 @@ class Servers:
             self._warn(f"MCP server '{server.name}': {line}")
 
     def _sync(self) -> None:
-        """Makes the registry hold what the servers have now."""
+        """Synchronizes the registry with the servers' current tools."""
         listed: dict[Key, tuple[Server, ListedTool]] = {
             (server.name, tool.name): (server, tool)
             for server in self.servers.values()
@@ -332,7 +334,7 @@ class Servers:
         self._outlets.changed()
 
     def _offer_resources(self) -> None:
-        """The tools that read resources are there while there are any."""
+        """Registers the resource tools while there are resources."""
         tools = (ListMcpResources(self.servers), ReadMcpResource(self.servers))
         wanted = any(server.offer.resources for server in self.servers.values())
         for tool in tools:
@@ -343,7 +345,7 @@ class Servers:
                 self._registry.unregister(tool.name)
 
     def _register(self, key: Key, name: str, server: Server, listed: ListedTool) -> Iterator[str]:
-        """Puts a tool into the registry; gives what a person should know of that."""
+        """Adds a tool to the registry; yields warnings for the person."""
         tool = McpTool(name, server, listed, self._changes, self._shown_as)
         hashed = name == hashed_name(valid_name(f"{key[0]}__{key[1]}"), key)
         accepted = accepted_names(server.name, listed.name, alone=not hashed)

@@ -1,5 +1,4 @@
-"""Servers in words for people, hooks and logs, nothing secret; and what a server is, whatever it
-is called."""
+"""Describes servers to people, hooks and logs without secrets, and identifies them by content."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,13 +23,12 @@ Named = Callable[[tuple[str, ...], Any], Any]
 
 
 def harmless_arguments(server: McpServer) -> tuple[str, ...]:
-    """The arguments without what their names, or their looks, say is secret."""
+    """The arguments with secrets, detected by name or pattern, redacted."""
     return harmless_words(server.args)
 
 
 def harmless_words(words: Sequence[str]) -> tuple[str, ...]:
-    """The words of a command line without what the words before them, or their looks, say is
-    secret."""
+    """The words of a command line with secrets, detected by option name or pattern, redacted."""
     told: list[str] = []
     hidden = False
     for argument in words:
@@ -47,7 +45,7 @@ def harmless_words(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def harmless_url(url: str) -> str:
-    """A URL without the user it names and without its query, where tokens stand."""
+    """A URL without user and query, which may contain tokens."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -57,7 +55,7 @@ def harmless_url(url: str) -> str:
 
 
 def server_words(server: McpServer) -> str:
-    """What a server is: its command line, or its URL."""
+    """The command line or URL of a server."""
     if server.address is not None:
         return harmless_url(server.address)
     command = without_secrets(server.command or "")
@@ -65,8 +63,8 @@ def server_words(server: McpServer) -> str:
 
 
 def server_more(server: McpServer) -> tuple[str, ...]:
-    """What else decides what a server is: its directory, its variables and headers by their names.
-    Of variables that choose what runs, or where it comes from, what they say, too."""
+    """Other identifying settings of a server: its directory, names of variables and headers, and
+    the values of variables that determine the program."""
     if server.address is not None:
         return tuple(f"header {name}" for name in server.headers)
     place = () if server.cwd is None else (f"in {without_secrets(server.cwd)}",)
@@ -74,8 +72,8 @@ def server_more(server: McpServer) -> tuple[str, ...]:
 
 
 def shown_server(name: str, server: McpServer, named: Named | None) -> tuple[str, ...]:
-    """What a server of this name is, and what else decides that. `named` puts names in the place of
-    secrets in what stands at a path of the settings."""
+    """The command line or URL of a server and its other identifying settings. `named` replaces
+    secrets in the settings by names."""
     words: Any = [server_words(server), *server_more(server)]
     if named is not None:
         for path in (("mcpServers", name), ("mcp", "serverCommand")):
@@ -91,7 +89,7 @@ def _variables(server: McpServer) -> Iterator[str]:
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
-    """A hash of what a server is, and the same in words that hold nothing secret."""
+    """A hash that identifies a server, and a redacted description."""
 
     hash: str = ""
     words: str = ""
@@ -101,11 +99,10 @@ UNKNOWN = Source()
 
 
 def source_of(server: McpServer, directory: str) -> Source:
-    """What a server is that is started in `directory`. Of one that a workspace has brought the
-    directory is a part: the same words (`python -m server`, `make serve`) mean another program
-    elsewhere. Of one of the user's own it is where the command names files by how they lie to it.
-    Of variables and headers that look secret only the names count, for what is in them is
-    renewed."""
+    """Identifies a server started in `directory`. For a workspace's server the directory is
+    included: the same command (`python -m server`, `make serve`) runs another program elsewhere.
+    For a user's server it is included if the command has relative paths. Secret variables and
+    headers count by name only, because their values are rotated."""
     from hashlib import sha256
 
     parts = (
@@ -125,7 +122,7 @@ def source_of(server: McpServer, directory: str) -> Source:
 
 
 def _home(server: McpServer, directory: str) -> str:
-    """The directory without which a server is another one; "" where it is the same anywhere."""
+    """The directory that is part of a server's identity; "" if it does not matter."""
     if server.of_workspace:
         return directory
     place = os.path.join(directory, server.cwd or "")
@@ -133,7 +130,7 @@ def _home(server: McpServer, directory: str) -> str:
 
 
 def _files(server: McpServer, place: str) -> Iterator[str]:
-    """The words of a command line that mean files beside which it is started."""
+    """The words of a command line that are files relative to its directory."""
     if server.cwd is not None and not os.path.isabs(server.cwd):
         yield server.cwd
     command = server.command or ""
@@ -156,8 +153,8 @@ Harmless = Callable[[str], str]
 
 
 def harmless_of(name: str, server: McpServer, named: Named | None) -> Harmless:
-    """What takes out of a text what nobody else is to know: for what a secret variable has put into
-    the server's entry its name, as `named` has it, and nothing for what looks secret there."""
+    """Returns a function that redacts a server's secrets: values from secret variables are replaced
+    by their names, as in `named`, and secrets detected by pattern are removed."""
     given = sorted(set(_given(server)), key=len, reverse=True)
 
     def harmless(text: str) -> str:
@@ -184,11 +181,11 @@ def _given(server: McpServer) -> Iterator[str]:
 
 
 MAX_NAMED = 3
-"""Tools that one line names, and lines on what is one matter."""
+"""Maximum number of tools named in one line, and of lines on one subject."""
 
 
 def offer_lines(offer: Offer) -> Iterator[str]:
-    """What is wrong with what a server has."""
+    """The problems of a server's lists, one line each."""
     if offer.is_empty and not offer.left_out and not offer.problems:
         yield "No prompts, tools, or resources found on the server."
     yield from some(tuple(_left_out(offer.left_out)), "reasons to leave out tools")
@@ -197,14 +194,14 @@ def offer_lines(offer: Offer) -> Iterator[str]:
 
 
 def some(lines: Sequence[str], what: str) -> Iterator[str]:
-    """The first of these lines, and how many `what` there are beside them."""
+    """The first of these lines, and the number of further `what`."""
     yield from lines[:MAX_NAMED]
     if len(lines) > MAX_NAMED:
         yield f"there are {len(lines) - MAX_NAMED:,} more {what}."
 
 
 def _left_out(left_out: Mapping[str, str]) -> Iterator[str]:
-    """A line for each reason."""
+    """One line for each reason."""
     tools: dict[str, list[str]] = {}
     for tool, reason in left_out.items():
         tools.setdefault(reason, []).append(f"'{escaped(tool[:100])}'")

@@ -1,7 +1,7 @@
-"""Messages over the standard input and output of a child: one JSON value a line, of bounded length.
+"""Messages over the standard input and output of a child: one JSON value per line, bounded.
 
-A child that writes faster than it is read has to wait; one that writes a line without an end is
-given up. Of its stderr the last words are kept.
+A child that writes faster than it is read has to wait; an endless line ends the connection. The
+tail of its stderr is kept.
 """
 
 import asyncio
@@ -31,38 +31,38 @@ if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
 
 MAX_LINE = LONGEST
-"""Bytes of one message."""
+"""Maximum bytes of a message."""
 
 HELD = 1024 * 1024
-"""Bytes of whole messages that may wait to be read before the child has to."""
+"""Bytes of complete messages that may be queued before the child has to wait."""
 
 LINE = 256
-"""What a line counts for beside its bytes: a thousand short ones take as long as long ones."""
+"""Cost of a line beside its bytes: a thousand short lines take as long as long ones."""
 
 BLANKS, BLANKS_S = 100_000, 20_000.0
-"""Empty lines that are read as they come, and how many a second of more."""
+"""Empty lines read without delay, and further ones per second."""
 
 ERRORS, ERRORS_S = 64 << 20, float(32 << 20)
-"""Bytes of stderr that are read as they come, and how many a second of more."""
+"""Bytes of stderr read without delay, and further ones per second."""
 
 TAIL = 4096
-"""Bytes of stderr that are kept."""
+"""Bytes of stderr kept."""
 
 MAX_SAID = 500
-"""Characters of stderr that are told of."""
+"""Maximum characters of stderr in a message."""
 
 MAX_EXCERPT = 120
-"""Bytes of what is no message that are told of."""
+"""Maximum bytes of an invalid message in an error."""
 
 LAST_WORDS_S = 0.3
-"""Seconds that a child whose output has ended has to end itself, so that it can be said how."""
+"""Seconds a child has to exit after its output ended, so that its exit status can be reported."""
 
 PATIENCE_S = 0.5
-"""Seconds that a child has to end by itself when its input has ended."""
+"""Seconds a child has to exit after its input was closed."""
 
 
 class Lines:
-    """Bytes as they come -> whole lines. `problem` is set when there can be no further one."""
+    """Splits bytes into lines. `problem` is set when no further line can follow."""
 
     def __init__(self, limit: int = MAX_LINE) -> None:
         self._limit = limit
@@ -74,7 +74,7 @@ class Lines:
         self.problem = ""
 
     def feed(self, data: bytes) -> None:
-        """Takes bytes; what comes behind a line that is too long is dropped."""
+        """Adds bytes; data after a line that is too long is dropped."""
         if self.problem:
             return
         first, *rest = data.split(b"\n")
@@ -90,7 +90,7 @@ class Lines:
             self._give_up()
 
     def take(self) -> bytes | None:
-        """The next whole line; None when there is none yet."""
+        """The next complete line; None when there is none yet."""
         if not self._whole:
             return None
         line = self._whole.popleft()
@@ -116,7 +116,7 @@ class Lines:
 
 
 class Tail:
-    """The last bytes of what was written."""
+    """The last bytes of an output."""
 
     def __init__(self, size: int = TAIL) -> None:
         self._size = size
@@ -124,15 +124,15 @@ class Tail:
         self._cut = False
 
     def feed(self, data: bytes) -> None:
-        """Takes bytes."""
+        """Adds bytes."""
         whole = self._bytes + data
         self._cut = self._cut or len(whole) > self._size
         self._bytes = whole[-self._size :]
 
     @property
     def text(self) -> str:
-        """What is kept, as text without blanks around it. Of a line whose beginning is gone nothing
-        is said: what is left of a secret is not known for one."""
+        """The kept text, stripped. A line without its beginning is dropped: a truncated secret
+        cannot be detected."""
         kept = self._bytes
         if self._cut:
             kept = kept.partition(b"\n")[2]
@@ -148,9 +148,9 @@ async def stdio_transport(
     harmless: Callable[[str], str] = str,
     load: Callable[[], Awaitable[None]] | None = None,
 ) -> AsyncGenerator["TransportStreams"]:
-    """Starts a child and gives the SDK's pair of streams; `load` imports the SDK meanwhile. `ended`
-    hears why there will be no more messages, with what stderr said last, of which `harmless` makes
-    what may be told. Raises McpConnectError."""
+    """Starts a child and yields the SDK's pair of streams; `load` imports the SDK meanwhile.
+    `ended` receives the reason for the end of the messages, with the tail of stderr redacted by
+    `harmless`. Raises McpConnectError."""
     talk = _Talk(command, groups, harmless)
     try:
         if load is not None:
@@ -186,7 +186,7 @@ async def _streams(
             try:
                 async for item in from_session:
                     await talk.child.write(_encoded(item))
-            except OSError:  # whoever asks next is to know why
+            except OSError:  # the next caller gets the reason
                 await talk.last_words()
                 ended(talk.why("its input"))
 
@@ -204,7 +204,7 @@ async def _streams(
 
 
 class _Talk:
-    """A child, what it has written, and news of either."""
+    """A child, its output, and notifications of both."""
 
     def __init__(
         self, command: Command, groups: ProcessGroups, harmless: Callable[[str], str] = str
@@ -226,12 +226,12 @@ class _Talk:
         self.child.on_output_end = self._news.set
 
     async def lines(self) -> AsyncIterator[bytes]:
-        """Whole lines until there are no more."""
+        """Yields complete lines until the end."""
         over = False
         while not over and not self._lines.problem:
             self._news.clear()
             if self.child.exited.done():
-                self.child.read_available()  # what it wrote last
+                self.child.read_available()  # its last output
             over = self.child.exited.done() or self.child.output_ended
             while (line := self._lines.take()) is not None:
                 self._go_on()
@@ -240,13 +240,13 @@ class _Talk:
                 await self._news.wait()
 
     async def last_words(self) -> None:
-        """Lets a child that says no more end, so that it can be said how."""
+        """Waits for a silent child to exit, so that its exit status can be reported."""
         if not self._lines.problem:
             await asyncio.wait({self.child.exited}, timeout=LAST_WORDS_S)
             self.child.read_available()
 
     def why(self, closed: str) -> str:
-        """The reason why there are no more lines; `closed` is what has been found closed."""
+        """The reason why there are no more lines; `closed` names the closed stream."""
         if self._lines.problem:
             return self._lines.problem
         text = self._harmless(self._errors.text)[-MAX_SAID:]
@@ -258,7 +258,7 @@ class _Talk:
         return f"{how}{said}"
 
     def _harmless(self, text: str) -> str:
-        """What a child said without the secrets it was given, and without what looks like one."""
+        """A child's output with its known secrets and likely secrets redacted."""
         for secret in self._secrets:
             text = text.replace(secret, REDACTED)
         return without_secrets(self._told(text))
@@ -292,7 +292,7 @@ class _Talk:
 
 
 def _no_word() -> None:
-    """Of this nobody has to hear: it only takes its time."""
+    """Ignores keep-alive messages, which only take time."""
 
 
 def _secrets(variables: Mapping[str, str]) -> set[str]:
@@ -304,7 +304,7 @@ def _secrets(variables: Mapping[str, str]) -> set[str]:
 
 
 async def _message(line: bytes, intake: Intake) -> "SessionMessage | Exception":
-    """A line as a message, or as what is wrong with it."""
+    """Decodes a line to a message or an error."""
     from mcp.shared.message import SessionMessage
     from mcp_types import jsonrpc_message_adapter
 
@@ -317,7 +317,7 @@ async def _message(line: bytes, intake: Intake) -> "SessionMessage | Exception":
 
 
 def _excerpt(line: bytes) -> str:
-    """Its beginning, without a word that is cut: half a secret is not known for one."""
+    """Its beginning, without a truncated word: half a secret cannot be detected."""
     text = line[:MAX_EXCERPT].decode("utf-8", "replace")
     if len(line) > MAX_EXCERPT:
         text = text.rpartition(" ")[0] + "…"

@@ -1,5 +1,4 @@
-"""A tool of a server as the registry holds it, a call of it, and its results as parts (MCP-04 to
-MCP-06)."""
+"""Tools of servers, their calls, and results as parts (MCP-04 to MCP-06)."""
 
 import binascii
 from collections.abc import Callable, Iterable, Iterator
@@ -25,14 +24,14 @@ from alhena.wire.content import Blob, Part
 from alhena.wire.plain import as_array, as_object
 
 MAX_MEDIA = 10 * 1024 * 1024
-"""Characters of base64 that one result may bring along; media beyond are named instead."""
+"""Maximum characters of base64 in one result; further media are only named."""
 
 UNREADABLE = "[Error: Could not parse tool response]"
 
 
 def content_of(tool: str, result: dict[str, Any]) -> LlmContent:
-    """The parts of a result, in its order. What `tool` is called stands before media. A result
-    without blocks is told by its structured content."""
+    """The parts of a result, in order. The name of `tool` precedes media. A result without blocks
+    is represented by its structured content."""
     blocks = as_array(result.get("content"))
     if blocks is None and result.get("content") is not None:
         return UNREADABLE
@@ -45,7 +44,7 @@ def content_of(tool: str, result: dict[str, Any]) -> LlmContent:
 
 
 def text_of(result: dict[str, Any]) -> str:
-    """The words of a result, for people: media and links as short notes between brackets."""
+    """The text of a result for people: media and links as short notes in brackets."""
     blocks = as_array(result.get("content")) or []
     lines = [line for block in blocks if (line := _shown(_fields(block)))]
     if not lines and result.get("structuredContent") is not None:
@@ -54,7 +53,7 @@ def text_of(result: dict[str, Any]) -> str:
 
 
 class _Room(msgspec.Struct):
-    """Characters of media that there is still room for."""
+    """Remaining characters for media."""
 
     left: int
 
@@ -94,7 +93,7 @@ def _media(tool: str, what: str, mime: object, data: object, room: _Room) -> Ite
 
 
 def is_base64(data: str) -> bool:
-    """True when this is base64 to the letter, as models want it."""
+    """True for strict base64, as models require it."""
     try:
         binascii.a2b_base64(data.encode("ascii"), strict_mode=True)
     except (binascii.Error, UnicodeEncodeError):
@@ -138,16 +137,16 @@ def _json(value: object) -> str:
 MAX_SHOWN_ARGS = 2_000
 MAX_TOLD_ERROR = 100_000
 MAX_PROGRESS = 1_000
-"""Lines of progress of one call that are shown."""
+"""Maximum progress lines shown per call."""
 
 Changes = Callable[[Server, ListedTool], str]
-"""What of a server's tool is not as it was when it was approved, as a diff; "" for nothing."""
+"""Returns the changes of a server's tool since its approval as a diff; "" if unchanged."""
 Shown = Callable[[Server], tuple[str, ...]]
-"""What a server is, and what else decides that, with nothing secret."""
+"""Describes a server by its identifying settings, without secrets."""
 
 
 def _bounded(output: Callable[[str], None]) -> Callable[[str], None]:
-    """`output` for so many lines: a server may report without end."""
+    """Limits `output` to a number of lines: a server may report without end."""
     left = MAX_PROGRESS
 
     def show(text: str) -> None:
@@ -160,8 +159,8 @@ def _bounded(output: Callable[[str], None]) -> Callable[[str], None]:
 
 
 class McpTool(DeclarativeTool):
-    """A tool of `server`, declared under `name`. What it needs approval for, `changes` says, and
-    `shown` what its server is."""
+    """A tool of `server`, declared under `name`. `changes` and `shown` supply the changes and the
+    server's description for the confirmation."""
 
     kind = Kind.OTHER
     is_output_markdown = True
@@ -181,11 +180,11 @@ class McpTool(DeclarativeTool):
 
     @property
     def description(self) -> str:
-        """What its server says of it, with nothing hidden."""
+        """The server's description with hidden characters made visible."""
         return self._description
 
     def invocation(self, params: dict[str, Any]) -> ToolInvocation:
-        """A call."""
+        """Builds the call."""
         return _Call(self, params, self._changes)
 
 
@@ -196,13 +195,13 @@ class _Call(BaseInvocation):
         self._changes = changes
 
     def describe(self) -> str:
-        """The call in one line."""
+        """Describes the call in one line."""
         told = msgspec.json.encode(self.params).decode("utf-8")
         return told if len(told) <= MAX_SHOWN_ARGS else told[:MAX_SHOWN_ARGS] + "…"
 
     async def confirmation(self, context: ExecutionContext) -> ConfirmationDetails | None:
-        """What to show a person: the call, what the server is, what it says of the tool, what of
-        that is new since it was approved."""
+        """Shows the call, the server, the tool's description, and its changes since the
+        approval."""
         del context
         tool = self._tool
         return McpConfirmation(
@@ -218,7 +217,7 @@ class _Call(BaseInvocation):
         )
 
     async def execute(self, context: ExecutionContext) -> ToolResult:
-        """Has the server do it."""
+        """Calls the tool on the server."""
         tool = self._tool
         name = tool.listed.name
         try:
@@ -238,15 +237,15 @@ class _Call(BaseInvocation):
 
 MAX_ONE = 8_000
 MAX_ALL = 24_000
-"""Characters."""
+"""Maximum characters."""
 
 _OPEN = "---[start of server instructions]---"
 _CLOSE = "---[end of server instructions]---"
 
 
 def framed_instructions(said: Iterable[tuple[str, str]]) -> str:
-    """The instructions of servers, by name, each in a frame that it cannot end, with nothing in it
-    that a person would not see; "" for none."""
+    """The instructions of servers, by name, each in a frame that it cannot close, with hidden
+    characters made visible; "" for none."""
     framed: list[str] = []
     left = MAX_ALL
     for server, text in said:

@@ -1,1 +1,1 @@
-"""Who asks: signing in to MCP servers by OAuth 2.1, and the tokens that come of it."""
+"""OAuth 2.1 sign-in to MCP servers, and the resulting tokens."""

@@ -1,7 +1,6 @@
-"""The access token of a server: shown with requests, and renewed once for all processes.
+"""The access token of a server: added to requests, renewed once across processes.
 
-What fails here takes nothing away: a token that could not be renewed stays where it is, whatever
-the reason was.
+A failed renewal never deletes the token, whatever the reason.
 """
 
 import asyncio
@@ -27,13 +26,13 @@ from alhena.system.errors import FileError
 T = TypeVar("T")
 
 EARLY_S = 300.0
-"""Seconds before its expiry from which a token is renewed."""
+"""Seconds before expiry at which a token is renewed."""
 
 LAST_WORD_S = 5.0
-"""Seconds that somebody who does not want the token any more waits for one that was asked for."""
+"""Seconds that a cancelled caller waits for a running renewal."""
 
 Send = Callable[[StoredToken], Awaitable[httpx2.Response]]
-"""Asks for a new token; the answer with its body. Raises SignInError."""
+"""Requests a new token; returns the answer with its body. Raises SignInError."""
 
 
 async def _asked(token: StoredToken) -> httpx2.Response:
@@ -42,8 +41,8 @@ async def _asked(token: StoredToken) -> httpx2.Response:
 
 
 async def _to_its_end(work: Coroutine[Any, Any, T]) -> T:
-    """What `work` comes to. Whoever is cancelled meanwhile leaves it at work, and waits for a
-    moment: a refresh token that is spent is of no use before the new one is on the disk."""
+    """Runs `work` to its end. A cancelled caller waits briefly and leaves it running: a spent
+    refresh token is useless until the new one is saved."""
     task = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(task)
@@ -54,8 +53,8 @@ async def _to_its_end(work: Coroutine[Any, Any, T]) -> T:
 
 
 class Renewal:
-    """The token of one server. `warn` hears why a token cannot be read or kept; `ended` says why
-    the sign-in holds no more, "" while it does. To be used in one event loop."""
+    """The token of one server. `warn` receives errors of reading and saving; `ended` is the reason
+    why the sign-in is no longer valid, "" while it is. Use it in one event loop."""
 
     def __init__(
         self,
@@ -80,10 +79,10 @@ class Renewal:
         self._refused = ""
 
     async def token(self, refused: str | None = None) -> str | None:
-        """The access token to send now, None when nobody has signed in or the sign-in has ended.
+        """Returns the access token; None when nobody has signed in or the sign-in has ended.
 
-        `refused` is one that the server did not take: another is wanted. Raises SignInError when a
-        token has to be renewed and whoever renews it is out of reach.
+        `refused` is a token the server rejected: another is needed. Raises SignInError when a token
+        needs renewal and the authorization server is unreachable.
         """
         async with self._lock:
             found = self._load()
@@ -94,8 +93,8 @@ class Renewal:
             return await _to_its_end(self._renew(refused))
 
     async def want(self, scopes: tuple[str, ...]) -> None:
-        """The server wants these scopes, which the token does not have: they are kept for the next
-        sign-in, which asks for them, too."""
+        """Saves scopes that the server requires and the token lacks; the next sign-in requests
+        them."""
         try:
             async with self._tokens.alone(self._name):
                 found = self._tokens.find(self._name, self._address)
@@ -113,7 +112,7 @@ class Renewal:
         async with self._tokens.alone(self._name):
             found = self._load()
             if found is None or self._good(found, EARLY_S, refused):
-                return None if found is None else found.access_token  # another was faster
+                return None if found is None else found.access_token  # another process was first
             return await self._renewed(found, refused)
 
     async def _renewed(self, old: StoredToken, refused: str | None) -> str | None:
@@ -132,7 +131,7 @@ class Renewal:
             kept = await self._tokens.save(new, self._now(), instead_of=self._in_file)
             self._unsaved = None
         except (FileError, TokenFileError) as error:
-            self._unsaved = new  # for this process: the refresh token of the file may be spent
+            self._unsaved = new  # the refresh token in the file may be spent: use this one
             self._warn(f"the renewed token of MCP server '{self._name}' could not be kept: {error}")
             return new.access_token
         if kept:
@@ -154,7 +153,7 @@ class Renewal:
         )
 
     def _with_secret(self, token: StoredToken) -> StoredToken:
-        """The token with the secret of its client, which the settings have for one of theirs."""
+        """Adds the configured client secret to the token."""
         secret = self._oauth.client_secret
         if token.client_secret or not secret or token.client_id != self._oauth.client_id:
             return token
@@ -169,7 +168,7 @@ class Renewal:
         kept = "" if found is None else found.access_token
         if self._unsaved is not None and kept == self._in_file:
             return self._unsaved
-        # Somebody has signed in, or out, or renewed it, since: that counts.
+        # The file's token was changed meanwhile (sign-in, sign-out or renewal): use it.
         self._unsaved, self._in_file = None, kept
         return found
 
@@ -177,7 +176,7 @@ class Renewal:
         return token.access_token != refused and token.holds_for(seconds, self._now())
 
     def _last(self, token: StoredToken, refused: str | None) -> str | None:
-        """What is left of a token that is not renewed: it holds for some minutes more, or not."""
+        """The token without a renewal while it is still valid, else None."""
         return token.access_token if self._good(token, 0, refused) else None
 
     def _renewable(self, token: StoredToken) -> bool:
@@ -186,8 +185,8 @@ class Renewal:
 
 
 class StoredAccess(httpx2.Auth):
-    """Shows the token of a server to the server it was given for, and to nobody else. Nobody is
-    sent to a browser: without a token the server says what it wants, and the answer stands."""
+    """Adds a server's token to requests to that server only. Never opens a browser: without a token
+    the server's answer is returned."""
 
     def __init__(self, renewal: Renewal, address: str) -> None:
         self._renewal = renewal
@@ -197,7 +196,7 @@ class StoredAccess(httpx2.Auth):
     async def async_auth_flow(
         self, request: httpx2.Request
     ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        """One request, made again once with a renewed token where the first was refused."""
+        """Sends a request, and again with a renewed token if the first was rejected."""
         here = origin(str(request.url)) == self._origin
         token = await self._renewal.token() if here else None
         if token is None:

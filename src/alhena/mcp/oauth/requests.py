@@ -1,14 +1,14 @@
-"""Requests to authorization servers: short, bounded, to no private place; token requests and
-their errors.
+"""HTTP requests to authorization servers: time and size limits, no private addresses, and the token
+requests with their errors.
 
-What a server says of where to sign in is not trusted: it could name a host of the local network, or
-one whose name means another address a moment later. So the addresses of a name are looked up once,
-and the request goes to one of those that were looked at.
+The location of an authorization server comes from an untrusted server: it could name a host of the
+local network, or a name whose address changes after the check. So a name is resolved once, and the
+request goes to one of the checked addresses.
 
 McpConnectError
-└── SignInError           exit 41   nobody could be signed in
-    └── RefusedError                an authorization server said no, and will say so again
-TokenFileError            exit 41   the file of the tokens cannot be used
+└── SignInError           exit 41   sign-in failed
+    └── RefusedError                permanently refused by an authorization server
+TokenFileError            exit 41   the token file is unusable
 """
 
 import asyncio
@@ -28,16 +28,16 @@ from alhena.system.web.url import address_problem, host_problem, literal_address
 from alhena.wire.plain import is_token
 
 MAX_BODY = 256 * 1024
-"""Bytes of an answer."""
+"""Maximum bytes of an answer."""
 
 TIME_LIMIT_S = 30.0
-"""Seconds for a request and its whole answer."""
+"""Timeout of a request with its whole answer."""
 
 MAX_REDIRECTS = 5
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
-"""The addresses of a host. Raises OSError when there are none."""
+"""Resolves the addresses of a host. Raises OSError when there are none."""
 
 
 async def _resolve(host: str, port: int) -> Sequence[str]:
@@ -49,11 +49,11 @@ async def _resolve(host: str, port: int) -> Sequence[str]:
 
 
 class OAuthHttp:
-    """Sends requests of a sign-in to the MCP server at `server_url`, and to where it leads.
+    """Sends sign-in requests for the MCP server at `server_url`.
 
-    A URL has to be https, or on this machine if the server is. One that only the server has named
-    has to be on the public internet, unless the server is not; `given` are those of the settings.
-    `direct` is the client that uses no proxies.
+    A URL has to be https, or local if the server is. A URL that only the server named must be on
+    the public internet, unless the server is not; `given` are the URLs from the settings. `direct`
+    is the client without proxies.
     """
 
     def __init__(
@@ -73,10 +73,10 @@ class OAuthHttp:
         self._near: bool | None = None
 
     async def send(self, request: httpx2.Request) -> httpx2.Response:
-        """The answer with its body. Redirects are followed for GET, and within an origin.
+        """Returns the answer with its body. Follows redirects of GET requests within an origin.
 
-        Raises SignInError when there is none, when it is too large or takes too long, and for a
-        URL that may not be asked.
+        Raises SignInError when the request fails, the answer is too large or late, or the URL is
+        not allowed.
         """
         place = shown(str(request.url))
         request.headers.setdefault("Accept", "application/json")
@@ -90,16 +90,16 @@ class OAuthHttp:
             raise SignInError(f"{place} cannot be reached ({type(error).__name__})") from error
 
     async def require(self, url: str) -> None:
-        """Raises SignInError for a URL that may not be asked, nor shown in a browser."""
+        """Raises SignInError for a URL that must not be requested or shown in a browser."""
         await self._approved(url)
 
     def reached(self, address: str) -> None:
-        """The server has been found at this address: where its name leads from now on does not say
-        whether it is on the public internet."""
+        """Records the server's address: it alone now decides if the server is on the public
+        internet."""
         self._near = address_problem(address) is not None
 
     async def _approved(self, url: str) -> Sequence[str]:
-        """The addresses that a URL may be asked at; none where it may be asked by its name. Raises
+        """The allowed addresses of a URL; none if it may be requested by name. Raises
         SignInError."""
         require_safe(url, self._server_url)
         if origin(url) in self._given or await self._server_is_near():
@@ -119,13 +119,13 @@ class OAuthHttp:
         return () if is_proxied(url) else addresses
 
     async def _addresses(self, url: str) -> Sequence[str]:
-        """Where the host of a URL is. Raises SignInError."""
+        """Resolves the host of a URL. Raises SignInError."""
         _, host, port = origin(url)
         try:
             found = await self._resolve(host, port)
         except OSError as error:
             if is_proxied(url):
-                return ()  # names may mean nothing here; the proxy will say
+                return ()  # the proxy resolves names
             raise SignInError(f"{shown(url)} cannot be reached (its name is not known)") from error
         if not found and not is_proxied(url):
             raise SignInError(f"{shown(url)} cannot be reached (its name is not known)")
@@ -167,7 +167,8 @@ class OAuthHttp:
         raise SignInError(f"{shown(str(request.url))} redirects without an end")
 
     async def _sent(self, request: httpx2.Request, addresses: Sequence[str]) -> httpx2.Response:
-        """The answer of the first address that can be connected to, or of the host by its name."""
+        """Sends the request to the first address that accepts a connection, or to the host by
+        name."""
         if not addresses:
             return await self._client.send(request, stream=True, follow_redirects=False)
         *others, last = (_at(request, address) for address in addresses)
@@ -180,25 +181,25 @@ class OAuthHttp:
 
 
 def is_proxied(url: str) -> bool:
-    """True when the environment has requests to a URL go through a proxy, which looks up names."""
+    """True when requests to a URL use a proxy, which resolves names."""
     scheme, host, _ = origin(url)
     proxies = getproxies()
     return bool(proxies.get(scheme) or proxies.get("all")) and not proxy_bypass(host)
 
 
 def _at(request: httpx2.Request, address: str) -> httpx2.Request:
-    """A request to a certain address, which has to show the certificate of the host anyway."""
+    """A request to a specific address; the certificate is still checked for the host name."""
     return httpx2.Request(
         request.method,
         request.url.copy_with(host=address),
-        headers=request.headers,  # Host among them
+        headers=request.headers,  # includes Host
         content=request.content,
         extensions={**request.extensions, "sni_hostname": request.url.host},
     )
 
 
 def _following(request: httpx2.Request, response: httpx2.Response) -> httpx2.Request | None:
-    """Where a redirect leads, within an origin."""
+    """The request that follows a redirect within the origin; None otherwise."""
     if not response.has_redirect_location or request.method != "GET":
         return None
     try:
@@ -212,7 +213,7 @@ def _following(request: httpx2.Request, response: httpx2.Response) -> httpx2.Req
 
 @asynccontextmanager
 async def opened(server_url: str, given: Collection[str] = ()) -> AsyncGenerator[OAuthHttp]:
-    """Requests for a block. Proxies and certificates are those of the environment."""
+    """Opens clients for a block, with proxies and certificates from the environment."""
     async with (
         httpx2.AsyncClient(timeout=TIME_LIMIT_S) as client,
         httpx2.AsyncClient(timeout=TIME_LIMIT_S, transport=httpx2.AsyncHTTPTransport()) as direct,
@@ -221,7 +222,7 @@ async def opened(server_url: str, given: Collection[str] = ()) -> AsyncGenerator
 
 
 def origin(url: str) -> tuple[str, str, int]:
-    """Scheme, host and port of a URL. Raises SignInError for what is none."""
+    """Scheme, host and port of a URL. Raises SignInError for an invalid URL."""
     try:
         parts = urlsplit(url)
         port = parts.port or _DEFAULT_PORTS.get(parts.scheme.lower(), 0)
@@ -231,7 +232,7 @@ def origin(url: str) -> tuple[str, str, int]:
 
 
 def shown(url: str) -> str:
-    """The place of a URL for messages: no path, no query, where secrets may stand."""
+    """A URL for messages, without path and query, which may contain secrets."""
     scheme, host, port = origin(url)
     named = f"[{host}]" if ":" in host else host
     place = f"{scheme}://{named}"
@@ -239,7 +240,7 @@ def shown(url: str) -> str:
 
 
 def require_safe(url: str, server_url: str) -> None:
-    """Raises SignInError for a URL that secrets would be sent to in the clear."""
+    """Raises SignInError for a URL that would receive secrets unencrypted."""
     scheme, host, _ = origin(url)
     local = _is_loopback(host) and _is_loopback(origin(server_url)[1])
     if scheme == "https" or (scheme == "http" and local):
@@ -258,7 +259,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _whole(response: httpx2.Response, body: bytes, request: httpx2.Request) -> httpx2.Response:
-    """The answer as if its body had been read by the client."""
+    """The response with its complete body."""
     kept = ("content-type", "www-authenticate", "location")
     headers = [(name, value) for name, value in response.headers.multi_items() if name in kept]
     return httpx2.Response(response.status_code, headers=headers, content=body, request=request)
@@ -267,12 +268,12 @@ def _whole(response: httpx2.Response, body: bytes, request: httpx2.Request) -> h
 BASIC = "client_secret_basic"
 MAX_SAID = 300
 MAX_LIFE_S = 100 * 366 * 24 * 3600.0
-"""The longest that a token can be said to hold: what is more says nothing."""
+"""Maximum plausible lifetime of a token; larger values are ignored."""
 _TEMPORARY = frozenset({"temporarily_unavailable", "server_error", "slow_down"})
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
-    """RFC 6749, 5.1; `expires_in` in seconds. No token shows in the repr."""
+    """Token response (RFC 6749, 5.1); `expires_in` in seconds. The repr shows no token."""
 
     access_token: str
     token_type: str | None = None
@@ -285,14 +286,14 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Refusal(msgspec.Struct, frozen=True):
-    """RFC 6749, 5.2."""
+    """Error response (RFC 6749, 5.2)."""
 
     error: str = ""
     error_description: str = ""
 
 
 def posted(url: str, form: dict[str, str], authorization: str | None) -> httpx2.Request:
-    """A request to a token endpoint."""
+    """A POST request to a token endpoint."""
     headers = {"Content-Type": "application/x-www-form-urlencoded"}
     if authorization is not None:
         headers["Authorization"] = authorization
@@ -300,7 +301,7 @@ def posted(url: str, form: dict[str, str], authorization: str | None) -> httpx2.
 
 
 def refresh_request(token: StoredToken) -> httpx2.Request:
-    """The request that renews a token (RFC 6749, 6)."""
+    """The refresh request of a token (RFC 6749, 6)."""
     form = {
         "grant_type": "refresh_token",
         "refresh_token": token.refresh_token,
@@ -321,9 +322,8 @@ def refresh_request(token: StoredToken) -> httpx2.Request:
 
 
 def read_grant(status: int, body: bytes, url: str, secrets: tuple[str, ...]) -> Grant:
-    """The tokens of an answer. Raises RefusedError when the server says no and would say so again,
-    another SignInError when it cannot say now, or says something else. No message quotes any of
-    `secrets`."""
+    """Reads a token response. Raises RefusedError for a permanent refusal, another SignInError for
+    a temporary or invalid answer. No message quotes any of `secrets`."""
     place = shown(url)
     if status not in (200, 201):
         raise _refusal(status, body, place, secrets)
@@ -339,14 +339,14 @@ def read_grant(status: int, body: bytes, url: str, secrets: tuple[str, ...]) -> 
 
 
 def _life(seconds: float | None) -> float | None:
-    """So many seconds as a time can be told by; None where none was said, or one that is none."""
-    if seconds is None or not seconds <= MAX_LIFE_S:  # which NaN is not, either
+    """The lifetime in seconds if plausible, else None."""
+    if seconds is None or not seconds <= MAX_LIFE_S:  # also rejects NaN
         return None
     return max(seconds, 0.0)
 
 
 def refusal_words(body: bytes, secrets: tuple[str, ...]) -> tuple[str, str]:
-    """The code of a refusal, "" for none, and what is said of it with `secrets` taken out."""
+    """The error code of a refusal, "" for none, and its description with `secrets` redacted."""
     try:
         refusal = msgspec.json.decode(body, type=_Refusal)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

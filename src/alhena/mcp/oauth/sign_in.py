@@ -1,10 +1,10 @@
 """Signs a person in to a server: discovery, registration, consent in a browser, tokens.
 
-The SDK's client makes the requests of the code grant (PKCE, state, resource); the answers are read
-here, so that no message of a refusal quotes a secret.
+The SDK's client makes the requests of the code grant (PKCE, state, resource); answers are parsed
+here, so that no error message quotes a secret.
 
-What it finds is held against what it was looked for by: the resource has to be the server, the
-issuer the one that was named (RFC 9728, RFC 8414).
+Discovered metadata is verified: the resource has to be the server, the issuer the announced one
+(RFC 9728, RFC 8414).
 """
 
 import time
@@ -65,9 +65,9 @@ from alhena.version import __version__
 
 
 class Authority(msgspec.Struct, frozen=True, kw_only=True):
-    """Who signs people in for a server. `metadata` is None where it publishes none: the addresses
-    of the first generation are then at the server's own origin. `issuer` is "" when nobody has
-    said who that is."""
+    """The authorization server of an MCP server. `metadata` is None if it publishes none: the
+    endpoints are then at the server's own origin, as in the first version. `issuer` is "" if
+    unknown."""
 
     metadata: OAuthMetadata | None
     resource: ProtectedResourceMetadata | None
@@ -78,8 +78,8 @@ class Authority(msgspec.Struct, frozen=True, kw_only=True):
 async def discover(
     http: OAuthHttp, server_url: str, challenge: httpx2.Response, oauth: McpOAuth
 ) -> Authority:
-    """Finds out. `challenge` is the answer of the server to a request without a token; what the
-    settings say goes before what is found. Raises SignInError."""
+    """Discovers the authorization server. `challenge` is the server's answer to a request without a
+    token; settings take precedence. Raises SignInError."""
     if oauth.authorization_url and oauth.token_url:
         metadata = _of_settings(oauth, None)
         return Authority(
@@ -112,7 +112,8 @@ async def discover(
 async def _resource(
     http: OAuthHttp, server_url: str, challenge: httpx2.Response
 ) -> ProtectedResourceMetadata | None:
-    """What the server says of itself. Raises SignInError when it says it of another one."""
+    """Fetches the server's resource metadata. Raises SignInError when it describes another
+    resource."""
     named = extract_resource_metadata_from_www_auth(challenge)
     fault = 0
     for url in build_protected_resource_metadata_discovery_urls(named, server_url):
@@ -130,7 +131,7 @@ async def _resource(
             )
         return found
     if fault:
-        # Whether it says anything is not known, so nothing is guessed.
+        # The metadata may exist: do not guess.
         raise SignInError(f"it cannot say now where to sign in (HTTP {fault})")
     return None
 
@@ -148,8 +149,8 @@ def _issuer(resource: ProtectedResourceMetadata | None, oauth: McpOAuth) -> str 
 
 
 async def _metadata(http: OAuthHttp, server_url: str, issuer: str | None) -> OAuthMetadata | None:
-    """The metadata of an issuer, or of the server itself. Raises SignInError when they are those of
-    another issuer, or when one that was named has none."""
+    """The metadata of an issuer, or of the server itself. Raises SignInError when it names another
+    issuer, or when a named issuer has none."""
     for url in build_oauth_authorization_server_metadata_discovery_urls(issuer, server_url):
         response = await http.send(create_oauth_metadata_request(url))
         going_on, found = await handle_auth_metadata_response(response)
@@ -176,7 +177,7 @@ def _require_issuer(found: str, issuer: str | None, server_url: str) -> None:
 
 
 def _of_settings(oauth: McpOAuth, found: OAuthMetadata | None) -> OAuthMetadata:
-    """What was found with the addresses of the settings in it."""
+    """Merges endpoints from the settings into the discovered metadata."""
     given = {
         "issuer": oauth.issuer or oauth.authorization_url,
         "authorization_endpoint": oauth.authorization_url,
@@ -219,7 +220,7 @@ _POST = "client_secret_post"
 
 
 class Answered(msgspec.Struct, frozen=True, kw_only=True):
-    """What a browser came back with."""
+    """The authorization response from the browser."""
 
     code: str
     state: str
@@ -230,16 +231,16 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Consent(Protocol):
-    """The person with a browser. `redirect_uri` is where it comes back to."""
+    """Consent of the person in a browser. `redirect_uri` receives the response."""
 
     @property
     def redirect_uri(self) -> str:
-        """An address that the browser of the person can reach."""
+        """A redirect address that the person's browser can reach."""
         ...
 
     async def ask(self, url: str, state: str) -> Answered:
-        """Shows the page, and waits for the answer with this state. Raises AlhenaError when the
-        person refuses or does not answer."""
+        """Opens the page and waits for the response with this state. Raises AlhenaError when the
+        person refuses or does not respond."""
         ...
 
 
@@ -250,9 +251,9 @@ async def sign_in(
     tokens: TokenFile,
     now: Callable[[], float] = time.time,
 ) -> StoredToken:
-    """Signs in anew, and keeps what comes of it; what was kept before stands until then.
+    """Signs in and saves the new token; the previous one stays valid until then.
 
-    Raises SignInError, what `consent` raises, and what keeping tokens raises.
+    Raises SignInError, and the errors of `consent` and of saving tokens.
     """
     address, oauth = server.address, server.oauth or McpOAuth()
     if address is None:
@@ -263,7 +264,7 @@ async def sign_in(
             remedy=f"Remove mcpServers.{name}.oauth.tokenParamName, if the server takes headers.",
         )
     require_safe(address, address)
-    tokens.named(name)  # a file that cannot be used is better found out before than after
+    tokens.named(name)  # report an unusable file before the sign-in, not after
     given = tuple(filter(None, (oauth.authorization_url, oauth.token_url)))
     given += tuple(filter(None, (oauth.issuer, oauth.registration_url)))
     async with opened(address, given) as http:
@@ -290,14 +291,14 @@ async def sign_in(
         resource=flow.resource,
         audience=" ".join(oauth.audiences),
     )
-    async with tokens.alone(name):  # a renewal that is under way must not have the last word
+    async with tokens.alone(name):  # a running renewal must not overwrite the new token
         await tokens.save(token, now())
     return token
 
 
 def _stepped_up(authority: Authority, kept: StoredToken | None, oauth: McpOAuth) -> Authority:
-    """Asks for the scopes that the server has wanted since the last sign-in, too, and for those
-    that this one had. What the settings name is all that is asked for."""
+    """Adds the scopes required since the last sign-in, and those it had. Scopes from the settings
+    replace all of them."""
     if kept is None or not kept.wanted or oauth.scopes:
         return authority
     scopes = joined(f"{authority.scope or ''} {kept.scope} {kept.wanted}".split())
@@ -305,7 +306,7 @@ def _stepped_up(authority: Authority, kept: StoredToken | None, oauth: McpOAuth)
 
 
 class CodeGrant(OAuthClientProvider):
-    """One authorization code, from the consent to the tokens."""
+    """The authorization code grant, from the consent to the tokens."""
 
     def __init__(
         self,
@@ -333,16 +334,16 @@ class CodeGrant(OAuthClientProvider):
 
     @property
     def token_url(self) -> str:
-        """Where tokens are asked for."""
+        """URL of the token endpoint."""
         return self._get_token_endpoint()
 
     @property
     def resource(self) -> str:
-        """What the tokens are for (RFC 8707)."""
+        """The resource indicator of the tokens (RFC 8707)."""
         return self.context.get_resource_url()
 
     async def grant(self, http: OAuthHttp) -> Grant:
-        """The tokens. Raises SignInError, and what the consent raises."""
+        """Obtains the tokens. Raises SignInError, and the errors of the consent."""
         try:
             request = await self._perform_authorization()
         except OAuthFlowError as error:
@@ -360,7 +361,7 @@ class CodeGrant(OAuthClientProvider):
         return read_grant(response.status_code, response.content, self.token_url, secrets)
 
     async def _go(self, url: str) -> None:
-        """Puts the page together as it was meant: an endpoint may have a query of its own."""
+        """Rebuilds the authorization URL: an endpoint may have its own query."""
         page, _, asked = url.rpartition("?")
         parts = urlsplit(page)
         own = parse_qsl(asked)
@@ -372,19 +373,19 @@ class CodeGrant(OAuthClientProvider):
 
     async def _return(self) -> AuthorizationCodeResult:
         answered = await self._consent.ask(self._url, self._state)
-        # Where nobody has said who the issuer is there is nothing to hold an answer against.
+        # An unknown issuer cannot be verified.
         issuer = answered.issuer if self._issuer else None
         return AuthorizationCodeResult(code=answered.code, state=answered.state, iss=issuer)
 
     async def _auth_flow(
         self, request: httpx2.Request
     ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        """Not for requests to the server: those show what is kept (`access`)."""
+        """Unused: requests to the server carry the saved token (`access`)."""
         yield request
 
 
 class _Unkept:
-    """A storage of the SDK's that keeps nothing: what comes of a sign-in is kept at its end."""
+    """A token storage for the SDK that stores nothing: the sign-in saves its token at the end."""
 
     async def get_tokens(self) -> OAuthToken | None:
         return None
@@ -402,8 +403,8 @@ class _Unkept:
 async def _challenge(
     address: str, server: McpServer, reached: Callable[[str], None]
 ) -> httpx2.Response:
-    """What the server answers to somebody it does not know; `reached` hears at which address it is.
-    A stream of events is not read."""
+    """The server's answer to an unauthenticated request; `reached` receives its address. An event
+    stream is not read."""
     events = server.transport is Transport.SSE
     body = msgspec.json.encode(
         {
@@ -440,7 +441,7 @@ async def _challenge(
 
 
 async def _require_places(http: OAuthHttp, metadata: OAuthMetadata | None) -> None:
-    """Raises SignInError for a page that must not be shown, before anything is asked of it."""
+    """Raises SignInError for a page that must not be opened, before any request."""
     if metadata is None:
         return
     for url in (metadata.authorization_endpoint, metadata.token_endpoint):
@@ -450,7 +451,7 @@ async def _require_places(http: OAuthHttp, metadata: OAuthMetadata | None) -> No
 async def _client(
     http: OAuthHttp, address: str, redirect_uri: str, authority: Authority, oauth: McpOAuth
 ) -> OAuthClientInformationFull:
-    """Who we are to the authorization server: as the settings say, or newly registered."""
+    """The OAuth client: from the settings, or newly registered."""
     metadata = authority.metadata
     methods = None if metadata is None else metadata.token_endpoint_auth_methods_supported
     if oauth.client_id:

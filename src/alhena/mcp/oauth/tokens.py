@@ -1,12 +1,11 @@
-"""The tokens of MCP servers, in ~/.gemini/mcp-oauth-tokens.json, and what can go wrong with
-signing in.
+"""Stores the tokens of MCP servers in ~/.gemini/mcp-oauth-tokens.json, and defines sign-in errors.
 
 McpConnectError
-└── SignInError           exit 41   nobody could be signed in
-    └── RefusedError                an authorization server said no, and will say so again
-TokenFileError            exit 41   the file of the tokens cannot be used
+└── SignInError           exit 41   sign-in failed
+    └── RefusedError                permanently refused by an authorization server
+TokenFileError            exit 41   the token file is unusable
 
-Entries of a shape that is not known, and keys of other programs, are kept as they are.
+Unknown entries, and keys of other programs, are preserved.
 """
 
 import asyncio
@@ -24,13 +23,13 @@ from alhena.wire.plain import carried_text
 
 
 class SignInError(McpConnectError):
-    """Nobody could be signed in, or a token could not be renewed. No message quotes a secret."""
+    """A sign-in or a token renewal failed. No message quotes a secret."""
 
     exit_code = 41
 
 
 class RefusedError(SignInError):
-    """An authorization server refuses. `code` is OAuth's word for the reason."""
+    """An authorization server refuses permanently. `code` is the OAuth error code."""
 
     def __init__(self, message: str, *, code: str, remedy: str | None = None) -> None:
         super().__init__(message, remedy=remedy)
@@ -38,29 +37,28 @@ class RefusedError(SignInError):
 
 
 class TokenFileError(McpError):
-    """The file of the tokens holds something else, or cannot be changed now. It is left alone."""
+    """The token file is invalid, or cannot be changed now. It is left unchanged."""
 
     exit_code = 41
 
 
 FILE = "mcp-oauth-tokens.json"
 OWN_KEY = "alhena"
-"""The key of an entry that holds what the reference has no key for."""
+"""The key of an entry for data that the reference has no key for."""
 
 PATIENCE_S = 45.0
-"""Seconds to wait for another process that renews a token: longer than a request may take."""
+"""Seconds to wait for a renewal in another process: longer than a request may take."""
 
 Sleep = Callable[[float], Awaitable[None]]
 
 _STEP_S = 0.02
 _MAX_MS = 1e15
-"""A time beyond all calendars: whoever wrote it did not say when a token ends."""
+"""An implausible time: the expiry counts as unknown."""
 
 
 class StoredToken(msgspec.Struct, frozen=True, kw_only=True):
-    """What a sign-in left behind for one server. `expires_at` is in seconds since the epoch, None
-    when nobody said. `wanted` are scopes that the server has asked for since. No token and no
-    secret shows in the repr."""
+    """The saved token of one server. `expires_at` is in seconds since the epoch, None if unknown.
+    `wanted` are scopes that the server has required since. The repr shows no secret."""
 
     server_name: str
     server_url: str
@@ -81,36 +79,37 @@ class StoredToken(msgspec.Struct, frozen=True, kw_only=True):
         return f"StoredToken({self.server_name!r}, expires_at={self.expires_at!r})"
 
     def holds_for(self, seconds: float, now: float) -> bool:
-        """True when the access token is still good so many seconds after `now`."""
+        """True when the access token is still valid `seconds` after `now`."""
         return self.expires_at is None or now + seconds < self.expires_at
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What must not show in any message."""
+        """The secrets to redact from messages."""
         return (self.access_token, self.refresh_token, self.client_secret)
 
 
 class TokenFile:
-    """The tokens of all servers. Methods raise TokenFileError for a file that holds something else,
-    which is never overwritten, and FileError when it cannot be read or written."""
+    """The tokens of all servers. Methods raise TokenFileError for an invalid file, which is never
+    overwritten, and FileError when it cannot be read or written."""
 
     def __init__(self, files: PrivateFiles, sleep: Sleep = asyncio.sleep) -> None:
         self._files = files
         self._sleep = sleep
 
     def find(self, name: str, url: str) -> StoredToken | None:
-        """The token of a server, if it was given for this URL: one that has moved gets none."""
+        """The token of a server if it was issued for this URL; a server that has moved gets
+        none."""
         token = self.named(name)
         return token if token is not None and same_place(token.server_url, url) else None
 
     def named(self, name: str) -> StoredToken | None:
-        """The token that is kept under the name of a server, whatever its URL was."""
+        """The token saved under the name of a server, whatever its URL."""
         found = [entry for entry in self._entries() if _name(entry) == name]
         return _token(found[-1]) if found else None
 
     async def save(self, token: StoredToken, now: float, *, instead_of: str | None = None) -> bool:
-        """Keeps a token in the place of the server's last one. With `instead_of` only while that is
-        its access token: false when somebody has signed in, or out, or renewed it since."""
+        """Replaces the server's token. With `instead_of`, only if that is still the saved access
+        token: returns False after another sign-in, sign-out or renewal."""
         name = token.server_name
 
         def changed(entries: list[Any]) -> list[Any] | None:
@@ -124,20 +123,20 @@ class TokenFile:
         return await self._change(changed)
 
     async def forget(self, name: str) -> bool:
-        """Takes the tokens of a server away; whether there were any. Waits for no renewal: what
-        comes of one is not kept."""
+        """Deletes the tokens of a server; True if there were any. Does not wait for a renewal,
+        whose result is discarded."""
 
         def changed(entries: list[Any]) -> list[Any] | None:
             kept = [entry for entry in entries if _name(entry) != name]
             return kept if len(kept) < len(entries) else None
 
-        # Where nobody has signed in no lock is made, which may be all that the home has then.
+        # Without tokens no lock file is created, which might be the only file in the home.
         return changed(self._entries()) is not None and await self._change(changed)
 
     @asynccontextmanager
     async def alone(self, name: str) -> AsyncGenerator[None]:
-        """Holds the renewal of one server's token for a block, across processes. Where there can be
-        no lock, as in a home that cannot be written to, the block runs without."""
+        """Locks the renewal of one server's token for a block, across processes. Without write
+        access to the home, the block runs unlocked."""
         from hashlib import sha256
 
         label = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:16]
@@ -191,7 +190,7 @@ class TokenFile:
 
 
 def same_place(one: str, other: str) -> bool:
-    """True when two URLs are the same but for the case of scheme and host."""
+    """True when two URLs are equal, ignoring case in scheme and host."""
     return bool(one) and _canonical(one) == _canonical(other)
 
 
@@ -216,7 +215,7 @@ def _name(entry: object) -> str | None:
 
 
 def _token(entry: Any) -> StoredToken | None:
-    """The token of an entry; None when it has none that could be sent."""
+    """The token of an entry; None when it has no usable one."""
     fields = cast("dict[str, Any]", entry)
     token, own = _object(fields.get("token")), _object(fields.get(OWN_KEY))
     access = carried_text(token.get("accessToken"))
