@@ -43,9 +43,15 @@ _SEARCHES = {"grep": "rR", "egrep": "rR", "fgrep": "rR", "rg": "u."}
 _SAMPLES = frozenset({".env.example", ".env.sample", ".env.template", ".env.dist"})
 _TAKE_TEXT = frozenset({"basename", "dirname", "echo", "printf", "seq"})
 """Programs that open none of their operands."""
-_KNOWN = {"HOME": "~", "PWD": ".", "USER": "", "SHELL": "", "LANG": "", "TERM": ""}
+_NAME_ONLY = frozenset({"ls", "stat", "test", "["})
+"""Programs that read no content of files."""
+_KNOWN = {
+    "HOME": "~",
+    "PWD": ".",
+    **dict.fromkeys(("USER", "SHELL", "LANG", "TERM", "PATH", "?", "#"), ""),
+}
 _SUBSTITUTION = re.compile(r"`[^`]*`|[$<]\(.*\)", re.DOTALL)
-_VARIABLE = re.compile(r"\$(?:\w+|\{\w+\})")
+_VARIABLE = re.compile(r"\$(?:\w+|[?#]|\{\w+\})")
 _UNQUOTED = str.maketrans("", "", "\"'")
 _DEVICES = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr"})
 _MANY = 1000
@@ -77,7 +83,9 @@ def leaves_workspace(
         for text in _texts(word, part, only_text or _listing(parts)):
             if text is None:
                 return f"{word.source} is only known when it runs"
-            refusal = None if only_text else _refusal(text, places, facts)
+            if only_text:
+                continue
+            refusal = _refusal(text, places, facts, content=name not in _NAME_ONLY)
             if refusal is not None:
                 return f"{word.source or word.text} {refusal}"
     return None
@@ -167,14 +175,21 @@ def _values(name: str, part: Part, listed: bool) -> list[str]:
 
 
 def _put(text: str, name: str, value: str) -> str:
-    return re.sub(rf"\$(?:\{{{re.escape(name)}\}}|{re.escape(name)}\b)", lambda _: value, text)
+    return re.sub(rf"\$(?:\{{{re.escape(name)}\}}|{re.escape(name)}(?!\w))", lambda _: value, text)
 
 
-def _refusal(text: str, places: set[str], facts: Surroundings | None) -> str | None:
+def _is_secret(path: str) -> bool:
+    names = path.split("/")
+    return any(map(_may_hold_secrets, names)) or names[-2:] == [".git", "config"]
+
+
+def _refusal(
+    text: str, places: set[str], facts: Surroundings | None, *, content: bool
+) -> str | None:
     path = os.path.expanduser(text)
     if text[:1] == "~" and path == text:
         return "is outside the workspace"
-    if any(_may_hold_secrets(name) for name in path.split("/")):
+    if content and _is_secret(path):
         return "may hold secrets"
     if path in _DEVICES or path.startswith("/dev/fd/"):
         return None
@@ -190,7 +205,7 @@ def _refusal(text: str, places: set[str], facts: Surroundings | None) -> str | N
             there = os.path.lexists(each)
             if (climbs or there) and not facts.contains(each):
                 return "is outside the workspace"
-            if there and any(map(_may_hold_secrets, _below(facts.real(each), place))):
+            if content and there and any(map(_may_hold_secrets, _below(facts.real(each), place))):
                 return "leads to what may hold secrets"
     return None
 
@@ -230,45 +245,89 @@ def _lists_names(part: Part) -> bool:
     if name == "find":
         wanted = [v for o, v in pairwise(texts) if o in {"-name", "-iname"}]
         plain = wanted and not any(fnmatchcase(each, v) for each in _SECRETS for v in wanted)
-        return bool(plain) and not any(each[1:] != "print0" and "printf" in each for each in texts)
+        return bool(plain) and not any("printf" in each for each in texts)
     return name in _NAMES and not flags & set("aAHu") and not any("hidden" in e for e in texts)
 
 
-_REMOVES = frozenset({"rm", "rmdir", "shred", "unlink"})
+_REMOVES = frozenset({"rm", "rmdir", "shred", "truncate", "unlink"})
+_RECURSIVE = frozenset({"chgrp", "chmod", "chown"})
 _FORMATS = frozenset(
     {"blkdiscard", "fdisk", "mke2fs", "mkswap", "parted", "sfdisk", "sgdisk", "wipefs"}
 )
 _WRITES = frozenset({"cp", "dd", "install", "mv", "tee"})
+_FINDERS = frozenset({"fd", "find", "locate", "ls"})
 _HOME = re.compile(r"^\$(HOME\b|\{HOME\})")
+_ONLY_VARIABLES = re.compile(r"(\$\w+|\$\{\w+\}|/|\*)+")
 _HARMLESS = ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/fd/", "/dev/shm/")  # noqa: S108
 _TEMPORARY = ("/tmp/", "/var/tmp/")  # noqa: S108 - what is below is made to be removed
 
 
 def destroys(
-    commands: Iterable[Command], part: Part, place: str | None, facts: Surroundings | None
+    commands: Iterable[Command],
+    part: Part,
+    parts: Sequence[Part],
+    place: str | None,
+    facts: Surroundings | None,
 ) -> str | None:
     """The reason why commands would destroy something beyond the workspace, None when they surely
-    or probably do not. `place` is where they run, None where that is outside or unknown."""
+    or probably do not. `parts` is the whole line; `place` is where `part` runs, None where that is
+    outside or unknown."""
     for each in part.redirections:
         if each.effect is Effect.WRITE and each.target and _is_device(each.target.text):
             return f"{each.source} writes to a device"
+    values = {each.name: each.value for item in parts for each in item.assignments}
     for command in commands:
         name = base_name(command.words[0].text) if command.words else ""
-        words = command.words[1:]
         if name in _FORMATS or name.startswith("mkfs"):
             return f"{name} formats a device"
-        if name in _WRITES and any(_is_device(each.text.removeprefix("of=")) for each in words):
+        if name in _WRITES and any(
+            _is_device(each.text.removeprefix("of=")) for each in command.words[1:]
+        ):
             return f"{name} writes to a device"
-        if name in _REMOVES:
-            removed: Sequence[Word] = [each for each in words if each.text[:1] != "-"]
-        elif name == "find" and any(each.text in {"-delete", "rm"} for each in words):
-            removed = words[:1]
-        else:
-            continue
-        for word in removed:
-            if _is_outside(word, place, facts):
+        for word in _removed(name, command, parts):
+            known = values.get(word.source.strip('"${}'), word)
+            if _is_outside(known, place, facts):
                 return f"{name} removes {word.source or word.text}, outside the workspace"
+            if "/" in word.source and _ONLY_VARIABLES.fullmatch(word.source.replace('"', "")):
+                return f"{name} removes everything if the variable in {word.source} is empty"
+        whole = command.words[1:-1] if name == "mv" else ()
+        if command.words and not command.words[0].literal:
+            whole = command.words[1:]
+        for word in whole:
+            if _is_outside(word, place, facts) and _holds(word.text or "~", place):
+                return f"{word.source or word.text} holds more than the workspace"
     return None
+
+
+def _removed(name: str, command: Command, parts: Sequence[Part]) -> Sequence[Word]:
+    """The words of a command that name what it removes or changes with everything below."""
+    words = command.words[1:]
+    texts = {each.text for each in words}
+    operands = [each for each in words if each.text[:1] != "-"]
+    letters = {letter for each in texts if each[:1] == "-" != each[1:2] for letter in each}
+    if name in _REMOVES:
+        if command.via.startswith("xargs"):
+            found = (each.words for each in parts if each.words)
+            return [word for each in found if base_name(each[0].text) in _FINDERS for word in each]
+        return operands
+    if name in _RECURSIVE:
+        return operands if letters & {"R"} or "--recursive" in texts else ()
+    if name == "find":
+        return words[:1] if texts & {"-delete", "rm"} else ()
+    if name == "rsync":
+        return operands[-1:] if any(each.startswith("--del") for each in texts) else ()
+    if name == "tar":
+        return operands if "--remove-files" in texts else ()
+    if name == GIT:
+        return list(option_values(command.words, "C", "")) if "clean" in texts else ()
+    return ()
+
+
+def _holds(text: str, place: str | None) -> bool:
+    """True when a path is the home directory, or above it or above the place."""
+    path = os.path.normpath(os.path.join(place or "/", os.path.expanduser(text)))
+    below = f"{path.rstrip('/')}/"
+    return any(f"{each}/".startswith(below) for each in (place, os.path.expanduser("~")) if each)
 
 
 def _is_device(text: str) -> bool:
@@ -291,7 +350,7 @@ def _is_outside(word: Word, place: str | None, facts: Surroundings | None) -> bo
     if facts is not None and facts.contains(path):
         return False
     if f"{path}/".startswith(_TEMPORARY) and f"{path}/" not in _TEMPORARY:
-        return any(f"{each}/".startswith(f"{path}/") for each in (place, os.path.expanduser("~")))
+        return _holds(path, place)
     return facts is not None or os.path.isabs(text) or text[:1] == "~" or ".." in text.split("/")
 
 
@@ -349,7 +408,7 @@ class Places:
         workspace would be destroyed, or git would run what a repository names."""
         facts, reached = self.surroundings, self._reached(part.directories)
         place = None if not reached else min(reached)
-        refusal = destroys(reach.commands, part, place, facts)
+        refusal = destroys(reach.commands, part, self._parts, place, facts)
         if refusal is not None or facts is None or not reached:
             return refusal
         for command in reach.commands:
