@@ -39,10 +39,10 @@ from alhena.tools.builtin import (
     save_memory,
     search_file_content,
     web_fetch,
-    write_todos,
 )
 from alhena.tools.builtin.ask_user import AskUser
 from alhena.tools.contract import ToolFailure
+from alhena.tools.declared import BUILT_IN, declared
 from alhena.tools.edit import proposal as editing
 from alhena.tools.names import ALIASES
 from alhena.tools.params import ACCEPTED_EXTRAS, PARAMETER_ALIASES, prepare
@@ -187,7 +187,7 @@ def test_every_tool_has_an_example_that_it_takes(registry: ToolRegistry) -> None
         ("read_tool_output", (read_tool_output.LIMIT,)),
         ("web_fetch", (web_fetch.MAX_URLS, web_fetch.REQUESTS, int(web_fetch.PERIOD))),
         ("save_memory", (save_memory.MAX_FACT,)),
-        ("write_todos", (write_todos.MAX_TODOS,)),
+        ("write_todos", (declared(BUILT_IN, "write_todos").parameters["properties"]["todos"]["maxItems"],)),
         ("exit_plan_mode", (exit_plan_mode.PLAN_LIMIT,)),
     ],
 )  # fmt: skip

@@ -45,8 +45,7 @@
     ├── scheduler.errors.SchedulerError
     │   ├── TransitionError              a tool call cannot go from one state to the other
     │   └── ConfirmationError            an answer that no waiting call can take
-    ├── bus.errors.BusError              a request that is open already
-    │   └── LinkError                    a front end elsewhere sent what is no answer
+    ├── scheduler.bus.BusError           a request that is open already
     ├── mcp.errors.McpError               an MCP server, or the way to it
     │   ├── McpConnectError              it cannot be reached, or does not speak the protocol
     │   │   ├── McpAuthError             it wants to know who asks

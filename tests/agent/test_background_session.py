@@ -10,7 +10,7 @@ import pytest
 from alhena import Agent
 from alhena.agent.options import AgentSettings
 from alhena.policy.model import ApprovalMode
-from alhena.system.child import session_members
+from alhena.system.child import descendants
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import call, chunk
 from tests.support.steady import skip_when
@@ -68,7 +68,7 @@ async def test_the_model_lists_reads_and_ends_what_it_started(project: Path) -> 
         ended, listed = answers(generator)[-2:]
         assert ended == f"[PID {pid}] Exited (signal 15): `{command}`\nOutput:\nup"
         assert [line.split(" ", 4)[3] for line in listed.split("\n")] == ["Exited", "Running:"]
-    assert not any(session_members(number) for number in (pid, *others))
+    assert not any(descendants(number) for number in (pid, *others))
 
 
 @pytest.mark.requirement("TOOLS-12")

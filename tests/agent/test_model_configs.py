@@ -15,7 +15,7 @@ from alhena.models.errors import DailyQuotaError
 from alhena.models.retry.generator import RetryingGenerator, RetryPolicy
 from alhena.policy.model import ApprovalMode
 from alhena.wire.encode import encode_request
-from alhena.wire.envelope import enveloped_request
+from alhena.wire.envelope import enveloped_body
 from tests.agent.kit import events_of
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import call, chunk, text
@@ -126,7 +126,7 @@ async def test_settings_of_requests_beside_the_generation_go_out_on_every_transp
         "speechConfig": {"languageCode": "de-DE"},
     }
     (body,) = await bodies(script, {"overrides": [override({"model": "base"}, **own)]})
-    wrapped = json.loads(enveloped_request(script.requests[0], "p"))["request"]
+    wrapped = json.loads(bytes(enveloped_body(script.requests[0], "p")))["request"]
     for sent in (body, wrapped):
         assert {key: sent[key] for key in own if key in sent} == {
             key: own[key] for key in own if key not in ("topP", "speechConfig")

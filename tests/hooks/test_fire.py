@@ -49,7 +49,7 @@ async def test_nobody_who_hears_of_it_means_silence_and_no_process():
     heard = Heard(group(BEFORE, "touch ran", matcher="read_file"))
     assert await heard.fire(BEFORE, "write_file") == HookVerdict()
     assert await heard.fire(HookEvent.AFTER_TOOL, "read_file") == HookVerdict()
-    assert await Hooks.none().fire(BEFORE, {}) == HookVerdict()
+    assert await Hooks(()).fire(BEFORE, {}) == HookVerdict()
     assert heard.events == []
     assert heard.hooks.has(BEFORE)
     assert not heard.hooks.has(HookEvent.AFTER_TOOL)

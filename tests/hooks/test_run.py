@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from alhena.config.settings import EnvironmentRedaction
 from alhena.hooks.firing import HookSurroundings, run_hook, substituted
 from alhena.hooks.model import OUTPUT_LIMIT, HookRun
-from alhena.system.child import session_members
+from alhena.system.child import descendants
 from alhena.system.processes import ProcessGroups
 from tests.hooks.kit import hook, surroundings
 from tests.support.disk import written
@@ -25,7 +25,7 @@ async def run(command: str, document: bytes = b"{}", **fields: object) -> HookRu
 def exists(pid: int) -> bool:
     """Whether a process lives; a zombie that nobody has buried does not."""
     try:
-        return pid in session_members(os.getsid(pid))
+        return pid in descendants(os.getsid(pid))
     except ProcessLookupError:
         return False
 

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from alhena.system.child import Marks, command_line, descendants, marking, session_members
+from alhena.system.child import Marks, command_line, descendants, marking
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux has the limit")
 
@@ -75,4 +75,4 @@ def test_what_another_thread_starts_meanwhile_is_not_marked() -> None:
     for process in (own, *strangers):
         process.kill()
         process.wait()
-    assert session_members(own.pid) == ()
+    assert descendants(own.pid) == ()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from alhena.system.child import session_members, watch_exit_in_thread
+from alhena.system.child import descendants, watch_exit_in_thread
 from alhena.system.errors import ProcessStartError
 from alhena.system.processes import (
     Command,
@@ -105,10 +105,10 @@ async def test_a_background_child_that_holds_the_pipe_is_not_waited_for_and_is_r
     groups = ProcessGroups()
     data, ending = await outcome("sleep 60 & echo $!", groups=groups)
     assert [int(data)] == list(ending.background)
-    assert session_members(ending.pgid) == ending.background
+    assert descendants(ending.pgid) == ending.background
     assert groups.pgids == (ending.pgid,)
     await groups.close()
-    assert session_members(ending.pgid) == ()
+    assert descendants(ending.pgid) == ()
     assert groups.pgids == ()
 
 
@@ -117,7 +117,7 @@ async def test_a_background_child_that_never_stops_writing_does_not_hold_the_res
     _, ending = await outcome("yes & echo started", groups=groups)
     assert len(ending.background) == 1
     await groups.close()
-    assert session_members(ending.pgid) == ()
+    assert descendants(ending.pgid) == ()
 
 
 async def test_a_background_child_that_goes_on_writing_neither_blocks_nor_dies(
@@ -139,7 +139,7 @@ async def test_groups_that_ended_by_themselves_are_forgotten(project: Path) -> N
     _, ending = await outcome("cat gate >/dev/null & true", groups=groups)
     assert groups.pgids == (ending.pgid,)
     (project / "gate").write_text("open", encoding="utf-8")
-    while session_members(ending.pgid):
+    while descendants(ending.pgid):
         await asyncio.sleep(0.01)
     assert groups.pgids == ()
 
@@ -150,20 +150,20 @@ async def test_closing_groups_ends_members_that_ignore_sigterm() -> None:
     _, second = await outcome("sleep 60 & true", groups=groups)
     assert set(groups.pgids) == {first.pgid, second.pgid}
     await groups.close()
-    assert session_members(first.pgid) == session_members(second.pgid) == ()
+    assert descendants(first.pgid) == descendants(second.pgid) == ()
 
 
 async def test_without_groups_nothing_outlives_the_child() -> None:
     _, ending = await outcome("sleep 60 & sleep 61 >/dev/null 2>&1 & true")
     assert len(ending.background) == 2
-    assert session_members(ending.pgid) == ()
+    assert descendants(ending.pgid) == ()
 
 
 async def test_a_job_in_a_group_of_its_own_is_ended_with_its_session() -> None:
     script = "set -m; sleep 60 & set +m; ps -o pgid= -p $!"
     data, ending = await outcome(script)
     assert int(data) != ending.pgid
-    assert session_members(ending.pgid) == ()
+    assert descendants(ending.pgid) == ()
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ async def test_cancelling_leaves_no_process_no_zombie_and_no_descriptor(script: 
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert session_members(pids[0]) == ()
+    assert descendants(pids[0]) == ()
     with pytest.raises(ChildProcessError):
         os.waitpid(pids[0], os.WNOHANG)
     assert descriptors() <= before
@@ -204,7 +204,7 @@ async def test_a_second_cancellation_kills_at_once() -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    while session_members(pids[0]):
+    while descendants(pids[0]):
         await asyncio.sleep(0.01)
     while exists(pids[0]):  # reaped although nobody waits for it any more
         await asyncio.sleep(0.01)
@@ -220,7 +220,7 @@ async def test_cancelling_at_any_step_leaves_nothing(steps: int) -> None:
         await asyncio.sleep(0)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-    assert all(session_members(pid) == () for pid in pids)
+    assert all(descendants(pid) == () for pid in pids)
     assert descriptors() <= before
 
 
@@ -234,7 +234,7 @@ async def test_silence_over_the_limit_ends_the_child_and_says_so() -> None:
     assert output.data == b"before\n"
     assert ending.stopped is Stop.INACTIVITY
     assert ending.signal == signal.SIGTERM
-    assert session_members(ending.pgid) == ()
+    assert descendants(ending.pgid) == ()
 
 
 async def test_output_puts_the_inactivity_limit_off(project: Path) -> None:
@@ -255,7 +255,7 @@ async def test_the_total_limit_holds_while_output_flows() -> None:
     script = "while :; do echo x; sleep 0.01; done"
     _, ending = await outcome(script, limits=Limits(total=0.2))
     assert ending.stopped is Stop.TOTAL
-    assert session_members(ending.pgid) == ()
+    assert descendants(ending.pgid) == ()
 
 
 async def test_a_flood_is_stopped_at_the_output_limit() -> None:
@@ -268,7 +268,7 @@ async def test_a_flood_is_stopped_at_the_output_limit() -> None:
     ending = await run_process(bash("yes"), count, limits=Limits(output=10_000_000))
     assert ending.stopped is Stop.OUTPUT
     assert received > 10_000_000
-    assert session_members(ending.pgid) == ()
+    assert descendants(ending.pgid) == ()
 
 
 async def test_a_program_that_is_not_there_is_named() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from alhena.system.child import session_members
+from alhena.system.child import descendants
 from alhena.system.processes import Command, ProcessGroups, run_process
 from alhena.system.watchdog import Watchdog
 from tests.support.disk import descriptors
@@ -35,7 +35,7 @@ asyncio.run(main())
 
 
 def gone(session: int) -> None:
-    while session_members(session):
+    while descendants(session):
         time.sleep(0.01)
 
 
@@ -50,7 +50,7 @@ def test_a_session_that_is_killed_leaves_none_of_its_processes(project: Path) ->
         pids = [int(session.stdout.readline()) for _ in range(4)]
         while not (project / "working").exists():
             time.sleep(0.01)
-        while not all(len(session_members(pid)) >= 2 for pid in pids[1:]):
+        while not all(len(descendants(pid)) >= 2 for pid in pids[1:]):
             time.sleep(0.01)
         session.kill()
     for pid in pids:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from alhena.system.child import session_members
+from alhena.system.child import descendants
 from alhena.system.processes import MAX_ENDED, ProcessGroups
 from alhena.system.workspace import Workspace
 from alhena.tools.builtin.read_background_output import ReadBackgroundOutput
@@ -63,7 +63,7 @@ async def test_a_background_command_goes_on_after_the_call(
         f"Background PIDs: {pid}\n"
         f"Process Group PGID: {pid}"
     )
-    assert pid in session_members(pid)
+    assert pid in descendants(pid)
     (project / "gate").write_text("word\n", encoding="utf-8")
     while "got word" not in await output(groups, pid):
         await asyncio.sleep(0.01)
@@ -114,7 +114,7 @@ async def test_the_model_ends_a_background_command_with_kill(
     await ended(groups, pid)
     number = 9 if "-9" in target else 15
     assert await listing(groups) == f"- [PID {pid}] Exited (signal {number}): `exec sleep 60`"
-    assert session_members(pid) == ()
+    assert descendants(pid) == ()
 
 
 @pytest.mark.requirement("TOOLS-16")
@@ -124,7 +124,7 @@ async def test_background_commands_end_with_the_session(
     scripts = ("sleep 60", "trap '' TERM; while :; do sleep 1; done", "nohup sleep 60 & wait")
     pids = [await start(shell, script) for script in scripts]
     await groups.close()
-    assert [session_members(pid) for pid in pids] == [(), (), ()]
+    assert [descendants(pid) for pid in pids] == [(), (), ()]
     assert "Running" not in await listing(groups)
 
 

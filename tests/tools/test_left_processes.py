@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from alhena.system.child import command_line, session_members
+from alhena.system.child import command_line, descendants
 from alhena.system.processes import ProcessGroups
 from alhena.system.workspace import Workspace
 from alhena.tools.builtin.read_background_output import ReadBackgroundOutput
@@ -55,7 +55,7 @@ def daemon(project: Path, words: str = "") -> str:
 
 
 def alive(pid: int) -> bool:
-    return pid in session_members(os.getsid(pid)) if os.path.exists(f"/proc/{pid}") else False
+    return pid in descendants(os.getsid(pid)) if os.path.exists(f"/proc/{pid}") else False
 
 
 async def settled(pid: int, program: str) -> None:
@@ -178,7 +178,7 @@ async def test_a_command_that_ignores_the_request_to_end_is_killed(
         await asyncio.sleep(0.01)
     ended = await call(ReadBackgroundOutput(groups), pid=pid, kill=True)
     assert text_of(ended) == f"[PID {pid}] Exited (signal 9): `{command}`\nOutput:\ndeaf"
-    assert session_members(pid) == ()
+    assert descendants(pid) == ()
     again = await call(ReadBackgroundOutput(groups), pid=pid, kill=True)
     assert text_of(again) == text_of(ended)
 
@@ -198,7 +198,7 @@ async def test_killing_that_is_cancelled_kills_all_the_same(
         await killing
     while groups.members:
         await asyncio.sleep(0.01)
-    assert session_members(pid) == ()
+    assert descendants(pid) == ()
 
 
 SESSION = """

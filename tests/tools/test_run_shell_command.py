@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from alhena.system.child import session_members
+from alhena.system.child import descendants
 from alhena.system.processes import ProcessGroups
 from alhena.system.workspace import Workspace
 from alhena.tools.builtin.run_shell_command import RunShellCommand, ShellEnvironment, ShellLimits
@@ -133,14 +133,14 @@ async def test_background_processes_are_reported_and_end_with_the_session(
     said = lines(await run(shell, "sleep 60 & echo $!"))
     assert said["Background PIDs"] == said["Output"]
     pgid = int(said["Process Group PGID"])
-    assert session_members(pgid) == (int(said["Output"]),)
+    assert descendants(pgid) == (int(said["Output"]),)
     await groups.close()
-    assert session_members(pgid) == ()
+    assert descendants(pgid) == ()
 
 
 async def test_without_a_keeper_no_background_process_is_left(project: Path) -> None:
     said = lines(await run(RunShellCommand(Workspace(project)), "sleep 60 & true"))
-    assert session_members(int(said["Process Group PGID"])) == ()
+    assert descendants(int(said["Process Group PGID"])) == ()
 
 
 @pytest.mark.requirement("TOOLS-16")
@@ -155,7 +155,7 @@ async def test_silence_over_the_limit_is_told_and_output_stays(project: Path) ->
     assert said["Error"].startswith("Stopped after 60 s without output")
     assert (said["Exit Code"], said["Signal"]) == ("(none)", str(int(signal.SIGTERM)))
     assert result.error is None
-    assert session_members(int(said["Process Group PGID"])) == ()
+    assert descendants(int(said["Process Group PGID"])) == ()
 
 
 async def test_a_flood_ends_at_the_limit_with_both_ends_of_the_output(project: Path) -> None:
@@ -166,7 +166,7 @@ async def test_a_flood_ends_at_the_limit_with_both_ends_of_the_output(project: P
     assert said["Error"] == "Stopped after writing more than 5,000,000 bytes."
     assert f"... [{written - 40_000:,} characters omitted] ..." in said["Output"]
     assert len(said["Output"]) < 40_100
-    assert session_members(int(said["Process Group PGID"])) == ()
+    assert descendants(int(said["Process Group PGID"])) == ()
 
 
 async def test_large_output_says_exactly_how_much_is_left_out(shell: RunShellCommand) -> None:
@@ -225,7 +225,7 @@ async def test_cancelling_kills_the_group_and_hands_on_what_was_written(
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    assert session_members(pids[0]) == ()
+    assert descendants(pids[0]) == ()
     assert "".join(seen) == "one\ntwo\n"
     assert groups.pgids == ()
 
@@ -248,7 +248,7 @@ async def test_a_cancelled_call_ends_with_what_its_command_had_written(
     found = lines(await running)
     assert (found["Output"], found["Error"]) == ("one", INTERRUPTED)
     assert (found["Exit Code"], found["Process Group PGID"]) == ("(none)", str(pids[0]))
-    assert session_members(pids[0]) == ()
+    assert descendants(pids[0]) == ()
     assert groups.pgids == ()
 
 

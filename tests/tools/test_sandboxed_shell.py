@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from alhena.system.child import session_members
+from alhena.system.child import descendants
 from alhena.system.processes import ProcessGroups
 from alhena.system.sandbox.model import Mechanism
 from alhena.system.sandbox.sandbox import Sandbox
@@ -55,7 +55,7 @@ def data_of(result: ToolResult) -> dict[str, Any]:
 
 
 async def until_gone(pgid: int) -> None:
-    while session_members(pgid):
+    while descendants(pgid):
         await asyncio.sleep(0.01)
 
 
@@ -155,7 +155,7 @@ async def test_cancelling_ends_everything_inside(shell: RunShellCommand, project
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    assert session_members(pids[0]) == ()
+    assert descendants(pids[0]) == ()
     assert not is_locked(project / "src/held")
 
 
@@ -182,7 +182,7 @@ async def test_only_a_plain_kill_of_own_processes_runs_outside(
     denied = await run(shell, f"kill -- -{pgid}; echo $SANDBOX > src/where")
     assert "Exit Code: 0" in text_of(denied)
     assert (project / "src/where").read_text(encoding="utf-8").startswith("alhena-")
-    assert session_members(pgid)
+    assert descendants(pgid)
     assert "Exit Code: 1" in text_of(await run(shell, f"kill -9 {os.getpid()}"))
     assert "Exit Code: 0" in text_of(await run(shell, f"kill -9 -- -{pgid}"))
     await until_gone(pgid)

@@ -50,11 +50,6 @@ class Hooks:
         self._beside: set[Task[None]] = set()
         self._heard = frozenset(group.event for group in groups if group.hooks)
 
-    @staticmethod
-    def none() -> "Hooks":
-        """No hooks at all."""
-        return Hooks(())
-
     def has(self, event: HookEvent) -> bool:
         """True when a hook may hear of this event."""
         return event in self._heard

@@ -66,10 +66,9 @@ def leaves_workspace(
     when it does not. `places` are the directories it may run in, None where they are not known."""
     if places is None:
         return "it runs in a directory that is outside the workspace or not known"
-    runs_on_input = part.words and base_name(part.words[0].text) == "xargs"
-    if runs_on_input and not all(each is part or _lists_names(each) for each in parts):
-        return "xargs reads the files that its input names"
     name = base_name(part.words[0].text) if part.words else ""
+    if name == "xargs" and not all(each is part or _lists_names(each) for each in parts):
+        return "xargs reads the files that its input names"
     only_text = name in _TAKE_TEXT
     found = _by_options(name, part.words[1:], places)
     if found is not None:
@@ -280,9 +279,8 @@ def destroys(
         name = base_name(command.words[0].text) if command.words else ""
         if name in _FORMATS or name.startswith("mkfs"):
             return f"{name} formats a device"
-        if name in _WRITES and any(
-            _is_device(each.text.removeprefix("of=")) for each in command.words[1:]
-        ):
+        targets = (each.text.removeprefix("of=") for each in command.words[1:])
+        if name in _WRITES and any(map(_is_device, targets)):
             return f"{name} writes to a device"
         for word in _removed(name, command, parts):
             known = values.get(word.source.strip('"${}'), word)
@@ -290,10 +288,8 @@ def destroys(
                 return f"{name} removes {word.source or word.text}, outside the workspace"
             if "/" in word.source and _ONLY_VARIABLES.fullmatch(word.source.replace('"', "")):
                 return f"{name} removes everything if the variable in {word.source} is empty"
-        whole = command.words[1:-1] if name == "mv" else ()
-        if command.words and not command.words[0].literal:
-            whole = command.words[1:]
-        for word in whole:
+        unknown = command.words and not command.words[0].literal
+        for word in command.words[1:] if unknown else command.words[1:-1] if name == "mv" else ():
             if _is_outside(word, place, facts) and _holds(word.text or "~", place):
                 return f"{word.source or word.text} holds more than the workspace"
     return None

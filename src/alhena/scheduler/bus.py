@@ -166,12 +166,6 @@ class BusError(AlhenaError):
     kind = "bus"
 
 
-class LinkError(BusError):
-    """A front end in another process sent what is no answer; it is cut off."""
-
-    kind = "link"
-
-
 REQUEST_TIMEOUT_S = 60.0
 GRACE_S = 2.0
 

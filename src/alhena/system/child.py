@@ -107,11 +107,6 @@ def started_at(pid: int) -> int:
     return int(fields[_STAT_START]) if fields else 0
 
 
-def session_members(session: int) -> tuple[int, ...]:
-    """The ids of the living (not zombie) processes in a session, ascending."""
-    return descendants(session)
-
-
 def descendants(session: int | None, mark: int = 0, since: int = 0) -> tuple[int, ...]:
     """The living processes in a session (None: none), and those with a mark (0: none) wherever
     they are, ascending. No process with the mark was started before the tick `since`."""

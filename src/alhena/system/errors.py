@@ -8,7 +8,6 @@ AlhenaError
 │   ├── FilePermissionError          permission_denied
 │   ├── FileTooLargeError            file_too_large
 │   ├── DiskFullError                no_space_left
-│   ├── ExistingFileError            attempt_to_create_existing_file
 │   ├── ReadFailureError             read_content_failure
 │   │   └── DamagedFileError         holds something else than it should
 │   └── WriteFailureError            file_write_failure
@@ -82,12 +81,6 @@ class DiskFullError(FileError):
     """No space, or no quota, is left."""
 
     kind = "no_space_left"
-
-
-class ExistingFileError(FileError):
-    """A file stands where a new one was to be made."""
-
-    kind = "attempt_to_create_existing_file"
 
 
 class ReadFailureError(FileError):

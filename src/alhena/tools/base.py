@@ -24,7 +24,7 @@ from alhena.tools.contract import (
     ToolLocation,
     ToolResult,
 )
-from alhena.tools.declared import declared, description
+from alhena.tools.declared import declaration_of, declared, description
 from alhena.tools.params import prepare
 from alhena.wire.request import FunctionDeclaration
 
@@ -59,11 +59,7 @@ class DeclarativeTool(ABC):
 
     def declaration(self) -> FunctionDeclaration:
         """The tool as the model sees it."""
-        return FunctionDeclaration(
-            name=self.name,
-            description=self.description,
-            parameters_json_schema=self.parameter_schema,
-        )
+        return declaration_of(self)
 
     def build(self, params: dict[str, Any]) -> ToolInvocation | ToolFailure:
         """Applies aliases, the JSON Schema and the tool's own checks; a failure is a value."""

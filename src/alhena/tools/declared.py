@@ -36,6 +36,13 @@ def description(folder: Path, name: str) -> str:
     return (folder / f"{name}.md").read_text(encoding="utf-8").strip()
 
 
+def declaration_of(tool: Tool) -> FunctionDeclaration:
+    """The declaration of a tool with its own description and schema."""
+    return FunctionDeclaration(
+        name=tool.name, description=tool.description, parameters_json_schema=tool.parameter_schema
+    )
+
+
 class LazyTool:
     """A built-in tool whose module is imported with its first call; satisfies `contract.Tool`.
 
@@ -62,11 +69,7 @@ class LazyTool:
 
     def declaration(self) -> FunctionDeclaration:
         """The tool as the model sees it."""
-        return FunctionDeclaration(
-            name=self.name,
-            description=self.description,
-            parameters_json_schema=self.parameter_schema,
-        )
+        return declaration_of(self)
 
     def build(self, params: dict[str, Any]) -> ToolInvocation | ToolFailure:
         """The call, by the tool itself (TOOLS-05)."""

@@ -23,6 +23,7 @@ from alhena.tools.contract import (
     ToolLocation,
     ToolResult,
 )
+from alhena.tools.declared import declaration_of
 from alhena.tools.names import is_declarable
 from alhena.tools.params import validate
 from alhena.tools.schema import excerpt, respelled
@@ -340,11 +341,7 @@ class FunctionTool:
 
     def declaration(self) -> FunctionDeclaration:
         """The tool as the model sees it."""
-        return FunctionDeclaration(
-            name=self.name,
-            description=self.description,
-            parameters_json_schema=self.parameter_schema,
-        )
+        return declaration_of(self)
 
     def build(self, params: dict[str, Any]) -> ToolInvocation | ToolFailure:
         """Checks the schema, then converts to the hinted types; a failure is a value."""

@@ -49,11 +49,6 @@ def enveloped_body(request: GenerateContentRequest, project: str) -> RequestBody
     return request_body(plain, within=(before, b"}"), session=scrub(request.session_id))
 
 
-def enveloped_request(request: GenerateContentRequest, project: str) -> bytes:
-    """The bytes of `enveloped_body`; raises as it does."""
-    return bytes(enveloped_body(request, project))
-
-
 def enveloped_count_tokens(contents: Sequence[EncodedContent], model: str) -> bytes:
     """The body of its countTokens: `{"request": {"model": "models/…", "contents": […]}}`."""
     named = encode_value(_Counted(model=scrub(resource_name(model))))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from alhena.wire.content import Blob, Content, FunctionCall, FunctionResponse, Part, text_content
 from alhena.wire.encode import EncodedContent
-from alhena.wire.envelope import enveloped_count_tokens, enveloped_request
+from alhena.wire.envelope import enveloped_body, enveloped_count_tokens
 from alhena.wire.request import (
     FunctionCallingConfig,
     FunctionCallingMode,
@@ -163,7 +163,7 @@ def _integral(text: str) -> float | int:
     ("request_of", "body"), [(session_request, SESSION_BODY), (forced_request, FORCED_BODY)]
 )
 def test_the_bodies_are_those_of_the_documents_byte_for_byte(request_of: Any, body: Any) -> None:
-    sent = enveloped_request(request_of(), "my-gcp-project")
+    sent = bytes(enveloped_body(request_of(), "my-gcp-project"))
     assert canonical_bytes(sent) == canonical(body)
     assert list(json.loads(sent)) == [key for key in SESSION_BODY if key in body]
 
@@ -173,7 +173,7 @@ def test_what_is_empty_is_absent() -> None:
     request = GenerateContentRequest(
         model="m", contents=(EncodedContent(text_content("user", "hi")),)
     )
-    assert json.loads(enveloped_request(request, "")) == {
+    assert json.loads(bytes(enveloped_body(request, ""))) == {
         "model": "m",
         "request": {"contents": [{"parts": [{"text": "hi"}], "role": "user"}]},
     }
@@ -190,7 +190,7 @@ def parts_sent(*parts: Part, role: str = "model") -> Any:
     request = GenerateContentRequest(
         model="m", contents=(EncodedContent(Content(role=role, parts=parts)),)
     )
-    return json.loads(enveloped_request(request, ""))["request"]["contents"][0]["parts"]
+    return json.loads(bytes(enveloped_body(request, "")))["request"]["contents"][0]["parts"]
 
 
 def test_a_thought_goes_out_without_its_mark_or_not_at_all() -> None:
@@ -218,7 +218,7 @@ def test_a_content_of_thoughts_alone_keeps_them_as_text() -> None:
 
 def test_a_history_without_thoughts_is_sent_as_the_bytes_it_was_encoded_to() -> None:
     content = EncodedContent(text_content("user", "\u2028 é"))
-    body = enveloped_request(GenerateContentRequest(model="m", contents=(content,)), "p")
+    body = bytes(enveloped_body(GenerateContentRequest(model="m", contents=(content,)), "p"))
     assert bytes(content.raw) in body
 
 
@@ -230,7 +230,7 @@ def test_any_name_gives_one_json_document(model: str, project: str, prompt: str,
         prompt_id=prompt,
         session_id=sid,
     )
-    sent = json.loads(enveloped_request(request, project))
+    sent = json.loads(bytes(enveloped_body(request, project)))
     assert sent["request"].get("session_id", "") == sid
     assert sent.get("project", "") == project
     assert sent.get("user_prompt_id", "") == prompt
@@ -240,6 +240,6 @@ def test_lone_surrogates_in_names_do_not_break_the_body() -> None:
     request = GenerateContentRequest(
         model="\udcff", contents=(), prompt_id="\udc80", session_id="\ud800"
     )
-    sent = json.loads(enveloped_request(request, "\udcff"))
+    sent = json.loads(bytes(enveloped_body(request, "\udcff")))
     assert sent["model"] == sent["project"] == "\ufffd"
     assert sent["request"] == {"contents": [], "session_id": "\ufffd"}

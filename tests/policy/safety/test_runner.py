@@ -11,7 +11,7 @@ import pytest
 
 from alhena.policy.safety.model import CheckerError, Verdict
 from alhena.policy.safety.runner import SECONDS, ExternalRunner
-from alhena.system.child import session_members
+from alhena.system.child import descendants
 from alhena.system.processes import ProcessGroups
 from tests.policy.safety.kit import ALLOW, ASK, DENY, directory, program
 from tests.support.patience import PATIENCE_S
@@ -59,7 +59,7 @@ class Watched(ProcessGroups):
     @property
     def left(self) -> list[int]:
         """The living processes of all sessions that were watched."""
-        return [pid for session in self.ever for pid in session_members(session)]
+        return [pid for session in self.ever for pid in descendants(session)]
 
 
 @pytest.fixture
@@ -179,7 +179,7 @@ async def test_what_leaves_its_session_ends_with_it_too(
         "answer('deny', reason=os.read(reading, 20).decode())"
     )
     verdict = await run(folder, body, groups=groups if guarded else None)
-    assert session_members(int(str(verdict.reason))) == ()
+    assert descendants(int(str(verdict.reason))) == ()
 
 
 @pytest.mark.requirement("POL-10")

@@ -80,9 +80,8 @@ def _read_many_files(host: ToolHost) -> Tool:
 def _search_file_content(host: ToolHost) -> Tool:
     from alhena.tools.builtin.search_file_content import SearchFileContent
 
-    return SearchFileContent(
-        host.workspace, environ=host.own, most_characters=host.outputs.threshold
-    )
+    most = host.outputs.threshold
+    return SearchFileContent(host.workspace, environ=host.own, most_characters=most)
 
 
 def _glob(host: ToolHost) -> Tool:
@@ -110,19 +109,15 @@ def _write_file(host: ToolHost) -> Tool:
 
 
 def _run_shell_command(host: ToolHost) -> Tool:
-    from alhena.tools.builtin.run_shell_command import (
-        RunShellCommand,
-        ShellEnvironment,
-        ShellLimits,
-    )
+    from alhena.tools.builtin import run_shell_command as shell
 
-    settings = host.settings
+    environ, settings = own_environment(host.environ), host.settings
     redaction = settings.security.environment_variable_redaction
-    return RunShellCommand(
+    return shell.RunShellCommand(
         host.workspace,
         groups=host.groups,
-        environment=ShellEnvironment(own_environment(host.environ), redaction, host.sandbox),
-        limits=ShellLimits(inactivity=settings.tools.shell.inactivity_timeout),
+        environment=shell.ShellEnvironment(environ, redaction, host.sandbox),
+        limits=shell.ShellLimits(inactivity=settings.tools.shell.inactivity_timeout),
         outputs=host.outputs,
     )
 

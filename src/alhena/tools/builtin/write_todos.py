@@ -12,9 +12,6 @@ from alhena.tools.contract import (
     ToolResult,
 )
 
-STATUSES = ("pending", "in_progress", "completed", "cancelled", "blocked")
-MAX_TODOS = 200
-
 
 class WriteTodos(DeclarativeTool):
     """Validates and displays the list; it is stored only in the conversation."""

@@ -12,6 +12,7 @@ from alhena.tools.base import BaseInvocation
 from alhena.tools.builtin.run_shell_command import OUTPUT_CHARACTERS, ShellEnvironment
 from alhena.tools.confirmation import ConfirmationDetails, ExecConfirmation
 from alhena.tools.contract import ExecutionContext, Kind, ToolErrorType, ToolFailure, ToolResult
+from alhena.tools.declared import declaration_of
 from alhena.tools.discovered.listing import ListedTool
 from alhena.tools.params import validate
 from alhena.tools.schema import respelled
@@ -71,11 +72,7 @@ class DiscoveredTool:
 
     def declaration(self) -> FunctionDeclaration:
         """The tool as the model sees it."""
-        return FunctionDeclaration(
-            name=self.name,
-            description=self.description,
-            parameters_json_schema=self.parameter_schema,
-        )
+        return declaration_of(self)
 
     def build(self, params: dict[str, Any]) -> "DiscoveredInvocation | ToolFailure":
         """Checks the parameters against the tool's schema; a failure is a value."""
