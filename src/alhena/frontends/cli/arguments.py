@@ -1,7 +1,7 @@
 """The arguments of a run: `alhena [options] [PROMPT …]`."""
 
 import argparse
-import os
+from functools import partial
 from typing import NoReturn
 
 import msgspec
@@ -129,22 +129,13 @@ _PROMPTS = {
 }
 
 
-def _formatter(prog: str) -> argparse.HelpFormatter:
-    """argparse makes a formatter for every argument; its own way to the width imports shutil."""
-    try:
-        columns = int(os.environ.get("COLUMNS") or 0) or os.get_terminal_size().columns
-    except (ValueError, OSError):
-        columns = 80
-    return argparse.RawDescriptionHelpFormatter(prog, width=columns - 2)
-
-
 def run_parser() -> Parser:
     """The parser of a run."""
     parser = Parser(
         prog="alhena",
         description="An agent for Gemini models that works in your files.",
         epilog=EPILOG,
-        formatter_class=_formatter,
+        formatter_class=partial(argparse.RawDescriptionHelpFormatter, width=80),
         allow_abbrev=False,
         add_help=False,
     )
@@ -219,6 +210,8 @@ def run_parser() -> Parser:
     add("--record-responses", metavar="FILE", help="append every response to FILE")
     add("-d", "--debug", action="store_true", help="show tracebacks")
     add("-v", "--version", action="store_true", help="print the version")
+    # Only now: for each argument argparse creates a formatter, which would import shutil.
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     return parser
 
 
